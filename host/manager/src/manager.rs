@@ -162,7 +162,7 @@ impl Manager {
 
         let ownership = Ownership::new(context.clone(), self.replicas.clone());
         let hand_over = ConfigMapHandOver::new(context.clone());
-        let reporter = Reporter::new(context.clone(), informers.clone());
+        let reporter = Reporter::new(context.clone(), informers.clone(), ownership.clone());
         let guard = CrashGuard::new(context.clone(), informers.clone(), journal.clone());
         let loader = Loader::new(context.clone(), informers.clone(), reporter, hand_over.clone(), guard.clone());
         let plugins = PluginController::new(

@@ -20,12 +20,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupVersionKind;
 
-pub use status::{Condition, ControllerStatus, Owner, PluginStatus, Usage};
+pub use status::{Condition, ControllerStatus, Owner, PluginStatus, ReplicaStatus, ShardStatus, Usage};
 
 pub use crate::API_VERSION;
 
 /// The Plugin's kind.
 pub const KIND: &str = "Plugin";
+
+/// The largest number of shards of a Plugin.
+pub const MAX_SHARDS: u32 = 32;
 
 /// The component to run, its identity, its configuration and its limits.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -43,7 +46,7 @@ pub const KIND: &str = "Plugin";
     printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.reason","description":"The reason of the most important condition"}"#,
     printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message","description":"The message of the most important condition","priority":1}"#,
     printcolumn = r#"{"name":"Digest","type":"string","jsonPath":".status.digest","description":"The digest of the running component","priority":1}"#,
-    printcolumn = r#"{"name":"Replica","type":"string","jsonPath":".status.replica","description":"The replica of the host that runs the plugin","priority":1}"#,
+    printcolumn = r#"{"name":"Replica","type":"string","jsonPath":".status.replica","description":"The replica of the host that runs the plugin, or each with its shards","priority":1}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +78,12 @@ pub struct PluginSpec {
     /// Stops all controllers of the plugin. Its queues start over when this is unset.
     #[serde(default)]
     pub suspend: bool,
+    /// The number of parts into which the objects are split by namespace and name, for a plugin that is too large for one
+    /// replica of the host; 1 if left out. Replicas run different shards at the same time, each with the workers and the queue
+    /// of a plugin. If the number changes, all shards stop, and then start anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 32))]
+    pub shards: Option<u32>,
     /// Limits of one reconcile.
     #[serde(default)]
     pub limits: Limits,
@@ -94,6 +103,7 @@ impl PluginSpec {
             config_from: Vec::new(),
             controllers: Vec::new(),
             suspend: false,
+            shards: None,
             limits: Limits::default(),
             runtime: Runtime::default(),
         }

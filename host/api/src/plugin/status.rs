@@ -25,18 +25,18 @@ pub struct PluginStatus {
     /// Loaded, Ready and Degraded.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The admin address of the host that runs the plugin, for `operetta logs`.
+    /// The admin address of the host that runs the plugin, for `operetta logs`; if it is split, of the one that runs shard 0.
     pub host: Option<String>,
-    /// The replica of the host that runs the plugin.
+    /// The replicas of the host that run the plugin.
     #[serde(flatten)]
     pub owner: Owner,
 }
 
-/// The replica that runs a plugin.
+/// The replicas that run a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
-    /// The identity of the replica of the host that runs the plugin.
+    /// The identity of the replica of the host that runs the plugin. If it is split, each replica with the numbers of its shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,
     /// The epoch of that replica. Only the replica with this epoch acts for the plugin, while it is a member of the group.
@@ -45,6 +45,53 @@ pub struct Owner {
     /// The epoch of the replica that is prepared to take the plugin over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor: Option<i64>,
+    /// The shards of a plugin that is split, in order. `epoch` and `successor` are then those of each shard.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub shards: Vec<ShardStatus>,
+    /// The replicas that run the shards of a plugin that is split, each with its own view of the plugin.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicaStatus>,
+}
+
+/// A shard of a plugin, and the replica that runs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShardStatus {
+    /// The number of the shard, from 0.
+    pub shard: i64,
+    /// The identity of the replica of the host that runs the shard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<String>,
+    /// The epoch of that replica. Only the replica with this epoch acts for the shard, while it is a member of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// The epoch of the replica that is prepared to take the shard over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<i64>,
+}
+
+/// A replica that runs shards of a plugin, and its own view of the plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaStatus {
+    /// The identity of the replica.
+    pub replica: String,
+    /// The admin address of this replica, for `operetta logs --host`.
+    pub host: Option<String>,
+    /// True if all controllers run there.
+    pub ready: bool,
+    /// True if something is wrong there.
+    pub degraded: bool,
+    /// The reason of its most important condition.
+    pub reason: Option<String>,
+    /// The message of its most important condition.
+    pub message: Option<String>,
+    /// The controllers, with the counts of this replica.
+    pub controllers: Vec<ControllerStatus>,
+    /// The plugin's use of this replica.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// One of the plugin's controllers.

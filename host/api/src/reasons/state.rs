@@ -14,6 +14,8 @@ reasons! {
     NOT_PERMITTED = "NotPermitted", "";
     /// All controllers run.
     RUNNING = "Running", "";
+    /// A shard of the Plugin is not running yet: a replica takes it over, or has just begun to run it.
+    SHARDS_STARTING = "ShardsStarting", "";
     /// `spec.suspend` is true: no controller runs. Set it to false to resume.
     SUSPENDED = "Suspended", "";
     /// The first list of a watched kind has not arrived yet.

@@ -6,6 +6,7 @@
 //! - the outcome of a reconcile is applied in one place, the `match` of `apply_outcome`;
 //! - no key is lost: not by a reconciler that panics (which counts as a [`Fault::Trap`]), not by [`Controller::swap`],
 //!   and not by [`Controller::set_workers`]. A key whose reconcile is aborted returns to the queue;
+//! - a key of another shard of the plugin does not enter the queue: see [`crate::replicas`];
 //! - a key in a hot loop waits without holding a worker: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
@@ -42,6 +43,7 @@ use crate::{
     panics,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
+    replicas::Shard,
     trace::TracedReconcile,
 };
 
@@ -83,6 +85,8 @@ pub struct Controller {
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
+    /// The shard of the plugin whose keys the queue takes.
+    shard: Shard,
     /// The reconciler of the next reconcile.
     reconciler: RwLock<Arc<dyn Reconciler>>,
     observer: Arc<dyn Observer>,
@@ -106,11 +110,13 @@ impl Controller {
         reconciler: Arc<dyn Reconciler>,
         observer: Arc<dyn Observer>,
     ) -> Arc<Self> {
-        Self::with_loops(name, queue, reconciler, observer, &HotLoops::new())
+        Self::of_shard(Shard::WHOLE, name, queue, reconciler, observer, &HotLoops::new())
     }
 
-    /// Creates one of several controllers of a plugin, whose writes are recorded in `loops`.
-    pub fn with_loops(
+    /// Creates one of several controllers of a shard of a plugin, whose writes are recorded in `loops`. It ignores the keys of
+    /// other shards.
+    pub fn of_shard(
+        shard: Shard,
         name: impl Into<String>,
         queue: WorkQueue<ObjectKey>,
         reconciler: Arc<dyn Reconciler>,
@@ -123,6 +129,7 @@ impl Controller {
             guard: loops.guard(&name, queue.clone()),
             name,
             queue,
+            shard,
             reconciler: RwLock::new(reconciler),
             observer,
             wanted: watch::Sender::new(0),
@@ -149,27 +156,44 @@ impl Controller {
 
     /// Adds a key.
     pub fn enqueue(&self, key: ObjectKey, priority: Priority) {
+        if self.is_elsewhere(&key) {
+            return;
+        }
         self.shared.queue.add_with_priority(key, priority);
+    }
+
+    /// Reports whether a key belongs to another shard.
+    fn is_elsewhere(&self, key: &ObjectKey) -> bool {
+        !self.shared.shard.contains(key)
     }
 
     /// Adds a key for an event.
     pub fn enqueue_for(&self, event: &Event, key: ObjectKey, priority: Priority) {
+        if self.is_elsewhere(&key) {
+            return;
+        }
         // Before the add: a worker that takes the key must see whether the event is from outside.
         self.shared.loops.event(&self.shared.guard, &key, event);
         self.enqueue(key, priority);
     }
 
-    /// Adds a key that an event of another object named, and reports whether the queue has it. A new key is refused while the
+    /// Adds a key that an event of another object named, and reports whether it is done with. A new key is refused while the
     /// queue holds [`MAX_MAPPED`].
     pub fn enqueue_named(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
+        if self.is_elsewhere(&key) {
+            return true;
+        }
         self.shared.loops.event(&self.shared.guard, &key, event);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Adds a key that the plugin's own mapping of an event named, and reports whether the queue has it. Counts as a change
+    /// Adds a key that the plugin's own mapping of an event named, and reports whether it is done with. Counts as a change
     /// from outside, because the event is not known any more. A mapping can invent any number of keys, so a new key is
     /// refused while the queue holds [`MAX_MAPPED`].
     pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) -> bool {
+        if self.is_elsewhere(&key) {
+            return true;
+        }
         let _held = self.shared.guard.outside(&key);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }

@@ -12,6 +12,7 @@ use crate::{
     object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Reconciler,
     queue::{ItemExponentialFailureRateLimiter, Priority},
+    replicas::Shard,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -114,7 +115,7 @@ impl Setting {
         let plugin = Arc::new(Plugin::default());
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_millis(5));
         let queue = WorkQueue::with_rate_limiter(limiter);
-        let controller = Controller::with_loops("c", queue, plugin.clone(), plugin.clone(), &loops);
+        let controller = Controller::of_shard(Shard::WHOLE, "c", queue, plugin.clone(), plugin.clone(), &loops);
         *plugin.loops.lock() = Some(loops.clone());
         *plugin.controller.lock() = Some(Arc::downgrade(&controller));
         controller.start(2);

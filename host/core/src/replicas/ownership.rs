@@ -1,11 +1,11 @@
-//! What a replica does with a Plugin.
+//! Decides what a replica does with a Plugin and each of its shards.
 
 use crate::{
     object::ObjectKey,
-    replicas::{Epoch, Group, assigned},
+    replicas::{Epoch, Group, Shard, assigned, assigned_shards},
 };
 
-/// The owner of a Plugin as its status names it.
+/// The owner of a shard as the Plugin's status names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The epoch that may reconcile its keys.
@@ -14,33 +14,71 @@ pub struct Owner {
     pub successor: Option<Epoch>,
 }
 
-/// The role of a replica for a Plugin.
+/// The role of a replica for a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Runs it.
     Own,
     /// Becomes its owner by a conditional write, and runs it.
     Claim,
-    /// Loads it and syncs its informers, and then names itself as the successor. Another replica still runs it.
+    /// Loads the Plugin and syncs its informers, and then names itself as the successor. Another replica still runs the shard.
     Prepare,
     /// Stops it, and then names the successor as the owner.
     HandOver {
         /// The successor.
         to: Epoch,
     },
-    /// Reads the group again: the owner joined after this version of the group.
-    Refresh,
     /// Nothing: it is another replica's.
     Elsewhere,
 }
 
-/// Decides what the replica with the epoch `me` does with a Plugin. `group` may be old, but only by missing changes at its
-/// end.
-pub fn role(me: Epoch, plugin: &ObjectKey, owner: Option<Owner>, group: &Group) -> Role {
+/// The task of a replica for a Plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Plays its role for each shard; one of them at least is not [`Role::Elsewhere`].
+    Play(Vec<(Shard, Role)>),
+    /// Stops these shards, and then removes itself as their owner: the Plugin is to have another number of shards.
+    Free(Vec<Shard>),
+    /// Sets the number of shards by a conditional write: no replica acts for any of the former ones.
+    Resize,
+    /// Reads the group again: an owner joined after this version of the group.
+    Refresh,
+    /// Nothing: other replicas run the Plugin.
+    Elsewhere,
+}
+
+/// Decides what the replica with the epoch `me` does with a Plugin that is to have `wanted` shards. `owners` has an entry for
+/// each shard that the Plugin has now. `group` may be old, but only by missing changes at its end.
+pub fn plan(me: Epoch, plugin: &ObjectKey, wanted: u32, owners: &[Option<Owner>], group: &Group) -> Plan {
     if group.get(me).is_none() {
-        return Role::Elsewhere;
+        return Plan::Elsewhere;
     }
-    let assigned = assigned(plugin, group);
+    if owners.iter().flatten().any(|owner| owner.epoch > group.last_epoch()) {
+        return Plan::Refresh;
+    }
+    let shards = || Shard::all(u32::try_from(owners.len()).unwrap_or(u32::MAX));
+    if owners.len() != wanted as usize {
+        let is_own = |owner: &Option<Owner>| owner.is_some_and(|owner| owner.epoch == me);
+        let own: Vec<Shard> = shards().zip(owners).filter(|(_, owner)| is_own(owner)).map(|(shard, _)| shard).collect();
+        let is_any_run = owners.iter().flatten().any(|owner| group.get(owner.epoch).is_some());
+        return match (own.is_empty(), is_any_run) {
+            (false, _) => Plan::Free(own),
+            (true, false) if assigned(plugin, group) == Some(me) => Plan::Resize,
+            _ => Plan::Elsewhere,
+        };
+    }
+    let epochs: Vec<Option<Epoch>> = owners.iter().map(|owner| owner.map(|owner| owner.epoch)).collect();
+    let assigned = assigned_shards(plugin, &epochs, group);
+    let roles = owners.iter().zip(assigned).map(|(owner, assigned)| role(me, assigned, *owner, group));
+    let roles: Vec<(Shard, Role)> = shards().zip(roles).collect();
+    match roles.iter().all(|(_, role)| *role == Role::Elsewhere) {
+        true => Plan::Elsewhere,
+        false => Plan::Play(roles),
+    }
+}
+
+/// Decides what the replica does with a shard that is assigned to `assigned`.
+fn role(me: Epoch, assigned: Option<Epoch>, owner: Option<Owner>, group: &Group) -> Role {
     let is_mine = assigned == Some(me);
     match owner {
         Some(Owner { epoch, successor }) if epoch == me => match assigned {
@@ -51,7 +89,6 @@ pub fn role(me: Epoch, plugin: &ObjectKey, owner: Option<Owner>, group: &Group) 
             true => Role::Prepare,
             false => Role::Elsewhere,
         },
-        Some(Owner { epoch, .. }) if epoch > group.last_epoch() => Role::Refresh,
         _ if is_mine => Role::Claim,
         _ => Role::Elsewhere,
     }
@@ -79,9 +116,18 @@ mod tests {
     }
 
     impl Stage {
-        /// The roles of the assigned replica and of the other one.
+        /// The roles of the assigned replica and of the other one, for a Plugin that is not split.
         fn roles(&self, owner: Option<Owner>) -> [Role; 2] {
-            [self.assigned, self.other].map(|me| role(me, &self.plugin, owner, &self.group))
+            [self.assigned, self.other].map(|me| match plan(me, &self.plugin, 1, &[owner], &self.group) {
+                Plan::Play(roles) => roles[0].1,
+                Plan::Elsewhere => Role::Elsewhere,
+                plan => panic!("{plan:?}"),
+            })
+        }
+
+        /// The plans of both replicas for a Plugin that is to have `wanted` shards.
+        fn plans(&self, wanted: u32, owners: &[Option<Owner>]) -> [Plan; 2] {
+            [self.assigned, self.other].map(|me| plan(me, &self.plugin, wanted, owners, &self.group))
         }
     }
 
@@ -132,14 +178,35 @@ mod tests {
     #[test]
     fn old_version_of_the_group_never_takes_a_plugin_from_a_newer_member() {
         let stage = stage();
-        let newer = stage.group.clone().join("c");
-        assert_eq!(stage.roles(owned(newer, None)), [Role::Refresh, Role::Refresh]);
+        let later = owned(Epoch(stage.group.last_epoch().0 + 1), None);
+        assert_eq!(stage.plans(1, &[later]), [Plan::Refresh, Plan::Refresh]);
+        assert_eq!(stage.plans(2, &[later]), [Plan::Refresh, Plan::Refresh]);
     }
 
     #[test]
     fn former_member_has_no_role() {
         let mut stage = stage();
         stage.group.remove(stage.assigned);
-        assert_eq!(stage.roles(owned(stage.assigned, None)), [Role::Elsewhere, Role::Claim]);
+        let owner = owned(stage.assigned, None);
+        assert_eq!(stage.roles(owner), [Role::Elsewhere, Role::Claim]);
+        assert_eq!(stage.plans(2, &[owner]), [Plan::Elsewhere, Plan::Resize]);
+    }
+
+    #[test]
+    fn number_of_shards_changes_when_no_replica_acts_for_the_former_ones() {
+        let mut stage = stage();
+        let Stage { assigned, other, .. } = stage;
+        let [first, second] = {
+            let mut shards = Shard::all(2);
+            [shards.next().expect("a shard"), shards.next().expect("a shard")]
+        };
+        let both = [owned(assigned, None), owned(other, Some(assigned))];
+        assert_eq!(stage.plans(4, &both), [Plan::Free(vec![first]), Plan::Free(vec![second])]);
+        let one = [None, owned(other, None)];
+        assert_eq!(stage.plans(4, &one), [Plan::Elsewhere, Plan::Free(vec![second])]);
+        assert_eq!(stage.plans(4, &[None, None]), [Plan::Resize, Plan::Elsewhere]);
+        stage.group.remove(other);
+        assert_eq!(stage.plans(4, &one)[0], Plan::Resize, "a replica that is gone does not act");
+        assert_eq!(stage.plans(1, &[None; 4])[0], Plan::Resize);
     }
 }

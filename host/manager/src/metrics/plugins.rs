@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use operetta_core::{controller::Controller, gate::operation::Verb, object::ObjectKey};
+use operetta_core::{controller::Controller, gate::operation::Verb, object::ObjectKey, replicas::Shard};
 use operetta_wasm::MappedTotals;
 use tokio::time::{Instant, timeout_at};
 
@@ -27,6 +27,7 @@ pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], sam
     own.iter().for_each(|controller| queues.add(controller, &Labels::new()));
     let mut usage = Usage::default();
     let mut quarantined = Vec::new();
+    let mut shards = Vec::new();
     let end = Instant::now() + WAIT;
     for (key, hosted) in hosted_plugins.all() {
         let Ok(state) = timeout_at(end, hosted.state.lock()).await else { continue };
@@ -35,15 +36,21 @@ pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], sam
         if let Some(metered) = running.metered() {
             usage.add(plugin.clone(), metered, hosted.cached_bytes.load(Ordering::Relaxed));
         }
-        for controller in running.controllers() {
-            queues.add(controller, &plugin);
-            let loops = running.loops().look(controller.name());
-            let labels = with(&plugin, "name", controller.name());
-            quarantined.push((labels, loops.quarantined as u64));
+        for running in running.iter() {
+            let labels = shard_labels(&plugin, running.shard());
+            for controller in running.controllers() {
+                queues.add(controller, &labels);
+                let loops = running.loops().look(controller.name());
+                quarantined.push((with(&labels, "name", controller.name()), loops.quarantined as u64));
+            }
         }
+        let split = hosted.shards().into_iter().filter(|held| !held.shard.is_whole());
+        shards.extend(split.map(|held| (shard_labels(&plugin, held.shard), u64::from(held.is_acting))));
     }
     queues.write(samples);
     samples.gauge("operetta_quarantined_keys", "Number of keys quarantined because of a hot loop", quarantined);
+    let help = "1 for a shard of a split plugin that this replica runs, 0 for one that it prepares to take over";
+    samples.gauge("operetta_plugin_shard", help, shards);
     usage.write(samples);
 }
 
@@ -62,6 +69,14 @@ pub fn sample_code(code: MappedTotals, samples: &mut Samples) {
 
 fn plugin_labels(plugin: &ObjectKey) -> Labels {
     vec![("plugin", plugin.name.clone()), ("namespace", plugin.namespace.clone().unwrap_or_default())]
+}
+
+/// Returns the labels of a shard: those of its plugin, and its number if the plugin is split.
+fn shard_labels(plugin: &Labels, shard: Shard) -> Labels {
+    match shard.is_whole() {
+        true => plugin.clone(),
+        false => with(plugin, "shard", shard.index()),
+    }
 }
 
 /// Returns the labels with one more.

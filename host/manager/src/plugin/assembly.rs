@@ -20,6 +20,7 @@ use operetta_core::{
     },
     hot_loop::HotLoops,
     ports::Reconciler,
+    replicas::Shard,
 };
 use operetta_kube::{
     authz::required_permissions::RecordingEvents,
@@ -45,7 +46,6 @@ use crate::{
 pub const DRAIN: Duration = Duration::from_secs(1);
 
 /// A plugin's identity and its access to the API server.
-#[derive(Default)]
 pub(super) struct Identity {
     /// The recorder of its Events; kept while the ServiceAccount stays, because it aggregates.
     recorder: Option<Recorder>,
@@ -58,6 +58,11 @@ pub(super) struct Identity {
 }
 
 impl Identity {
+    /// Creates an identity before any code runs. `recorded` has the permissions of the plugin's calls.
+    pub(super) fn new(recorded: Arc<RecordedPermissions>) -> Self {
+        Self { recorder: None, current: None, api: None, recorded }
+    }
+
     /// Returns the ServiceAccount of the code that reconciles now.
     pub(super) fn account(&self) -> Option<&ServiceAccount> {
         self.current.as_ref().map(|current| &current.account)
@@ -163,13 +168,22 @@ pub(super) fn connect(
     Ok(api)
 }
 
+/// The parts that outlive a version of the code.
+#[derive(Clone, Copy)]
+pub(super) struct Assembly<'a> {
+    /// The account of the plugin.
+    pub(super) metered: &'a Metered,
+    /// The hot loops of the shard.
+    pub(super) loops: &'a Arc<HotLoops>,
+}
+
 /// Puts the gate and the scheduler around the plugin's code. Replaces the gate of `identity`.
 pub(super) fn instantiate(
     setup: &Setup<'_>,
+    shard: Shard,
     identity: &mut Identity,
     api: Arc<PluginApi>,
-    metered: &Metered,
-    loops: &Arc<HotLoops>,
+    Assembly { metered, loops }: Assembly<'_>,
 ) -> Code {
     let recorder = recorder(identity, setup, &api);
     let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
@@ -190,7 +204,7 @@ pub(super) fn instantiate(
     }
     let account = metered.account.clone();
     let fair = FairReconciler::new(Arc::new(reconciler), account.clone());
-    let traced = TracedReconciler::new(setup.key.clone(), Arc::new(fair));
+    let traced = TracedReconciler::new(setup.key.clone(), shard, Arc::new(fair));
     Code {
         mapping: mapper.map(|mapper| Mapping { mapper: Arc::new(mapper), account }),
         reconciler: Arc::new(FencedReconciler::new(setup.revocation.clone(), Arc::new(traced))),

@@ -2,7 +2,7 @@
 
 pub use operetta_api::plugin::{
     API_VERSION, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource, ControllerOverride, ControllerStatus,
-    KIND, Limits, Plugin, PluginSpec, PluginStatus, Source, Usage, Warm,
+    KIND, Limits, MAX_SHARDS, Owner, Plugin, PluginSpec, PluginStatus, ReplicaStatus, ShardStatus, Source, Usage, Warm,
 };
 use operetta_wasm::WarmLimits;
 

@@ -16,7 +16,8 @@ use crate::{
     plugin::{
         crd::Plugin,
         hosted_plugin::{HostedPlugin, State},
-        running::{Running, Watching},
+        running::Watching,
+        running_shards::RunningShards,
         status::{ControllerFacts, Facts, LoadedCode, WatchFacts},
     },
     problem::Problem,
@@ -25,7 +26,7 @@ use crate::{
 /// Collects the facts about a Plugin. `host` is the address of the admin endpoints.
 pub fn facts(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str) -> Facts {
     let running = state.running.as_ref();
-    let refusal = running.and_then(Running::refusal);
+    let refusal = running.and_then(RunningShards::refusal);
     let declared = state.component.iter().flat_map(|component| &component.manifest().controllers);
     let mut refused = None;
     let controllers: Vec<_> = declared
@@ -52,19 +53,23 @@ pub fn facts(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str) 
         watches: watch_facts(state, &controllers),
         refused,
         controllers,
-        usage: running.and_then(Running::metered).map(|metered| metered.usage(cached_bytes)),
+        usage: running.and_then(RunningShards::metered).map(|metered| metered.usage(cached_bytes)),
         host: host.to_owned(),
     }
 }
 
-fn controller_facts(controller: &Controller, hosted: &HostedPlugin, running: Option<&Running>) -> ControllerFacts {
+fn controller_facts(
+    controller: &Controller,
+    hosted: &HostedPlugin,
+    running: Option<&RunningShards>,
+) -> ControllerFacts {
     let name = &controller.name;
     ControllerFacts {
         name: name.clone(),
         kind: controller.for_.group_version_kind().to_string(),
         queued: running.map_or(0, |running| running.queued(name)),
         health: hosted.health.of(name),
-        loops: running.map(|running| running.loops().look(name)).unwrap_or_default(),
+        loops: running.map(|running| running.loops(name)).unwrap_or_default(),
     }
 }
 

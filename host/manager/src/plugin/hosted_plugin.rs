@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -13,6 +10,7 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     gate::{PluginConfig, revocation::Revocation},
     object::{ObjectKey, kind::GroupVersionKind},
+    replicas::Shard,
 };
 use operetta_kube::informer::Subscription;
 use operetta_wasm::{LoadError, Plugin as Component};
@@ -25,9 +23,18 @@ use tokio::{
 use crate::{
     authz::{allowed_code::AllowedCode, consent},
     logs::store::PluginLog,
-    plugin::{configuration::Configuration, crd::Plugin, health::Health, running::Running},
+    plugin::{
+        configuration::Configuration,
+        crd::Plugin,
+        health::Health,
+        held_shards::{HeldShard, HeldShards},
+        running_shards::RunningShards,
+    },
     problem::Problem,
 };
+
+/// The reason why a plugin's requests are refused that this replica does not run any more.
+pub(super) const ELSEWHERE: &str = "another replica runs the plugin";
 
 /// The state of one Plugin, from its first reconcile until it is gone.
 pub struct HostedPlugin {
@@ -47,8 +54,8 @@ pub struct HostedPlugin {
     pub cached_bytes: AtomicU64,
     /// The time of the last write of its status.
     status_written: SyncMutex<Option<Instant>>,
-    /// True if this replica owns the Plugin: only then it takes keys and reports.
-    is_acting: AtomicBool,
+    /// The shards that this replica runs or prepares to run.
+    shards: SyncMutex<HeldShards>,
 }
 
 impl HostedPlugin {
@@ -64,18 +71,40 @@ impl HostedPlugin {
             host,
             cached_bytes: AtomicU64::new(0),
             status_written: SyncMutex::default(),
-            is_acting: AtomicBool::new(false),
+            shards: SyncMutex::default(),
         })
     }
 
-    /// Records whether this replica owns the Plugin.
-    pub(super) fn set_acting(&self, is_acting: bool) {
-        self.is_acting.store(is_acting, Ordering::Release);
+    /// Records the shards that this replica runs (true) or prepares to run. It sends nothing more for those that it ran before.
+    pub(super) fn set_shards(&self, shards: &[(Shard, bool)]) {
+        // First: the lock of the shards is the inner one.
+        let plugin = self.revocation();
+        self.shards.lock().set(shards, &plugin, ELSEWHERE);
     }
 
-    /// Reports whether this replica owns the Plugin.
+    /// Sends nothing more for these shards: another replica owns them.
+    pub(super) fn revoke_shards(&self, shards: &[Shard]) {
+        self.shards.lock().revoke(shards, ELSEWHERE);
+    }
+
+    /// Sends nothing more for these shards, and forgets them.
+    pub(super) fn remove_shards(&self, shards: &[Shard]) {
+        self.shards.lock().remove(shards, ELSEWHERE);
+    }
+
+    /// Returns the shards that this replica runs or prepares to run.
+    pub fn shards(&self) -> Vec<HeldShard> {
+        self.shards.lock().all()
+    }
+
+    /// Reports whether this replica owns the Plugin, or a shard of it: only then it takes keys and reports.
     pub fn is_acting(&self) -> bool {
-        self.is_acting.load(Ordering::Acquire)
+        self.shards().iter().any(|held| held.is_acting)
+    }
+
+    /// Reports whether this replica owns the first shard: it writes the conditions and the Events.
+    pub fn is_leading(&self) -> bool {
+        self.shards().iter().any(|held| held.is_acting && held.shard.index() == 0)
     }
 
     /// Returns the token that permits the plugin to act.
@@ -100,6 +129,7 @@ impl HostedPlugin {
         let is_revoked = revocation.is_own_revoked();
         if is_revoked {
             *revocation = self.host.child();
+            self.shards.lock().renew(&revocation);
         }
         is_revoked
     }
@@ -107,6 +137,11 @@ impl HostedPlugin {
     /// Reports whether the status was written longer ago than `age`, or never.
     pub fn is_status_older(&self, age: Duration) -> bool {
         self.status_written.lock().is_none_or(|at| at.elapsed() >= age)
+    }
+
+    /// Forgets the last write of the status: it conflicted with another one.
+    pub fn forget_status_write(&self) {
+        *self.status_written.lock() = None;
     }
 
     /// Records that the status is being written now.
@@ -163,8 +198,8 @@ pub struct State {
     pub(super) applied: Option<Applied>,
     /// The reason why the controllers are stopped for a while.
     pub(super) held_back: Option<HeldBack>,
-    /// The controllers, while not suspended.
-    pub running: Option<Running>,
+    /// The controllers of the shards, while not suspended.
+    pub running: Option<RunningShards>,
     /// The kinds that the API server does not serve.
     pub missing: MissingKinds,
     /// The missing permissions that an Event has reported.

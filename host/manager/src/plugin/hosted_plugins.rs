@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use operetta_core::{
     gate::revocation::Revocation,
     object::{ObjectKey, kind::GroupVersionKind},
-    replicas::Fence,
+    replicas::{Fence, Shard},
 };
 use parking_lot::Mutex;
 
@@ -53,6 +53,14 @@ impl HostedPlugins {
     pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
         if let Some(hosted) = self.get(plugin) {
             hosted.revocation().revoke(why);
+        }
+        self.context.queue.enqueue(plugin);
+    }
+
+    /// Revokes the tokens of shards that another replica owns, and enqueues the Plugin.
+    pub fn revoke_shards(&self, plugin: &ObjectKey, shards: &[Shard]) {
+        if let Some(hosted) = self.get(plugin) {
+            hosted.revoke_shards(shards);
         }
         self.context.queue.enqueue(plugin);
     }

@@ -2,7 +2,7 @@
 //! ConfigMaps.
 //!
 //! A reconcile goes through [`reconcile`]: the [`source`] is fetched and loaded, the [`configuration`] read, the
-//! controllers set up ([`running`], by way of `wiring` and [`assembly`]), and [`facts`] become a [`status`], which
+//! controllers set up ([`running`], for each shard, by way of `wiring` and [`assembly`]), and [`facts`] become a [`status`], which
 //! [`report`] writes.
 
 pub mod assembly;
@@ -16,6 +16,7 @@ mod enqueue;
 pub mod facts;
 mod fenced;
 pub mod health;
+pub mod held_shards;
 pub mod host_informers;
 pub mod hosted_plugin;
 pub mod hosted_plugins;
@@ -23,6 +24,7 @@ pub mod hot_loop;
 mod mapping_stage;
 mod missing_kinds;
 mod object_watch;
+pub mod owners;
 pub mod ownership;
 mod pace;
 pub mod queue;
@@ -30,8 +32,10 @@ pub mod reconcile;
 pub mod report;
 mod roles;
 pub mod running;
+pub mod running_shards;
 mod secrets;
 pub mod setup;
+pub mod shard_status;
 pub mod source;
 pub mod status;
 mod traced;

@@ -1,25 +1,32 @@
-//! The owner of each Plugin among the replicas: the fields `replica`, `epoch` and `successor` of its status.
+//! The owners of each Plugin among the replicas: see [`Owners`].
 //!
 //! They are written only here, and only on the version of the Plugin that was read. So of two replicas that write at the
 //! same time, one fails and reads again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
-    replicas::{Epoch, Owner, Role, assigned, role},
+    replicas::{Epoch, Owner, Plan, Shard, assigned, plan},
     status::{ApiError, ErrorKind},
 };
 use serde_json::{Value, json};
 
-use crate::{context::Context, plugin::crd, replicas::Replicas};
+use crate::{
+    context::Context,
+    plugin::{
+        crd,
+        owners::{Owners, wanted_shards},
+    },
+    replicas::Replicas,
+};
 
-/// The fields of a Plugin's status that name its owner.
-pub const FIELDS: [&str; 3] = ["replica", "epoch", "successor"];
+/// The delay after a conflicting write. The watch brings the newer version.
+pub const AGAIN: Duration = Duration::from_millis(20);
 
-/// The result of a write of the owner.
+/// The result of a conditional write of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// The write succeeded.
@@ -44,92 +51,141 @@ impl Ownership {
     ///
     /// # Errors
     /// The API server's error when the group must be read again.
-    pub async fn role(&self, plugin: &Object) -> Result<Role, ApiError> {
-        let Some(me) = self.replicas.epoch() else { return Ok(Role::Elsewhere) };
-        let decided = self.known_role(plugin);
-        if decided != Role::Refresh {
+    pub async fn plan(&self, plugin: &Object) -> Result<Plan, ApiError> {
+        let Some(me) = self.replicas.epoch() else { return Ok(Plan::Elsewhere) };
+        let decided = self.known_plan(plugin);
+        if decided != Plan::Refresh {
             return Ok(decided);
         }
         let group = self.replicas.refresh().await?;
-        Ok(match role(me, plugin.key(), owner(plugin), &group) {
-            // The owner was a member of a group that was deleted.
-            Role::Refresh => role(me, plugin.key(), None, &group),
-            decided => decided,
-        })
+        // Other owners were members of a group that was deleted.
+        let is_known = |owner: &Owner| owner.epoch <= group.last_epoch();
+        let owners: Vec<_> = Owners::read(plugin).owners().into_iter().map(|owner| owner.filter(is_known)).collect();
+        Ok(plan(me, plugin.key(), wanted_shards(plugin), &owners, &group))
     }
 
-    /// Reports whether another replica owns a Plugin that this one owned before.
-    pub fn is_lost(&self, before: &Object, now: &Object) -> bool {
-        let is_mine = |plugin: &Object| owner(plugin).map(|owner| owner.epoch) == self.replicas.epoch();
-        self.replicas.epoch().is_some() && is_mine(before) && !is_mine(now)
+    /// Returns the shards that this replica owned before and does not own any more.
+    pub fn lost(&self, before: &Object, now: &Object) -> Vec<Shard> {
+        let now = Owners::read(now);
+        let before = Owners::read(before);
+        let lost = before.iter().filter(|(shard, owner)| self.is_mine(*owner) && !self.is_mine(now.of(*shard)));
+        lost.map(|(shard, _)| shard).collect()
     }
 
-    /// Reports whether this replica owns a Plugin.
+    /// Reports whether this replica owns a Plugin, or a shard of it.
     pub fn is_own(&self, plugin: &Object) -> bool {
-        self.replicas.epoch().is_some_and(|me| owner(plugin).is_some_and(|owner| owner.epoch == me))
+        Owners::read(plugin).iter().any(|(_, owner)| self.is_mine(owner))
     }
 
-    /// Reports whether another replica runs a Plugin, as far as the members are known.
+    fn is_mine(&self, owner: Option<Owner>) -> bool {
+        owner.is_some_and(|owner| Some(owner.epoch) == self.replicas.epoch())
+    }
+
+    /// Reports whether other replicas run a Plugin, as far as the members are known.
     pub fn is_elsewhere(&self, plugin: &Object) -> bool {
-        self.known_role(plugin) == Role::Elsewhere
+        self.known_plan(plugin) == Plan::Elsewhere
     }
 
-    /// Returns the identity of the other member that runs a Plugin, or will if none does; None if this replica does.
+    /// Returns the identity of the other member that runs a Plugin, or will if none does; None if this replica does. Of a
+    /// split Plugin it is the one that runs the first shard.
     pub fn other_owner(&self, plugin: &Object) -> Option<String> {
         let group = self.replicas.group();
         let group = group.borrow();
-        let owner = owner(plugin).map(|owner| owner.epoch).filter(|epoch| group.get(*epoch).is_some());
+        let owner = Owners::read(plugin).owners().into_iter().next().flatten().map(|owner| owner.epoch);
+        let owner = owner.filter(|epoch| group.get(*epoch).is_some());
         let owner = owner.or_else(|| assigned(plugin.key(), &group)).filter(|epoch| Some(*epoch) != self.epoch())?;
         group.get(owner).map(|member| member.identity.clone())
     }
 
     /// Decides by the members as they were last read.
-    fn known_role(&self, plugin: &Object) -> Role {
-        let decide = |me| role(me, plugin.key(), owner(plugin), &self.replicas.group().borrow());
-        self.replicas.epoch().map_or(Role::Elsewhere, decide)
+    fn known_plan(&self, plugin: &Object) -> Plan {
+        let owners = Owners::read(plugin).owners();
+        let group = self.replicas.group();
+        let decide = |me| plan(me, plugin.key(), wanted_shards(plugin), &owners, &group.borrow());
+        self.replicas.epoch().map_or(Plan::Elsewhere, decide)
     }
 
-    /// Reports whether a Plugin to be claimed has no owner that may still act.
-    pub fn is_vacant(&self, plugin: &Object) -> bool {
-        let is_own = plugin.scalar_at(".status.replica").is_some_and(|replica| replica == self.replicas.identity());
+    /// Reports whether a shard has no owner that may still act, as it is to be claimed.
+    pub fn is_vacant(&self, plugin: &Object, shard: Shard) -> bool {
+        let owners = Owners::read(plugin);
         // No two living replicas have the same identity.
-        is_own || owner(plugin).is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
+        let is_own = owners.replica(shard) == Some(self.identity());
+        is_own || owners.of(shard).is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
     }
 
-    /// Makes this replica the owner.
+    /// Reports whether no shard has an owner that may still act.
+    pub fn is_all_vacant(&self, plugin: &Object) -> bool {
+        Owners::read(plugin).iter().all(|(shard, _)| self.is_vacant(plugin, shard))
+    }
+
+    /// Makes this replica the owner of shards.
     ///
     /// # Errors
     /// The API server's error; `Unavailable` when the Lease was not renewed in time.
-    pub async fn claim(&self, plugin: &Object) -> Result<Claimed, ApiError> {
+    pub async fn claim(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
         let Some(me) = self.replicas.epoch() else { return Ok(Claimed::Conflict) };
-        let status = json!({"replica": self.replicas.identity(), "epoch": me.0, "successor": null});
-        self.write(plugin, status).await
+        let mut owners = Owners::read(plugin);
+        shards.iter().for_each(|shard| owners.set(*shard, Some((self.identity(), me))));
+        self.write(plugin, owners.status()).await
     }
 
-    /// Names this replica as the successor of the owner.
+    /// Names this replica as the successor of the owner of shards.
     ///
     /// # Errors
     /// Fails as [`Self::claim`] does.
-    pub async fn offer(&self, plugin: &Object) -> Result<Claimed, ApiError> {
+    pub async fn offer(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
         let Some(me) = self.replicas.epoch() else { return Ok(Claimed::Conflict) };
-        if owner(plugin).and_then(|owner| owner.successor) == Some(me) {
+        let before = Owners::read(plugin);
+        let mut owners = before.clone();
+        // Another replica may have changed the number of shards, or may have handed them over already.
+        let has_other_owner = |shard: &&Shard| before.of(**shard).is_some_and(|owner| owner.epoch != me);
+        shards.iter().filter(has_other_owner).for_each(|shard| owners.set_successor(*shard, me));
+        if owners == before {
             return Ok(Claimed::Done);
         }
-        self.write(plugin, json!({"successor": me.0})).await
+        self.write(plugin, owners.status()).await
     }
 
-    /// Makes another replica the owner.
+    /// Makes other replicas the owners of shards.
     ///
     /// # Errors
     /// Fails as [`Self::claim`] does.
-    pub async fn hand_over(&self, plugin: &Object, to: Epoch) -> Result<Claimed, ApiError> {
+    pub async fn hand_over(&self, plugin: &Object, shards: &[(Shard, Epoch)]) -> Result<Claimed, ApiError> {
         let group = self.replicas.group().borrow().clone();
-        let Some(member) = group.get(to) else { return Ok(Claimed::Conflict) };
-        let status = json!({"replica": member.identity, "epoch": to.0, "successor": null});
+        let mut owners = Owners::read(plugin);
+        for (shard, to) in shards {
+            let Some(member) = group.get(*to) else { return Ok(Claimed::Conflict) };
+            owners.set(*shard, Some((&member.identity, *to)));
+        }
+        self.write(plugin, owners.status()).await
+    }
+
+    /// Removes the owner of shards.
+    ///
+    /// # Errors
+    /// Fails as [`Self::claim`] does.
+    pub async fn free(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
+        let mut owners = Owners::read(plugin);
+        shards.iter().for_each(|shard| owners.set(*shard, None));
+        self.write(plugin, owners.status()).await
+    }
+
+    /// Gives a Plugin the number of shards that its spec names, without owners.
+    ///
+    /// # Errors
+    /// Fails as [`Self::claim`] does.
+    pub async fn resize(&self, plugin: &Object) -> Result<Claimed, ApiError> {
+        let mut status = Owners::none(wanted_shards(plugin)).status();
+        // The reports of replicas on the former shards.
+        status["replicas"] = Value::Null;
         self.write(plugin, status).await
     }
 
-    async fn write(&self, plugin: &Object, status: Value) -> Result<Claimed, ApiError> {
+    /// Writes these fields of the status, if the Plugin has not changed.
+    ///
+    /// # Errors
+    /// Fails as [`Self::claim`] does.
+    pub async fn write(&self, plugin: &Object, status: Value) -> Result<Claimed, ApiError> {
         self.replicas.check()?;
         let body = json!({"metadata": {"resourceVersion": plugin.resource_version()}, "status": status});
         let action = WriteAction::Patch {
@@ -152,9 +208,19 @@ impl Ownership {
         assigned(key, &self.replicas.group().borrow()) == self.replicas.epoch()
     }
 
+    /// Reports whether a replica of this epoch may act, as far as the members are known.
+    pub fn is_member(&self, epoch: Epoch) -> bool {
+        self.replicas.group().borrow().get(epoch).is_some()
+    }
+
     /// Returns the epoch of this replica; None before it has joined.
     pub fn epoch(&self) -> Option<Epoch> {
         self.replicas.epoch()
+    }
+
+    /// Returns the identity of this replica.
+    pub fn identity(&self) -> &str {
+        self.replicas.identity()
     }
 
     /// Checks that the Lease of this replica was renewed in time.
@@ -163,35 +229,5 @@ impl Ownership {
     /// `Unavailable` if it was not.
     pub fn check(&self) -> Result<(), ApiError> {
         self.replicas.check()
-    }
-}
-
-/// Returns the owner of a Plugin; None if it has none.
-fn owner(plugin: &Object) -> Option<Owner> {
-    let number = |path: &str| plugin.scalar_at(path).and_then(|text| text.parse().ok()).map(Epoch);
-    Some(Owner { epoch: number(".status.epoch")?, successor: number(".status.successor") })
-}
-
-#[cfg(test)]
-mod tests {
-    use operetta_core::object::ManagedFields;
-
-    use super::*;
-
-    fn owner_in(status: Value) -> Option<Owner> {
-        let plugin = json!({"metadata": {"name": "p", "namespace": "n"}, "status": status});
-        let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-        owner(&Object::from_json(&plugin.to_string(), &kind, ManagedFields::Drop).expect("an object"))
-    }
-
-    #[test]
-    fn owner_is_read_from_status() {
-        assert_eq!(owner_in(json!({})), None);
-        assert_eq!(owner_in(json!({"replica": "a"})), None, "a name without an epoch owns nothing");
-        let owned = owner_in(json!({"replica": "a", "epoch": 7})).expect("an owner");
-        assert_eq!(owned, Owner { epoch: Epoch(7), successor: None });
-        let offered = owner_in(json!({"epoch": 7, "successor": 9})).expect("an owner");
-        assert_eq!(offered.successor, Some(Epoch(9)));
-        assert_eq!(owner_in(json!({"epoch": -7})), None);
     }
 }

@@ -91,6 +91,9 @@ impl PluginController {
             // The controllers hold the old token.
             state.applied = None;
         }
+        if let Some(running) = &mut state.running {
+            running.release_others(&hosted.shards(), self.context.shutdown_time());
+        }
         if let Err(problem) = self.check_quota(plugin).await {
             self.unload(plugin, problem, &mut state);
             return self.write_status(plugin, state).await;
@@ -125,13 +128,11 @@ impl PluginController {
     async fn write_status(&self, plugin: PluginRef<'_>, mut state: MutexGuard<'_, State>) -> Result<(), ApiError> {
         let PluginRef { key, object, hosted } = plugin;
         let facts = facts(object, hosted, &state, self.context.admin_address());
-        if hosted.is_acting() {
+        if hosted.is_leading() {
             self.reporter.report_denials(key, &facts, &mut state);
         }
         drop(state);
-        if !hosted.is_acting() {
-            return self.offer(key, &facts).await;
-        }
+        self.offer(key, hosted, &facts).await?;
         self.reporter.write_status(key, hosted, &facts).await
     }
 
@@ -283,8 +284,9 @@ impl PluginController {
     ) -> Result<(), ApiError> {
         let PluginRef { key, object, hosted } = plugin;
         let Some(component) = state.component.clone() else { return Ok(()) };
-        if let Some(running) = state.running.as_mut().filter(|_| hosted.is_acting()) {
-            running.activate();
+        let held = hosted.shards();
+        if let Some(running) = &mut state.running {
+            running.activate(&held);
         }
         let generation = object.metadata.generation.unwrap_or_default();
         hosted.set_running_digest(component.digest());
@@ -302,7 +304,8 @@ impl PluginController {
             epoch: self.epoch_to_send(grants.subject()).await?,
             grants,
         };
-        if !changed && state.missing.kinds.is_empty() {
+        let is_added = !changed && state.running.as_ref().is_some_and(|running| running.lacks(&held));
+        if !changed && !is_added && state.missing.kinds.is_empty() {
             let Some(running) = &state.running else { return Ok(()) };
             if !running.must_watch_elsewhere(&setup).await {
                 return Ok(());
@@ -311,7 +314,8 @@ impl PluginController {
             // An authorizer that has just started may not know all permissions yet.
             self.context.queue.enqueue_after(key, Grants::SETTLE + HostPermissions::KEEP);
         }
-        match self.running(hosted, changed, state).update(&setup).await {
+        let all = !is_added || !state.missing.kinds.is_empty();
+        match self.running(hosted, changed, state).update(&setup, &held, all).await {
             Ok(missing) => {
                 state.applied = Some(wanted);
                 state.problems.setup = None;

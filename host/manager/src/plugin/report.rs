@@ -19,7 +19,9 @@ use crate::{
         crd::{self, PluginStatus},
         host_informers::HostInformers,
         hosted_plugin::{HostedPlugin, PluginRef, State},
-        ownership,
+        owners::{self, Owners},
+        ownership::{AGAIN, Claimed, Ownership},
+        shard_status::{self, View},
         status::{Facts, is_same_but_for_counts, status},
     },
     problem::Problem,
@@ -29,15 +31,19 @@ use crate::{
 const COUNTS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Reports on Plugins.
+///
+/// The owner of the first shard reports on the whole Plugin. The owners of other shards write their own view into the status, from
+/// which that owner takes it.
 pub struct Reporter {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
+    ownership: Arc<Ownership>,
 }
 
 impl Reporter {
     /// Creates a reporter.
-    pub fn new(context: Arc<Context>, informers: Arc<HostInformers>) -> Arc<Self> {
-        Arc::new(Self { context, informers })
+    pub fn new(context: Arc<Context>, informers: Arc<HostInformers>, ownership: Arc<Ownership>) -> Arc<Self> {
+        Arc::new(Self { context, informers, ownership })
     }
 
     /// Writes the status if it differs from the stored one. If only counts differ, it is written once a minute.
@@ -53,19 +59,45 @@ impl Reporter {
         // A status that cannot be decoded was not written by the host, and is replaced.
         let before = cached.at(".status").and_then(|text| serde_json::from_str::<PluginStatus>(text).ok());
         let before = before.unwrap_or_default();
-        let now = status(facts, &before, &Timestamp::now().to_string());
-        // A replica that does not own the Plugin reports nothing.
+        // A replica that does not own a shard of the Plugin reports nothing.
         if !hosted.is_acting() {
             return Ok(());
         }
-        if now == before || (is_same_but_for_counts(&now, &before) && !hosted.is_status_older(COUNTS_INTERVAL)) {
+        let now = Timestamp::now().to_string();
+        let own = status(facts, &before, &now);
+        let owners = Owners::from_status(&before.owner);
+        let status = match owners.is_split() {
+            false => own,
+            true => {
+                let is_member = |epoch| self.ownership.is_member(epoch);
+                let view = View { replica: self.ownership.identity(), is_leading: hosted.is_leading(), now: &now };
+                shard_status::status(view, own, &before, &owners, is_member)
+            }
+        };
+        let is_kept = is_same_but_for_counts(&status, &before) && !hosted.is_status_older(COUNTS_INTERVAL);
+        if status == before || is_kept {
             return Ok(());
         }
         hosted.record_status_write();
+        // Other replicas write their views into the status of a split Plugin, so it is written on the version that was read.
+        match owners.is_split() {
+            true => match self.ownership.write(&cached, without_owner(&status)).await? {
+                Claimed::Done => Ok(()),
+                Claimed::Conflict => {
+                    hosted.forget_status_write();
+                    self.context.queue.enqueue_after(key, AGAIN);
+                    Ok(())
+                }
+            },
+            false => self.write(key, &status).await,
+        }
+    }
+
+    async fn write(&self, key: &ObjectKey, status: &PluginStatus) -> Result<(), ApiError> {
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: Some("status".to_owned()),
-            body: PatchBody::Merge(json!({"status": without_owner(&now)}).to_string()),
+            body: PatchBody::Merge(json!({"status": without_owner(status)}).to_string()),
             force: false,
         };
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
@@ -101,6 +133,10 @@ impl Reporter {
             return;
         }
         plugin.hosted.log.write_host_line(LogLevel::Error, format!("failed to load: {}", problem.message));
+        if !plugin.hosted.is_leading() {
+            state.problems.load = Some(problem);
+            return;
+        }
         self.event(plugin.key, None, EventType::Warning, problem.reason, problem.message.clone());
         if let Some(key) = config_map {
             let uid = self.informers.config_maps.cache.get(key).map(|found| found.uid().to_owned());
@@ -116,7 +152,9 @@ impl Reporter {
             return;
         }
         hosted.log.write_host_line(LogLevel::Error, problem.message.clone());
-        self.event(key, None, EventType::Warning, problem.reason, problem.message.clone());
+        if hosted.is_leading() {
+            self.event(key, None, EventType::Warning, problem.reason, problem.message.clone());
+        }
     }
 
     /// Writes an Event about a Plugin.
@@ -132,7 +170,7 @@ impl Reporter {
 fn without_owner(status: &PluginStatus) -> Value {
     let mut status = json!(status);
     if let Some(fields) = status.as_object_mut() {
-        fields.retain(|name, _| !ownership::FIELDS.contains(&name.as_str()));
+        fields.retain(|name, _| !owners::FIELDS.contains(&name.as_str()));
     }
     status
 }

@@ -1,4 +1,4 @@
-//! The controllers of a running plugin.
+//! The controllers of a running plugin, or of one of its shards.
 //!
 //! [`Running::update`] handles the first start and every later change, and loses nothing. Queues survive the change.
 //! Reconciles in flight end on the old code. New subscriptions are made before the old ones are dropped, so that a
@@ -8,13 +8,15 @@
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use operetta_core::{
-    authz::{access_review::Grants, host_permissions::HostPermissions},
+    authz::{access_review::Grants, host_permissions::HostPermissions, recorded_permissions::RecordedPermissions},
     controller::Controller,
+    gate::revocation::Revocation,
     handler::{Target, backlog::Backlog},
     hot_loop::HotLoops,
     manifest,
     object::{ObjectKey, kind::GroupVersionKind},
     queue::WorkQueue,
+    replicas::Shard,
 };
 use operetta_kube::{
     authz::{filtered_view::FilteredView, required_permissions::Call},
@@ -24,7 +26,7 @@ use operetta_kube::{
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::plugin::{
-    assembly::{Code, Identity, Metered, connect, instantiate},
+    assembly::{Assembly, Code, Identity, Metered, connect, instantiate},
     enqueue::{enqueue_named, enqueue_on, rate_limiter},
     mapping_stage::{MapStage, StageSetup},
     queue::PluginQueue,
@@ -35,19 +37,20 @@ use crate::plugin::{
 /// The shortest resync period: a resync walks all objects of a source.
 const MIN_RESYNC: Duration = Duration::from_secs(10);
 
-/// The controllers of a plugin.
+/// The controllers of a shard of a plugin.
 pub struct Running {
+    shard: Shard,
     controllers: BTreeMap<String, RunningController>,
     identity: Identity,
-    /// The account that the plugin is charged to, whatever code it runs.
-    metered: Option<Metered>,
+    /// The token that they were set up with.
+    token: Option<Arc<Revocation>>,
     /// The hot loops of its keys, whatever code it runs.
     loops: Arc<HotLoops>,
     /// The namespaces in which the host watches each of its sources.
     placements: Vec<Placement>,
     /// The tasks that enqueue the Plugin when the state of a watch changes; they end with this.
     watchers: JoinSet<()>,
-    /// True if the controllers take keys. They do not before this replica owns the Plugin.
+    /// True if the controllers take keys. They do not before this replica owns the shard.
     is_active: bool,
 }
 
@@ -72,13 +75,14 @@ pub struct Watching {
 }
 
 impl Running {
-    /// Creates a plugin without controllers, which takes no keys before [`Running::activate`]. `hot_loop_rounds` is the
-    /// number of delays until a looping key is quarantined.
-    pub fn new(hot_loop_rounds: u32) -> Self {
+    /// Creates a shard without controllers, which takes no keys before [`Running::set_active`]. `hot_loop_rounds` is the
+    /// number of delays until a looping key is quarantined, `recorded` has the permissions of the plugin's calls.
+    pub fn new(shard: Shard, hot_loop_rounds: u32, recorded: Arc<RecordedPermissions>) -> Self {
         Self {
+            shard,
             controllers: BTreeMap::new(),
-            identity: Identity::default(),
-            metered: None,
+            identity: Identity::new(recorded),
+            token: None,
             loops: HotLoops::with_rounds(hot_loop_rounds),
             placements: Vec::new(),
             watchers: JoinSet::new(),
@@ -86,33 +90,40 @@ impl Running {
         }
     }
 
-    /// Begins to take keys.
-    pub fn activate(&mut self) {
-        if !mem::replace(&mut self.is_active, true) {
+    /// Begins to take keys, or takes no more.
+    pub fn set_active(&mut self, is_active: bool) {
+        if mem::replace(&mut self.is_active, is_active) != is_active {
             for running in self.controllers.values() {
-                running.controller.set_workers(running.workers);
-                running.stages.iter().for_each(|stage| stage.set_workers(running.workers));
+                let workers = if is_active { running.workers } else { 0 };
+                running.controller.set_workers(workers);
+                running.stages.iter().for_each(|stage| stage.set_workers(workers));
             }
         }
     }
 
-    /// Sets the controllers up for the component's manifest. Returns the kinds that the API server does not serve,
-    /// whose controllers do not run yet.
+    /// Returns the shard.
+    pub fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// Reports whether the controllers were set up with this token.
+    pub fn is_set_up_with(&self, token: &Arc<Revocation>) -> bool {
+        self.token.as_ref().is_some_and(|own| Arc::ptr_eq(own, token))
+    }
+
+    /// Sets the controllers up for the component's manifest. `setup` has the token of the shard. Returns the kinds that the API
+    /// server does not serve, whose controllers do not run yet.
     ///
     /// # Errors
     /// [`SetupError::Refused`] when the manifest or the spec cannot be set up, [`SetupError::Unavailable`] when the API
     /// server does not respond.
-    pub async fn update(&mut self, setup: &Setup<'_>) -> Result<Vec<GroupVersionKind>, SetupError> {
+    pub async fn update(&mut self, setup: &Setup<'_>, metered: &Metered) -> Result<Vec<GroupVersionKind>, SetupError> {
         let wired = wire_all(setup).await?;
-        let metered = self.metered.get_or_insert_with(|| {
-            let namespace = setup.key.namespace.as_deref().unwrap_or_default();
-            let tenants = &setup.context.tenants;
-            Metered { account: tenants.account(namespace), throttle: tenants.throttle(namespace) }
-        });
         let api = connect(setup, &self.identity.recorded, &wired.controllers, metered)?;
-        let code = instantiate(setup, &mut self.identity, api, metered, &self.loops);
+        let code = instantiate(setup, self.shard, &mut self.identity, api, Assembly { metered, loops: &self.loops });
         self.placements = wired.placements;
         self.replace_controllers(setup, wired.controllers, &code);
+        self.token = Some(setup.revocation.clone());
         Ok(wired.missing)
     }
 
@@ -209,7 +220,8 @@ impl Running {
             let budget = setup.context.tenants.queues(setup.key);
             let queue = WorkQueue::with_rate_limiter(rate_limiter(&limiter)).within(budget);
             let name = declared.name.clone();
-            return Controller::with_loops(name, queue, code.reconciler.clone(), setup.health.clone(), &self.loops);
+            let reconciler = code.reconciler.clone();
+            return Controller::of_shard(self.shard, name, queue, reconciler, setup.health.clone(), &self.loops);
         };
         old.controller.swap(code.reconciler.clone());
         if old.limiter != limiter {
@@ -244,6 +256,13 @@ impl Running {
             stops.spawn(async move { timeout(grace, controller.stop()).await.is_ok() });
         }
         stops.join_all().await;
+    }
+
+    /// Sends no more requests of reconciles in flight.
+    pub fn revoke(&self, why: &str) {
+        if let Some(token) = &self.token {
+            token.revoke(why);
+        }
     }
 
     /// Takes no more keys, and waits for the reconciles in flight, for at most `grace`. Reports whether all have ended.
@@ -323,11 +342,6 @@ impl Running {
     /// Returns the hot loops of its keys.
     pub fn loops(&self) -> &HotLoops {
         &self.loops
-    }
-
-    /// Returns its account and throttle; None before it was set up.
-    pub fn metered(&self) -> Option<&Metered> {
-        self.metered.as_ref()
     }
 
     /// Returns the number of keys that wait for a controller, with the watched objects that wait to be mapped to keys.

@@ -19,6 +19,7 @@ use crate::{
 };
 
 /// The input of setting up a plugin's controllers.
+#[derive(Clone)]
 pub struct Setup<'a> {
     /// The context that plugins share.
     pub context: &'a Arc<Context>,
@@ -34,7 +35,7 @@ pub struct Setup<'a> {
     pub log: &'a Arc<PluginLog>,
     /// The observer of reconciles.
     pub health: &'a Arc<Health>,
-    /// The token that permits the plugin to act.
+    /// The token that permits the plugin, or one of its shards, to act.
     pub revocation: Arc<Revocation>,
     /// The epoch that its writes carry; None if the host may not send it.
     pub epoch: Option<Epoch>,

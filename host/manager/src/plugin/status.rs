@@ -135,7 +135,12 @@ pub fn is_same_but_for_counts(one: &PluginStatus, other: &PluginStatus) -> bool 
     let without = |status: &PluginStatus| {
         let mut status = status.clone();
         status.usage = None;
-        for controller in &mut status.controllers {
+        let replicas = status.owner.replicas.iter_mut();
+        let of_replicas = replicas.flat_map(|replica| {
+            replica.usage = None;
+            &mut replica.controllers
+        });
+        for controller in of_replicas.chain(&mut status.controllers) {
             controller.reconciles = 0;
             controller.errors = 0;
             controller.queued = 0;

@@ -8,18 +8,20 @@ use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
     object::ObjectKey,
     ports::Reconciler,
+    replicas::Shard,
 };
 
 /// A plugin's reconciler that logs each reconcile.
 pub(super) struct TracedReconciler {
     plugin: ObjectKey,
+    shard: Shard,
     reconciler: Arc<dyn Reconciler>,
 }
 
 impl TracedReconciler {
     /// Puts the log around a reconciler.
-    pub(super) fn new(plugin: ObjectKey, reconciler: Arc<dyn Reconciler>) -> Self {
-        Self { plugin, reconciler }
+    pub(super) fn new(plugin: ObjectKey, shard: Shard, reconciler: Arc<dyn Reconciler>) -> Self {
+        Self { plugin, shard, reconciler }
     }
 }
 
@@ -40,7 +42,8 @@ impl Drop for LoggedEnd<'_> {
 impl Reconciler for TracedReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let ReconcileRequest { controller, key, reconcile_id, .. } = request;
-        tracing::debug!(plugin = %self.plugin, controller, %key, reconcile = reconcile_id, "reconcile began");
+        let Self { plugin, shard, .. } = self;
+        tracing::debug!(%plugin, %shard, controller, %key, reconcile = reconcile_id, "reconcile began");
         let _end = LoggedEnd { plugin: &self.plugin, request };
         self.reconciler.reconcile(request).await
     }

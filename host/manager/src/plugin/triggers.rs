@@ -124,16 +124,17 @@ impl Triggers {
         admission.add(plugin.key(), &created, was_over);
     }
 
-    /// Revokes the token of a Plugin: at once if it is gone, has another owner or names another ServiceAccount; if it was suspended, after
-    /// the time that its reconciles in flight have to end.
+    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after the time
+    /// that its reconciles in flight have to end. Revokes the tokens of shards that have another owner.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
             return self.hosted_plugins.revoke(object.key(), "the Plugin was deleted");
         }
         let Some(old) = event.old() else { return };
-        if self.ownership.is_lost(old, object) {
-            return self.hosted_plugins.revoke(object.key(), "another replica runs the plugin");
+        let lost = self.ownership.lost(old, object);
+        if !lost.is_empty() {
+            self.hosted_plugins.revoke_shards(object.key(), &lost);
         }
         let is_changed = |path: &str| old.scalar_at(path) != object.scalar_at(path);
         if is_changed(".spec.serviceAccountName") {

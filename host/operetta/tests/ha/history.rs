@@ -26,6 +26,10 @@ const REPLICAS: usize = 3;
 pub const STEPS: usize = 3;
 /// The objects that are created before each step, in each namespace.
 const OBJECTS: usize = 3;
+/// The plugin that is split.
+const SPLIT: usize = 1;
+/// The greatest number of its shards.
+const MAX_SHARDS: u32 = 6;
 /// The time between two objects that are created during a step.
 const BETWEEN: Duration = Duration::from_millis(150);
 
@@ -131,11 +135,24 @@ async fn create_during(namespaces: &[TestNamespace<'_>], step: usize, during: im
     }
 }
 
+/// Returns the name of a plugin.
+fn plugin_name(seed: u64, number: usize) -> String {
+    format!("plugin-{seed}-{number}")
+}
+
+/// Gives the plugin [`SPLIT`] another number of shards.
+async fn split(namespaces: &[TestNamespace<'_>], seed: u64, random: &mut StdRng) {
+    let shards = random.random_range(1..=MAX_SHARDS);
+    println!("seed {seed}: {shards} shards");
+    let patch = json!({"spec": {"shards": shards}});
+    namespaces[SPLIT].patch(kinds::PLUGIN, &plugin_name(seed, SPLIT), patch).await;
+}
+
 /// Runs a plugin in a namespace of its own. Two reconcile at once, the third one takes its time.
 async fn plugin(control_plane: &ControlPlane, seed: u64, number: usize) -> TestNamespace<'_> {
     let namespace = control_plane.namespace(&format!("seed-{seed}-{number}")).await;
     namespace.allow_all("plugin").await;
-    let name = format!("plugin-{seed}-{number}");
+    let name = plugin_name(seed, number);
     let drop_in = match number {
         0 => DropIn::new(&name, guest("fixture-misbehave")).config(json!({"do": "slow"})),
         _ => DropIn::new(&name, guest("fixture-touch-v1")),
@@ -175,6 +192,9 @@ pub async fn run(control_plane: &ControlPlane, seed: u64) -> Summary {
             for number in 0..OBJECTS {
                 namespace.create_touchable(&name(at, number)).await;
             }
+        }
+        if at % 2 == 0 {
+            split(&namespaces, seed, &mut random).await;
         }
         tokio::time::sleep(Duration::from_millis(random.random_range(0..500))).await;
         println!("seed {seed}, step {at}: {:?}", step.0);

@@ -1,6 +1,7 @@
 //! Histories of replicas that are killed, stopped, cut off, slowed down and replaced at random moments, whose clocks are stepped
 //! and whose Leases are edited by hand: whatever happens, no key is reconciled by two at once, no write comes after its epoch,
-//! and no key is lost. `operetta_testkit::history` says what is checked, and what guarantees it.
+//! and no key is lost. One of the plugins is split, into another number of shards from time to time. `operetta_testkit::history`
+//! says what is checked, and what guarantees it.
 //!
 //! `make test-ha SEEDS=200` runs many; `make test-ha FIRST=17 SEEDS=1` runs one again. A seed determines what is done, and not
 //! how the processes interleave. `PARALLEL=4` histories run at once, each on a control plane of its own: all hosts of a control

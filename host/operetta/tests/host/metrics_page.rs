@@ -7,7 +7,7 @@ use std::{
 };
 
 use operetta_testkit::{DropIn, Kind, guest, kinds, plugin_path};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Stage;
 
@@ -125,8 +125,8 @@ fn rows(page: &str) -> BTreeMap<String, String> {
     page.lines().filter_map(named).collect()
 }
 
-/// Brings about what the metrics of failures count: a field conflict, a hot loop and errors. The series end with the
-/// Plugins, so it scrapes before it deletes them.
+/// Brings about what the metrics of failures count: a field conflict, a hot loop and errors; and splits a plugin. The series
+/// end with the Plugins, so it scrapes before it deletes them.
 async fn fail(stage: &Stage, found: &mut Found) {
     let namespace = &stage.namespace;
     for (plugin, code) in [("one", "fixture-touch-v1"), ("two", "fixture-touch-v2")] {
@@ -135,6 +135,13 @@ async fn fail(stage: &Stage, found: &mut Found) {
     }
     namespace.create_touchable("target").await;
     namespace.until_event(kinds::CONFIG_MAP, "target", "FightingControllers").await;
+    namespace.patch(kinds::PLUGIN, "one", json!({"spec": {"shards": 2}})).await;
+    let is_split = |plugin: &Value| match plugin["status"]["shards"].as_array().map(Vec::len) {
+        Some(2) => Ok(()),
+        shards => Err(format!("it has {shards:?} shards")),
+    };
+    namespace.until(kinds::PLUGIN, "one", is_split).await;
+    namespace.until_condition("one", "Ready", "True", "Running").await;
     found.scrape(stage);
     let looping =
         json!({"metadata": {"name": "bad", "labels": {"operetta-fixture": "true"}}, "data": {"loop": "write"}});

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use operetta_testkit::{ControlPlane, SteppedClock, TestNamespace};
+use operetta_testkit::{ControlPlane, HostOptions, SteppedClock, TestNamespace};
 use serde_json::Value;
 
-use crate::stage::{CONFIG, Replica, control_plane, drop_in, names_for, time_until_touched, until_run_by};
+use crate::stage::{Replica, control_plane, drop_in, names_for, options, time_until_touched, until_run_by};
 
 /// The time for which a stopped replica of deploy/base could still act when it goes on. Its last renewal was sent up to 1.6
 /// seconds before the stop, and the others count from when they find out.
@@ -91,7 +91,8 @@ async fn epochs_of_a_group_do_not_depend_on_the_clocks_of_replicas() {
     assert!(!first.host.ended().await.success());
     let clock = SteppedClock::new(&control_plane);
     clock.step(-3_600);
-    let second = Replica::start_with(&control_plane, CONFIG, clock.environment()).await;
+    let options = HostOptions { environment: clock.environment(), ..options() };
+    let second = Replica::start_with(&control_plane, options).await;
     let epoch = |replica: &Replica| replica.host.logged("epoch").and_then(|text| text.parse::<u32>().ok());
     assert!(epoch(&second) > epoch(&first), "{:?} after {:?}", epoch(&second), epoch(&first));
     let logged = second.host.logged("timestamp").and_then(|text| text.parse().ok());

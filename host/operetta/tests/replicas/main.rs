@@ -5,6 +5,7 @@
 
 mod by_hand;
 mod service;
+mod shards;
 mod stage;
 
 use std::time::{Duration, Instant};

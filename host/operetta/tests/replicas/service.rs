@@ -12,7 +12,7 @@ use std::{
 };
 
 use operetta_testkit::{
-    ControlPlane, TestNamespace,
+    ControlPlane, HostOptions, TestNamespace,
     egress::{Egress, Endpoint, set_endpoints},
     eventually, https, throughout,
 };
@@ -44,9 +44,10 @@ impl Stage {
     async fn new() -> Self {
         let egress = Egress::start();
         let control_plane = egress.control_plane();
+        let options = HostOptions { config: CONFIG.to_owned(), ..HostOptions::default() };
         let replicas = [
-            Replica::start_with(&control_plane, CONFIG, Vec::new()).await,
-            Replica::start_with(&control_plane, CONFIG, Vec::new()).await,
+            Replica::start_with(&control_plane, options.clone()).await,
+            Replica::start_with(&control_plane, options).await,
         ];
         for (replica, pod) in replicas.iter().zip(PODS) {
             egress.create_pod(&control_plane, pod, &secure(replica));

@@ -9,13 +9,20 @@ use operetta_core::{
     object::ObjectKey,
     replicas::{Group, assigned},
 };
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, kinds};
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, eventually, guest, history::LOG, kinds,
+};
 use serde_json::Value;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
 
 /// The lease time of deploy/base.
 pub const CONFIG: &str = "replicas: {leaseSeconds: 4}";
+
+/// Returns the options of a replica with that lease time.
+pub fn options() -> HostOptions {
+    HostOptions { config: CONFIG.to_owned(), ..HostOptions::default() }
+}
 
 /// A host that is a member of the group.
 pub struct Replica {
@@ -26,14 +33,17 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica beside those that run, and waits until it is ready.
     pub async fn start(control_plane: &ControlPlane) -> Self {
-        Self::start_with(control_plane, CONFIG, Vec::new()).await
+        Self::start_with(control_plane, options()).await
     }
 
-    /// Starts a replica with this configuration and further environment variables beside those that run, and waits until it
-    /// is ready.
-    pub async fn start_with(control_plane: &ControlPlane, config: &str, environment: Vec<(String, String)>) -> Self {
-        let config = config.to_owned();
-        let options = HostOptions { config, environment, beside_another: true, ..HostOptions::default() };
+    /// Starts a replica that logs what a history needs.
+    pub async fn start_traced(control_plane: &ControlPlane) -> Self {
+        Self::start_with(control_plane, HostOptions { log: LOG.to_owned(), ..options() }).await
+    }
+
+    /// Starts a replica with these options beside those that run, and waits until it is ready.
+    pub async fn start_with(control_plane: &ControlPlane, options: HostOptions) -> Self {
+        let options = HostOptions { beside_another: true, ..options };
         let host = Host::start(OPERETTA, control_plane, &options).await;
         let identity = host.logged("identity").expect("it has joined");
         Self { host, identity }
