@@ -73,6 +73,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             commands::print_error(&error);
+            // Reconciles in flight may be polled by threads outside of the runtime. They end with the process; in a runtime
+            // that shuts down they would panic.
+            std::mem::forget(runtime);
             ExitCode::FAILURE
         }
     }
