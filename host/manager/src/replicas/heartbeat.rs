@@ -96,7 +96,7 @@ impl Replicas {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {
                     // Renewals of others were not seen either, because this process or the API server was stopped.
-                    self.silence.lock().clear();
+                    self.others.silence.lock().clear();
                 }
                 self.fence.extend(sent + self.config.duration());
                 Ok(Renewal::Held)

@@ -77,6 +77,15 @@ struct Membership {
     since: Duration,
 }
 
+/// The Leases of the other replicas.
+#[derive(Default)]
+struct Others {
+    /// Their renewals.
+    silence: Mutex<Silence>,
+    /// The epochs whose Leases exist, as they were last read; None before that.
+    leased: Mutex<Option<BTreeSet<Epoch>>>,
+}
+
 /// This replica, as a member of the group. [`Replicas::run`] must run for as long as it is one.
 pub struct Replicas {
     identity: String,
@@ -88,10 +97,7 @@ pub struct Replicas {
     membership: OnceLock<Membership>,
     /// The members as they were last read.
     group: channel::Sender<Group>,
-    /// The renewals of the others.
-    silence: Mutex<Silence>,
-    /// The epochs whose Leases exist, as they were last read; None before that.
-    leased: Mutex<Option<BTreeSet<Epoch>>>,
+    others: Others,
     /// Ends the pause between two renewals.
     soon: Notify,
     /// The way to this replica; unset if the others cannot reach it.
@@ -109,8 +115,7 @@ impl Replicas {
             state: channel::Sender::default(),
             membership: OnceLock::new(),
             group: channel::Sender::default(),
-            silence: Mutex::default(),
-            leased: Mutex::default(),
+            others: Others::default(),
             soon: Notify::new(),
             endpoint: OnceLock::new(),
         })
@@ -154,7 +159,7 @@ impl Replicas {
     /// Reports whether the replica of an epoch that is no member has stopped for certain, so that its Plugins may be claimed.
     pub fn has_stopped(&self, epoch: Epoch) -> bool {
         let Some(membership) = self.membership.get() else { return false };
-        if self.leased.lock().as_ref().is_none_or(|leased| leased.contains(&epoch)) {
+        if self.others.leased.lock().as_ref().is_none_or(|leased| leased.contains(&epoch)) {
             return false;
         }
         let group = self.group.borrow();

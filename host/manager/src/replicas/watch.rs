@@ -80,14 +80,14 @@ impl Replicas {
         self.publish(group.clone());
         if self.fence.check().is_ok() {
             for (epoch, member) in group.members().filter(|(_, member)| member.identity != self.identity) {
-                let is_silent = self.silence.lock().silent(&lease_name(&member.identity), now).is_some();
+                let is_silent = self.others.silence.lock().silent(&lease_name(&member.identity), now).is_some();
                 if is_silent {
                     self.end_epoch(epoch, member).await?;
                 }
             }
             self.clean_up(&stored, &group, now).await?;
         }
-        let next = self.silence.lock().next(now).map_or(LONGEST, |at| at.saturating_sub(now));
+        let next = self.others.silence.lock().next(now).map_or(LONGEST, |at| at.saturating_sub(now));
         Ok(Some(next.min(LONGEST)))
     }
 
@@ -96,7 +96,7 @@ impl Replicas {
     fn observe(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) {
         let of_members: HashSet<String> = group.members().map(|(_, member)| lease_name(&member.identity)).collect();
         let own = self.config.duration();
-        let mut silence = self.silence.lock();
+        let mut silence = self.others.silence.lock();
         silence.retain(|name| stored.contains_key(name) || of_members.contains(name));
         for (name, lease) in stored.iter().filter(|(_, lease)| leases::is_of_replica(lease)) {
             let version = lease.metadata.resource_version.as_deref().unwrap_or_default();
@@ -110,7 +110,7 @@ impl Replicas {
         let leased: BTreeSet<Epoch> = stored.values().filter_map(leases::epoch).collect();
         // Before that, the watch is behind the write by which this replica joined.
         if self.epoch().is_some_and(|own| leased.contains(&own)) {
-            let before = self.leased.lock().replace(leased.clone());
+            let before = self.others.leased.lock().replace(leased.clone());
             if before.is_none_or(|before| !before.is_subset(&leased)) {
                 // Plugins wait for Leases that are gone now.
                 self.group.send_modify(|_| {});
@@ -125,10 +125,10 @@ impl Replicas {
         if let Some(lease) = found.filter(|lease| leases::holder(lease) == Some(&member.identity)) {
             let version = lease.metadata.resource_version.clone().unwrap_or_default();
             let now = self.fence.now();
-            let is_same = self.silence.lock().silent(&name, now) == Some(version.as_str());
+            let is_same = self.others.silence.lock().silent(&name, now) == Some(version.as_str());
             if !is_same {
                 let duration = leases::duration(&lease).max(self.config.duration());
-                self.silence.lock().observe(&name, &version, duration, now);
+                self.others.silence.lock().observe(&name, &version, duration, now);
                 return Ok(());
             }
             match self.leases.take(lease).await {
@@ -149,7 +149,7 @@ impl Replicas {
         let of_members: HashSet<String> = group.members().map(|(_, member)| lease_name(&member.identity)).collect();
         let of_others = |name: &str| !of_members.contains(name) && name != lease_name(&self.identity);
         for (name, lease) in stored.iter().filter(|(name, lease)| leases::is_of_replica(lease) && of_others(name)) {
-            let silent = self.silence.lock().silent(name, now).map(str::to_owned);
+            let silent = self.others.silence.lock().silent(name, now).map(str::to_owned);
             let is_over = leases::epoch(lease).is_some_and(|epoch| epoch <= group.last_epoch());
             if let Some(version) = silent {
                 self.leases.delete(name, Some(version)).await?;
