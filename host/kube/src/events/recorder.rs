@@ -81,6 +81,12 @@ async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: 
     }
 }
 
+/// Sends a request, which counts in the quotas of the plugin.
+async fn send(wire: &Wire, request: http::Request<Vec<u8>>) -> Result<String, ApiError> {
+    wire.throttle().wait().await;
+    wire.send(request).await
+}
+
 async fn write(
     wire: &Wire,
     component: &str,
@@ -98,7 +104,7 @@ async fn write(
             let patch = json!({"count": count, "message": message, "lastTimestamp": Time(Timestamp::now())});
             let request = http::Request::patch(format!("{collection}/{name}"))
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
-            match wire.send(built(request, patch.to_string())?).await {
+            match send(wire, built(request, patch.to_string())?).await {
                 // Events live an hour: the first one is gone, so this one is new.
                 Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(key),
                 other => return other.map(drop),
@@ -110,7 +116,7 @@ async fn write(
     let name = event.metadata.name.clone().unwrap_or_default();
     let body = serde_json::to_string(&event).map_err(|error| ApiError::new(ErrorKind::Other, error.to_string()))?;
     let request = http::Request::post(collection).header(http::header::CONTENT_TYPE, "application/json");
-    wire.send(built(request, body)?).await?;
+    send(wire, built(request, body)?).await?;
     correlator.created(key.clone(), name);
     Ok(())
 }

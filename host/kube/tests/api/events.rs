@@ -1,9 +1,15 @@
-//! Events that wait to be written when their plugin loses its consent.
+//! Events that wait to be written: for the quota of their plugin, and when it loses its consent.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{
-    gate::revocation::Revocation,
+    gate::{
+        revocation::Revocation,
+        throttle::{CallRate, Throttle},
+    },
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink, EventType},
 };
@@ -18,6 +24,42 @@ use crate::Stage;
 /// The queued Events, fewer than the recorder's queue holds.
 const EVENTS: usize = 900;
 
+/// Returns an Event about the object of this number.
+fn note(stage: &Stage, number: usize) -> EventNote {
+    EventNote {
+        regarding: GroupVersionKind::new("v1", "ConfigMap"),
+        key: ObjectKey::namespaced(stage.namespace.name(), format!("object-{number}")),
+        uid: None,
+        event_type: EventType::Normal,
+        reason: "Queued".to_owned(),
+        action: String::new(),
+        note: "a test".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn events_count_in_the_quota_of_requests() {
+    const BURST: u32 = 5;
+    const QPS: u32 = 10;
+    const EVENTS: u32 = 35;
+    let stage = Stage::new("events-throttled").await;
+    let throttle = Throttle { rates: vec![Arc::new(CallRate::new(QPS, BURST))], ..Throttle::default() };
+    let wire = Wire::new(stage.client.clone(), &Identity::Host).expect("a wire").throttled_by(throttle);
+    let recorder = EventRecorder::start(wire, "test".to_owned());
+    let began = Instant::now();
+    for number in 0..EVENTS as usize {
+        recorder.emit(note(&stage, number));
+    }
+    eventually("all are written", async || match stage.namespace.list(kinds::EVENT).await.len() {
+        count if count == EVENTS as usize => Ok(()),
+        count => Err(format!("{count} Events")),
+    })
+    .await;
+    let took = began.elapsed();
+    println!("{EVENTS} Events at {QPS} per second took {took:?}");
+    assert!(took >= Duration::from_secs(1) * (EVENTS - BURST - 1) / QPS, "{took:?}");
+}
+
 #[tokio::test]
 async fn queued_events_are_dropped_once_consent_is_revoked() {
     let stage = Stage::new("events-revoked").await;
@@ -26,15 +68,7 @@ async fn queued_events_are_dropped_once_consent_is_revoked() {
     let recorder = EventRecorder::start(wire, "test".to_owned());
     // Each is about another object, so that none is merged or dropped as a flood.
     for number in 0..EVENTS {
-        recorder.emit(EventNote {
-            regarding: GroupVersionKind::new("v1", "ConfigMap"),
-            key: ObjectKey::namespaced(stage.namespace.name(), format!("object-{number}")),
-            uid: None,
-            event_type: EventType::Normal,
-            reason: "Queued".to_owned(),
-            action: String::new(),
-            note: "a test".to_owned(),
-        });
+        recorder.emit(note(&stage, number));
     }
     let written = async || stage.namespace.list(kinds::EVENT).await.len();
     eventually("some are written", async || match written().await {
