@@ -74,7 +74,7 @@ mod tests {
         let pace = Pace::default();
         let start = Instant::now();
         for number in 0..FORGET_BEYOND {
-            pace.delay_at(&ObjectKey::namespaced("a", &number.to_string()), start);
+            pace.delay_at(&ObjectKey::namespaced("a", number.to_string()), start);
         }
         pace.delay_at(&ObjectKey::namespaced("a", "last"), start + 2 * INTERVAL);
         assert_eq!(pace.0.lock().len(), 1);

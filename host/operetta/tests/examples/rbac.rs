@@ -244,7 +244,8 @@ async fn prints_role_without_permission_to_read_roles() {
     stage.namespace.kubectl(&see);
     stage.namespace.kubectl(&["create", "rolebinding", "see", "--role=see", &format!("--serviceaccount={reader}")]);
     let kubeconfig = control_plane.kubeconfig_of(stage.namespace.name(), "reader");
-    let as_reader = ["--kubeconfig", kubeconfig.to_str().expect("a path")];
+    // The reader may not use the Service of a host in the cluster.
+    let as_reader = ["--kubeconfig", kubeconfig.to_str().expect("a path"), "--host", stage.host.admin_address()];
     let (code, printed, warning) = stage.rbac(&as_reader);
     let ask = format!("--user=system:serviceaccount:{reader}");
     assert!(warning.contains("may not list roles") && warning.trim_end().ends_with(&ask), "{warning}");
