@@ -105,17 +105,25 @@ impl Ownership {
         self.replicas.epoch().map_or(Plan::Elsewhere, decide)
     }
 
-    /// Reports whether a shard has no owner that may still act, as it is to be claimed.
-    pub fn is_vacant(&self, plugin: &Object, shard: Shard) -> bool {
+    /// Returns those of the shards whose former owner may still act, so that they must not be claimed yet.
+    pub fn occupied(&self, plugin: &Object, shards: &[Shard]) -> Vec<Shard> {
+        if shards.is_empty() {
+            return Vec::new();
+        }
         let owners = Owners::read(plugin);
-        // No two living replicas have the same identity.
-        let is_own = owners.replica(shard) == Some(self.identity());
-        is_own || owners.of(shard).is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
+        shards.iter().copied().filter(|shard| !self.is_vacant(&owners, *shard)).collect()
     }
 
     /// Reports whether no shard has an owner that may still act.
     pub fn is_all_vacant(&self, plugin: &Object) -> bool {
-        Owners::read(plugin).iter().all(|(shard, _)| self.is_vacant(plugin, shard))
+        let owners = Owners::read(plugin);
+        owners.iter().all(|(shard, _)| self.is_vacant(&owners, shard))
+    }
+
+    fn is_vacant(&self, owners: &Owners, shard: Shard) -> bool {
+        // No two living replicas have the same identity.
+        let is_own = owners.replica(shard) == Some(self.identity());
+        is_own || owners.of(shard).is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
     }
 
     /// Makes this replica the owner of shards.

@@ -71,20 +71,20 @@ impl PluginController {
             let keeps_others = roles.iter().any(|(_, role)| !matches!(role, Role::HandOver { .. } | Role::Elsewhere));
             return self.hand_over(plugin, &handed, keeps_others).await;
         }
-        let is_occupied =
-            |(shard, role): &(Shard, Role)| *role == Role::Claim && !self.ownership.is_vacant(plugin, *shard);
-        let (occupied, roles): (Vec<_>, Vec<_>) = roles.iter().copied().partition(is_occupied);
-        let then = if occupied.is_empty() { Action::Done } else { Action::RequeueAfter(VACANT) };
         let claims = roles.iter().filter(|(_, role)| *role == Role::Claim);
-        let claimed: Vec<Shard> = claims.map(|(shard, _)| *shard).collect();
+        let mut claimed: Vec<Shard> = claims.map(|(shard, _)| *shard).collect();
+        let occupied = self.ownership.occupied(plugin, &claimed);
+        claimed.retain(|shard| !occupied.contains(shard));
         if !claimed.is_empty() {
             if self.ownership.claim(plugin, &claimed).await? == Claimed::Conflict {
                 return Ok(Action::RequeueAfter(AGAIN));
             }
             tracing::info!(plugin = %plugin.key(), shards = list(&claimed), "claimed");
         }
-        let held = roles.iter().filter(|(_, role)| *role != Role::Elsewhere);
+        let is_held = |(shard, role): &&(Shard, Role)| *role != Role::Elsewhere && !occupied.contains(shard);
+        let held = roles.iter().filter(is_held);
         let held: Vec<(Shard, bool)> = held.map(|(shard, role)| (*shard, *role != Role::Prepare)).collect();
+        let then = if occupied.is_empty() { Action::Done } else { Action::RequeueAfter(VACANT) };
         if held.is_empty() {
             return Ok(then);
         }
