@@ -38,6 +38,7 @@ use crate::{
         host_informers::{HostInformers, resolve},
         hosted_plugins::HostedPlugins,
         ownership::Ownership,
+        queue::PluginQueue,
         reconcile::PluginController,
         report::Reporter,
         source::{Loader, hand_over::ConfigMapHandOver},
@@ -176,8 +177,9 @@ impl Manager {
         context.metrics.keep_controllers(&host(), [PLUGINS, DROP_INS]);
         let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard, ownership.clone());
-        let drop_ins = self.controller(DROP_INS, WorkQueue::new(), drop_ins);
-        let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, &drop_ins);
+        let queue = PluginQueue::new();
+        let drop_ins = self.controller(DROP_INS, queue.work_queue(), drop_ins);
+        let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, queue);
         let group = self.replicas.group();
         subscriptions.extend(triggers.subscribe());
         background.spawn(triggers.follow_group(group));

@@ -1,4 +1,4 @@
-//! The work queue of Plugins, as a handle for all parts of the manager.
+//! The work queues of Plugins and of drop-in ConfigMaps, as a handle for all parts of the manager.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use operetta_core::{
 
 use crate::plugin::pace::Pace;
 
-/// A handle of the queue of Plugins to reconcile. Clones are handles of the same queue.
+/// A handle of the queue of Plugins, or of drop-in ConfigMaps, to reconcile. Clones are handles of the same queue.
 #[derive(Clone)]
 pub struct PluginQueue {
     queue: WorkQueue<ObjectKey>,
@@ -22,23 +22,23 @@ impl PluginQueue {
         Self { queue: WorkQueue::new(), pace: Arc::default() }
     }
 
-    /// Adds a Plugin's key. Calls in quick succession cause one reconcile.
-    pub fn enqueue(&self, plugin: &ObjectKey) {
-        self.queue.add_with_priority(plugin.clone(), Priority::Normal);
+    /// Adds a key. Calls in quick succession cause one reconcile.
+    pub fn enqueue(&self, key: &ObjectKey) {
+        self.queue.add_with_priority(key.clone(), Priority::Normal);
     }
 
-    /// Adds the key of a Plugin whose spec, code or configuration somebody has changed: at once, or after a second if that
+    /// Adds a key because somebody has changed its object, or the code or configuration of a Plugin: at once, or after a second if that
     /// happens continually.
-    pub fn enqueue_changed(&self, plugin: &ObjectKey) {
-        match self.pace.delay(plugin) {
-            Duration::ZERO => self.enqueue(plugin),
-            delay => self.enqueue_after(plugin, delay),
+    pub fn enqueue_changed(&self, key: &ObjectKey) {
+        match self.pace.delay(key) {
+            Duration::ZERO => self.enqueue(key),
+            delay => self.enqueue_after(key, delay),
         }
     }
 
-    /// Adds a Plugin's key after a delay.
-    pub fn enqueue_after(&self, plugin: &ObjectKey, delay: Duration) {
-        self.queue.add_after(plugin.clone(), delay);
+    /// Adds a key after a delay.
+    pub fn enqueue_after(&self, key: &ObjectKey, delay: Duration) {
+        self.queue.add_after(key.clone(), delay);
     }
 
     /// Returns the queue itself, for the controller that drains it.

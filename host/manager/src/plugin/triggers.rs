@@ -1,7 +1,7 @@
 //! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a Plugin depends on, enqueues
 //! the Plugins concerned.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use operetta_api::reasons;
 use operetta_core::{
@@ -9,12 +9,10 @@ use operetta_core::{
         access_review::{Grants, ServiceAccount},
         host_permissions::HostPermissions,
     },
-    controller::Controller,
     handler::event::Event,
     manifest::Predicate,
     object::ObjectKey,
     predicate,
-    queue::Priority,
     replicas::Group,
 };
 use operetta_kube::{
@@ -28,7 +26,7 @@ use crate::{
     context::Context,
     plugin::{
         assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
-        pace::Pace, source::parts::PART_OF,
+        queue::PluginQueue, source::parts::PART_OF,
     },
 };
 
@@ -39,8 +37,7 @@ pub struct Triggers {
     informers: Arc<HostInformers>,
     hosted_plugins: Arc<HostedPlugins>,
     ownership: Arc<Ownership>,
-    drop_ins: Arc<Controller>,
-    drop_in_pace: Arc<Pace>,
+    drop_ins: PluginQueue,
 }
 
 impl Triggers {
@@ -50,15 +47,14 @@ impl Triggers {
         informers: &Arc<HostInformers>,
         hosted_plugins: &Arc<HostedPlugins>,
         ownership: &Arc<Ownership>,
-        drop_ins: &Arc<Controller>,
+        drop_ins: PluginQueue,
     ) -> Self {
         Self {
             context: context.clone(),
             informers: informers.clone(),
             hosted_plugins: hosted_plugins.clone(),
             ownership: ownership.clone(),
-            drop_ins: drop_ins.clone(),
-            drop_in_pace: Arc::default(),
+            drop_ins,
         }
     }
 
@@ -103,7 +99,7 @@ impl Triggers {
         self.revoke_changed(event);
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
             self.context.queue.enqueue_changed(key);
-            self.enqueue_drop_in(key);
+            self.drop_ins.enqueue_changed(key);
             return;
         }
         let is_changed = |path: &&str| event.old().is_some_and(|old| old.at(path) != event.object().at(path));
@@ -151,7 +147,7 @@ impl Triggers {
 
     fn on_config_map(&self, event: &Event) {
         let key = event.object().key();
-        self.enqueue_drop_in(key);
+        self.drop_ins.enqueue_changed(key);
         self.enqueue_users(key);
     }
 
@@ -198,7 +194,7 @@ impl Triggers {
                 Ok(_) => {}
             }
             self.context.queue.enqueue(plugin.key());
-            self.drop_ins.enqueue(plugin.key().clone(), Priority::Normal);
+            self.drop_ins.enqueue(plugin.key());
         }
     }
 
@@ -224,14 +220,6 @@ impl Triggers {
         }
     }
 
-    /// Enqueues a drop-in ConfigMap that was changed, or whose Plugin was.
-    fn enqueue_drop_in(&self, config_map: &ObjectKey) {
-        match self.drop_in_pace.delay(config_map) {
-            Duration::ZERO => self.drop_ins.enqueue(config_map.clone(), Priority::Normal),
-            delay => self.drop_ins.queue().add_after(config_map.clone(), delay),
-        }
-    }
-
     /// Enqueues every Plugin whose source is this ConfigMap, whatever its name.
     fn enqueue_users(&self, config_map: &ObjectKey) {
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, config_map.namespace.as_deref(), None) {
@@ -247,7 +235,7 @@ impl Triggers {
             self.context.queue.enqueue(plugin.key());
         }
         for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, namespace, None) {
-            self.drop_ins.enqueue(config_map.key().clone(), Priority::Normal);
+            self.drop_ins.enqueue(config_map.key());
         }
     }
 }
