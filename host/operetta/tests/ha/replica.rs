@@ -64,9 +64,12 @@ impl Replica {
         self.host.logged("identity").expect("it has joined")
     }
 
-    /// Stops the process for a time. `is_long` if that is longer than its Lease.
+    /// Stops the process for a time. `is_long` if that is longer than its Lease. It may have ended because it lost its
+    /// membership in an earlier step.
     pub async fn stop_for(&mut self, time: Duration, is_long: bool) {
-        self.host.signal("STOP");
+        if !self.host.try_signal("STOP") {
+            return;
+        }
         if is_long {
             self.stops.push(Timestamp::now());
         }
@@ -83,9 +86,7 @@ impl Replica {
 
     /// Stops it as a cluster does. It may have lost its membership meanwhile.
     pub async fn terminate(self) -> Option<Process> {
-        if self.host.status().is_none() {
-            self.host.signal("TERM");
-        }
+        let _it_may_have_ended = self.host.try_signal("TERM");
         self.record().await
     }
 

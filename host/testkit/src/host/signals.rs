@@ -16,8 +16,19 @@ impl Host {
     /// # Panics
     /// Panics if the process has ended, or if tests share it.
     pub fn signal(&self, name: &str) {
+        assert!(self.try_signal(name), "the host has ended");
+    }
+
+    /// Sends a signal as [`Host::signal`] does. Reports whether the process has not ended.
+    ///
+    /// # Panics
+    /// Panics if tests share it.
+    pub fn try_signal(&self, name: &str) -> bool {
         let Process::Own { child, .. } = &self.process else { panic!("other tests use this host") };
-        assert!(signal(&format!("-{name}"), child.lock().id()), "the host has ended");
+        let mut child = child.lock();
+        // The id of a process that has ended may be another one's.
+        let has_ended = child.try_wait().expect("a process").is_some();
+        !has_ended && signal(&format!("-{name}"), child.id())
     }
 
     /// Returns the status of the process if it has ended.
