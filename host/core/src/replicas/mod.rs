@@ -36,7 +36,7 @@ mod simulation;
 
 pub use fence::Fence;
 pub use group::{Epoch, Group, InvalidGroup, Member};
-pub use ownership::{Owner, Plan, Role, plan};
+pub use ownership::{Owner, Plan, Role, SentHandOver, plan};
 pub use rendezvous::{assigned, assigned_shards};
 pub use shard::Shard;
 pub use silence::Silence;

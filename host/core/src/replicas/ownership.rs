@@ -47,6 +47,30 @@ pub enum Plan {
     Elsewhere,
 }
 
+/// A hand-over that was sent. Until the replica sees another version of the Plugin, it may have been stored, or may be stored
+/// later: the response may have been lost, and the watch may be late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentHandOver {
+    /// The resourceVersion that the write is conditional on.
+    version: String,
+    shards: Vec<Shard>,
+}
+
+impl SentHandOver {
+    /// Records a hand-over of shards.
+    pub fn new(version: String, shards: Vec<Shard>) -> Self {
+        Self { version, shards }
+    }
+
+    /// Reports whether the replica must change the Plugin before it plays these roles: it would act for a shard that another one may
+    /// own by now. A conditional change conflicts if the hand-over was stored, and otherwise prevents that.
+    pub fn must_be_withdrawn(&self, version: &str, roles: &[(Shard, Role)]) -> bool {
+        let is_handed_again =
+            |(shard, role): &(Shard, Role)| !self.shards.contains(shard) || matches!(role, Role::HandOver { .. });
+        version == self.version && !roles.iter().all(is_handed_again)
+    }
+}
+
 /// Decides what the replica with the epoch `me` does with a Plugin that is to have `wanted` shards. `owners` has an entry for
 /// each shard that the Plugin has now. `group` may be old, but only by missing changes at its end.
 pub fn plan(me: Epoch, plugin: &ObjectKey, wanted: u32, owners: &[Option<Owner>], group: &Group) -> Plan {

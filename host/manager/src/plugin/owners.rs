@@ -88,6 +88,11 @@ impl Owners {
         }
     }
 
+    /// Names no successors.
+    pub fn clear_successors(&mut self) {
+        self.0.iter_mut().for_each(|entry| entry.successor = None);
+    }
+
     /// Returns the fields of the status, those without a value as null.
     pub fn status(&self) -> Value {
         match &self.0[..] {
@@ -171,6 +176,8 @@ mod tests {
         let status = owners.status();
         assert_eq!(status["replica"], "b (0,3), a (1)");
         assert_eq!(Owners::read(&plugin(&json!({}), &status)), owners);
+        owners.clear_successors();
+        assert_eq!(owners.of(shards[1]), Some(Owner { epoch: Epoch(1), successor: None }));
         owners.set(shards[1], None);
         assert_eq!(owners.of(shards[1]), None);
         assert_eq!(owners.of(Shard::WHOLE), None, "it has four shards");

@@ -3,15 +3,16 @@
 //! They are written only here, and only on the version of the Plugin that was read. So of two replicas that write at the
 //! same time, one fails and reads again.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
-    replicas::{Epoch, Owner, Plan, Shard, assigned, plan},
+    replicas::{Epoch, Owner, Plan, Role, SentHandOver, Shard, assigned, plan},
     status::{ApiError, ErrorKind},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,12 +40,14 @@ pub enum Claimed {
 pub struct Ownership {
     context: Arc<Context>,
     replicas: Arc<Replicas>,
+    /// The last hand-over of each Plugin that this replica knows.
+    sent: Mutex<HashMap<ObjectKey, SentHandOver>>,
 }
 
 impl Ownership {
     /// Creates it for this replica.
     pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
-        Arc::new(Self { context, replicas })
+        Arc::new(Self { context, replicas, sent: Mutex::default() })
     }
 
     /// Decides what this replica does with a Plugin.
@@ -165,7 +168,31 @@ impl Ownership {
             let Some(member) = group.get(*to) else { return Ok(Claimed::Conflict) };
             owners.set(*shard, Some((&member.identity, *to)));
         }
+        let handed = shards.iter().map(|(shard, _)| *shard).collect();
+        let sent = SentHandOver::new(plugin.resource_version().to_owned(), handed);
+        self.sent.lock().insert(plugin.key().clone(), sent);
         self.write(plugin, owners.status()).await
+    }
+
+    /// Reports whether [`Self::withdraw`] must come before these roles: see [`SentHandOver::must_be_withdrawn`].
+    pub fn must_withdraw(&self, plugin: &Object, roles: &[(Shard, Role)]) -> bool {
+        let sent = self.sent.lock();
+        sent.get(plugin.key()).is_some_and(|sent| sent.must_be_withdrawn(plugin.resource_version(), roles))
+    }
+
+    /// Prevents that a hand-over is stored later: removes the successors that it was for.
+    ///
+    /// # Errors
+    /// Fails as [`Self::claim`] does.
+    pub async fn withdraw(&self, plugin: &Object) -> Result<Claimed, ApiError> {
+        let mut owners = Owners::read(plugin);
+        owners.clear_successors();
+        self.write(plugin, owners.status()).await
+    }
+
+    /// Forgets a Plugin that is gone.
+    pub fn forget(&self, plugin: &ObjectKey) {
+        self.sent.lock().remove(plugin);
     }
 
     /// Removes the owner of shards.

@@ -62,6 +62,11 @@ impl PluginController {
 
     /// Plays its role for each shard. A shard whose former owner may still act waits.
     async fn play_roles(&self, plugin: &Arc<Object>, roles: &[(Shard, Role)]) -> Result<Action, ApiError> {
+        if self.ownership.must_withdraw(plugin, roles) {
+            self.ownership.withdraw(plugin).await?;
+            // The watch brings the version that says who owns the shards.
+            return Ok(Action::RequeueAfter(AGAIN));
+        }
         let handed = |(shard, role): &(Shard, Role)| match role {
             Role::HandOver { to } => Some((*shard, *to)),
             _ => None,
