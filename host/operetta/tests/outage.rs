@@ -1,11 +1,14 @@
-//! The API server dies in the middle of the work and comes back: the host goes on, and nothing was done twice.
+//! The API server dies in the middle of the work and comes back, or is slow to respond: the host goes on, and nothing was done
+//! twice.
 //!
 //! In a file of its own, for it has a control plane of its own: it kills it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds};
-use serde_json::json;
+use operetta_testkit::{
+    Ask, ControlPlane, DropIn, Fault, FaultProxy, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds,
+};
+use serde_json::{Value, json};
 
 const FOO: Kind = Kind("samplecontroller.k8s.io/v1alpha1", "Foo");
 
@@ -30,7 +33,7 @@ async fn apply_foos(namespace: &TestNamespace<'_>, names: impl Iterator<Item = S
 async fn until_deployments(host: &Host, namespace: &TestNamespace<'_>, count: usize) -> BTreeMap<String, String> {
     eventually(&format!("{count} Deployments"), async || {
         host.assert_sound();
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let all = namespace.list(kinds::DEPLOYMENT).await;
         let uids: BTreeMap<_, _> =
             all.iter().map(|found| (text(&found["metadata"]["name"]), text(&found["metadata"]["uid"]))).collect();
@@ -69,5 +72,42 @@ async fn api_server_restart_loses_no_key() {
     namespace.until_condition("sample", "Degraded", "False", "AsExpected").await;
 
     // Asked to end, it ends well.
+    host.stop();
+}
+
+/// Creates a Plugin, and the ConfigMap of its code.
+async fn create_plugin(namespace: &TestNamespace<'_>, name: &str, code: &str, wasm: Vec<u8>) {
+    namespace.create_object(kinds::CONFIG_MAP, DropIn::new(code, wasm).code()).await;
+    let spec = json!({"source": {"configMap": {"name": code}}, "serviceAccountName": "plugin"});
+    namespace.create_object(kinds::PLUGIN, json!({"metadata": {"name": name}, "spec": spec})).await;
+}
+
+#[tokio::test]
+async fn code_of_a_deleted_plugin_is_not_run_for_its_successor() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let proxy = FaultProxy::start(&control_plane).await;
+    let options = HostOptions { kubeconfig: Some(proxy.kubeconfig().clone()), ..HostOptions::default() };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
+    let namespace = control_plane.namespace("successor").await;
+    namespace.allow_all("plugin").await;
+    create_plugin(&namespace, "touch", "good", guest("fixture-touch-v1")).await;
+    namespace.create_touchable("before").await;
+    namespace.until_touched("before", "v1").await;
+    // While the host waits for the response to a write of the status, the Plugin is deleted and created again.
+    let status = Ask::To("PATCH /apis/operetta.dev/");
+    proxy.next(status, Fault::Delay(Duration::from_secs(3)));
+    namespace.patch(kinds::PLUGIN, "touch", json!({"spec": {"config": {"any": "thing"}}})).await;
+    eventually("the status is being written", async || match proxy.schedule() {
+        none if none.is_empty() => Err("no write".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    namespace.delete(kinds::PLUGIN, "touch").await;
+    create_plugin(&namespace, "touch", "broken", b"no component".to_vec()).await;
+    namespace.until_condition("touch", "Degraded", "True", "NotWasm").await;
+    namespace.create_touchable("after").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let after = namespace.get(kinds::CONFIG_MAP, "after").await.expect("it exists");
+    assert_eq!(after["data"]["touched"], Value::Null, "the code of the deleted Plugin wrote to it");
     host.stop();
 }

@@ -38,6 +38,8 @@ pub(super) const ELSEWHERE: &str = "another replica runs the plugin";
 
 /// The state of one Plugin, from its first reconcile until it is gone.
 pub struct HostedPlugin {
+    /// The Plugin's uid. One with the same name that is created later is another Plugin.
+    pub uid: String,
     /// The plugin's log.
     pub log: Arc<PluginLog>,
     /// The health of its controllers.
@@ -61,8 +63,9 @@ pub struct HostedPlugin {
 impl HostedPlugin {
     /// Creates the state of a Plugin that has not been reconciled yet.
     /// `host` is the parent of the plugin's token.
-    pub fn new(log: Arc<PluginLog>, health: Arc<Health>, host: Arc<Revocation>) -> Arc<Self> {
+    pub fn new(uid: &str, log: Arc<PluginLog>, health: Arc<Health>, host: Arc<Revocation>) -> Arc<Self> {
         Arc::new(Self {
+            uid: uid.to_owned(),
             log,
             health,
             state: Mutex::default(),

@@ -39,9 +39,9 @@ impl HostedPlugins {
         Arc::new(Self { context, consent: Revocation::fenced(fence), by_key: Mutex::default(), traces })
     }
 
-    /// Returns the state of a Plugin; a new one when there is none.
-    pub fn get_or_create(&self, plugin: &ObjectKey) -> Arc<HostedPlugin> {
-        self.by_key.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin)).clone()
+    /// Returns the state of a Plugin; a new one of the Plugin with this uid when there is none.
+    pub fn get_or_create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
+        self.by_key.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin, uid)).clone()
     }
 
     /// Returns the state of a Plugin that the host has seen.
@@ -87,7 +87,7 @@ impl HostedPlugins {
         tracing::info!(%plugin, "stopped");
     }
 
-    fn create(&self, plugin: &ObjectKey) -> Arc<HostedPlugin> {
+    fn create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
         let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
         let queue = self.context.queue.clone();
         let key = plugin.clone();
@@ -105,6 +105,6 @@ impl HostedPlugins {
             traces,
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
-        HostedPlugin::new(log, Health::new(plugin.clone(), sinks), self.consent.clone())
+        HostedPlugin::new(uid, log, Health::new(plugin.clone(), sinks), self.consent.clone())
     }
 }

@@ -48,6 +48,9 @@ use crate::{
 /// The delay after which a Plugin is reconciled again if the host may not impersonate its ServiceAccount.
 const GRANT_RETRY: Duration = Duration::from_secs(60);
 
+/// The reason why the requests of a plugin are refused that is gone.
+const DELETED: &str = "the Plugin was deleted";
+
 /// The reconciler of Plugins.
 pub struct PluginController {
     pub(super) context: Arc<Context>,
@@ -82,7 +85,8 @@ impl PluginController {
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
-        let hosted = self.hosted_plugins.get_or_create(key);
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let hosted = self.hosted_plugins.get_or_create(key, uid);
         let plugin = PluginRef { key, object, hosted: &hosted };
         let annotation = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(LOG_LEVEL));
         hosted.log.set_level(annotation.map(String::as_str), self.context.config.plugin_log_level.into());
@@ -201,7 +205,7 @@ impl PluginController {
 
     /// Stops a Plugin whose spec cannot be decoded, and sets its status.
     async fn refuse_undecodable(&self, key: &ObjectKey, object: &Object, problem: Problem) -> Result<(), ApiError> {
-        let hosted = self.hosted_plugins.get_or_create(key);
+        let hosted = self.hosted_plugins.get_or_create(key, object.uid());
         let mut state = hosted.state.lock().await;
         let mut plugin = Plugin::new(&key.name, PluginSpec::new(Source::default()));
         plugin.metadata.generation = Some(object.generation());
@@ -376,10 +380,15 @@ impl Reconciler for PluginController {
         let object = match self.informers.plugins.cache.get(&request.key) {
             Some(object) if !object.deleting() => object,
             _ => {
-                self.hosted_plugins.remove(&request.key, "the Plugin was deleted").await;
+                self.hosted_plugins.remove(&request.key, DELETED).await;
+                self.ownership.forget(&request.key);
                 return Ok(Action::Done);
             }
         };
+        if self.hosted_plugins.get(&request.key).is_some_and(|hosted| hosted.uid != object.uid()) {
+            // It was deleted, and created again before a reconcile.
+            self.hosted_plugins.remove(&request.key, DELETED).await;
+        }
         let played = self.play(&object).await;
         self.guard.record_attempt(&request.key);
         played.map_err(|error| Failure::Retry(error.to_string()))

@@ -94,7 +94,7 @@ impl PluginController {
             return Ok(then);
         }
         self.expect_all_beside(plugin);
-        self.hosted_plugins.get_or_create(plugin.key()).set_shards(&held);
+        self.hosted_plugins.get_or_create(plugin.key(), plugin.uid()).set_shards(&held);
         self.reconcile_object(plugin).await?;
         Ok(then)
     }

@@ -254,7 +254,7 @@ impl FaultProxy {
 
     /// Counts the requests of a kind so far.
     pub fn count(&self, ask: Ask) -> usize {
-        self.shared.log.lock().iter().filter(|asked| ask.includes(asked.ask)).count()
+        self.shared.log.lock().iter().filter(|asked| ask.includes(asked.ask, &asked.request)).count()
     }
 
     /// Formats all faults so far for a message, one a line.

@@ -17,6 +17,8 @@ pub enum Ask {
     Watch,
     /// Any request. Only writes are of this kind and of no other.
     Any,
+    /// Any request whose method, path and query contain this text, as in `PATCH /api/v1/`.
+    To(&'static str),
 }
 
 impl Ask {
@@ -28,9 +30,13 @@ impl Ask {
         if is_watch(request.uri()) && !initial { Self::Watch } else { Self::Sync }
     }
 
-    /// Reports whether this kind includes the kind `other`.
-    pub fn includes(self, other: Self) -> bool {
-        self == Self::Any || self == other
+    /// Reports whether this kind includes a request of the kind `of`. `text` is its method, path and query.
+    pub(super) fn includes(self, of: Self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::To(part) => text.contains(part),
+            kind => kind == of,
+        }
     }
 }
 
@@ -57,7 +63,8 @@ impl Plan {
     }
 
     pub(super) fn fault_for<B>(&mut self, ask: Ask, request: &Request<B>) -> Fault {
-        if let Some(at) = self.script.iter().position(|(wanted, _)| wanted.includes(ask)) {
+        let text = format!("{} {}", request.method(), request.uri());
+        if let Some(at) = self.script.iter().position(|(wanted, _)| wanted.includes(ask, &text)) {
             return self.script.remove(at).map_or(Fault::None, |(_, fault)| fault);
         }
         let Some(seed) = self.seed.filter(|_| ask != Ask::Any) else { return Fault::None };
