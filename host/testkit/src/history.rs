@@ -25,7 +25,8 @@
 //! So two things are not proven here, and cannot be without the policy: a process that is stopped between two instructions may
 //! go on with the computation of a reconcile for a millisecond, and a write that is under way arrives late. Hence a reconcile
 //! that was in flight when its process was stopped for longer than its Lease counts until the stop ([`Life::stops`]); one that
-//! begins afterwards counts, and so does every accepted write.
+//! begins afterwards counts, and so does every accepted write. In the same way, one that the fence ends counts until the Lease's
+//! end if the process got the processor within [`STALL`] of it.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,9 @@ use crate::{AuditEvent, AuditLog};
 
 /// The log filter under which a replica logs what the history needs.
 pub const LOG: &str = "info,operetta_manager::plugin::traced=debug";
+
+/// The longest time for which a busy machine does not let a process run.
+const STALL: SignedDuration = SignedDuration::from_secs(1);
 
 /// The times of a process, by the right clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +108,7 @@ impl Process {
         let mut epoch = None;
         let mut reconciles: BTreeMap<(Timestamp, String), Reconcile> = BTreeMap::new();
         let mut open: BTreeMap<String, Timestamp> = BTreeMap::new();
+        let mut fenced: BTreeMap<String, Timestamp> = BTreeMap::new();
         for line in lines {
             let text = |name: &str| line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}")).to_owned();
             let time = || life.right(text("timestamp").parse().expect("a time"));
@@ -117,11 +122,18 @@ impl Process {
                         Reconcile { plugin: text("plugin"), shard: text("shard"), key: text("key"), began, ended };
                     reconciles.insert((began, text("reconcile")), reconcile);
                 }
+                Some("the Lease has ended during a reconcile") => {
+                    let overdue = SignedDuration::from_millis(line["overdue_ms"].as_i64().expect("milliseconds"));
+                    if overdue <= STALL {
+                        fenced.insert(text("reconcile"), time() - overdue);
+                    }
+                }
                 Some("reconcile ended") => {
                     let id = text("reconcile");
                     let began = open.remove(&id).unwrap_or_else(|| panic!("{id} ended and never began"));
+                    let ended = fenced.remove(&id).unwrap_or_else(time).max(began);
                     if let Some(reconcile) = reconciles.get_mut(&(began, id)) {
-                        reconcile.ended = life.end_of(began, time());
+                        reconcile.ended = life.end_of(began, ended);
                     }
                 }
                 _ => {}
@@ -281,6 +293,24 @@ mod tests {
         // One that has no end lasts until the end of the process.
         assert_eq!(breaches(&[process(1, &[[1, 99]]), process(2, &[[2, 4]])], &none).len(), 1);
         assert_eq!(Process::read("{}", &life(&[])), None);
+    }
+
+    #[test]
+    fn reconcile_that_its_fence_ends_in_time_counts_until_the_lease_ends() {
+        let end_of = |overdue_ms: u64| {
+            let line = |time: i64, message: &str| {
+                json!({
+                    "timestamp": at(time).to_string(), "message": message, "epoch": "1", "overdue_ms": overdue_ms,
+                    "plugin": "team/touch", "shard": "0/1", "key": "team/a", "reconcile": "r",
+                })
+                .to_string()
+            };
+            let fenced = line(9, "the Lease has ended during a reconcile");
+            let lines = [line(0, "joined the group"), line(2, "reconcile began"), fenced, line(9, "reconcile ended")];
+            Process::read(&lines.join("\n"), &life(&[])).expect("it has joined").reconciles[0].ended
+        };
+        assert_eq!(end_of(1_000), at(8));
+        assert_eq!(end_of(1_001), at(9), "it was late for another reason");
     }
 
     #[test]

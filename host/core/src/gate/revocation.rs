@@ -112,6 +112,12 @@ impl Revocation {
         let own = self.fence.as_ref().map(|fence| fence.check().unwrap_or_default());
         own.into_iter().chain(self.parent.as_ref().and_then(|parent| parent.lease())).min()
     }
+
+    /// Returns the time since the Lease of the fence ended; zero if it has not, or without a fence.
+    pub fn overdue(&self) -> Duration {
+        let own = self.fence.as_ref().map(|fence| fence.overdue()).unwrap_or_default();
+        own.max(self.parent.as_ref().map(|parent| parent.overdue()).unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,14 @@ impl Fence {
         Duration::from_nanos(self.end.load(Ordering::Acquire)).saturating_sub(self.now())
     }
 
+    /// Returns the time since the Lease ended; zero if it has not, or if the fence was closed before.
+    pub fn overdue(&self) -> Duration {
+        match self.end.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            end => self.now().saturating_sub(Duration::from_nanos(end)),
+        }
+    }
+
     /// Checks that a request may be sent. Returns the time within which it must end.
     ///
     /// # Errors

@@ -17,6 +17,8 @@ use operetta_core::{
 };
 use tokio::time::{Sleep, sleep};
 
+use crate::plugin::traced;
+
 /// The time between two checks whether the Lease is renewed.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -62,6 +64,10 @@ impl Reconciler for FencedReconciler {
         poll_fn(|context| {
             let remaining = self.token.lease();
             if remaining.is_some_and(|remaining| remaining.is_zero()) {
+                // Late if the process did not get the processor. It has sent nothing since: the fence is asked at the socket.
+                let overdue_ms = u64::try_from(self.token.overdue().as_millis()).unwrap_or(u64::MAX);
+                let reconcile = &request.reconcile_id;
+                tracing::debug!(target: traced::TARGET, reconcile, overdue_ms, "the Lease has ended during a reconcile");
                 let message = "this replica has not renewed its Lease in time: the reconcile was ended";
                 return Poll::Ready(Err(Failure::Retry(message.to_owned())));
             }

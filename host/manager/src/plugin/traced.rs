@@ -11,6 +11,9 @@ use operetta_core::{
     replicas::Shard,
 };
 
+/// The target of these lines.
+pub(super) const TARGET: &str = module_path!();
+
 /// A plugin's reconciler that logs each reconcile.
 pub(super) struct TracedReconciler {
     plugin: ObjectKey,

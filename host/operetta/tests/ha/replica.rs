@@ -74,7 +74,7 @@ impl Replica {
             self.stops.push(Timestamp::now());
         }
         tokio::time::sleep(time).await;
-        self.host.signal("CONT");
+        let _it_may_have_ended = self.host.try_signal("CONT");
     }
 
     /// Kills it.
