@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Result;
 use kube::Client;
+use operetta_api::reasons;
 use operetta_core::{
     controller::{
         Controller, Observer,
@@ -20,10 +21,11 @@ use operetta_core::{
 };
 use operetta_kube::{
     authz::permission_watch::PermissionWatch,
+    client::version::{self, OLDEST_MINOR},
     informer::{Scope, Subscription},
     store::Lookup,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     authz::consent_watch,
@@ -55,6 +57,9 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The time between two checks whether all Plugins are handed over.
 const POLL: Duration = Duration::from_millis(20);
+
+/// The longest time for reading the API server's version.
+const VERSION: Duration = Duration::from_secs(1);
 
 /// The names of the host's own controllers.
 const PLUGINS: &str = "plugin";
@@ -141,6 +146,18 @@ impl Manager {
         Ok(Arc::new(Self { context, hosted_plugins, replicas, readiness, traces, _identity: identity, started }))
     }
 
+    /// Checks the version of the API server. Returns false if that does not respond: another check names the cause.
+    async fn check_version(&self) -> Result<bool> {
+        match timeout(VERSION, version::too_old(&self.context.cluster.client)).await {
+            Ok(Ok(Some(found))) => {
+                let message = format!("the API server is Kubernetes {found}, and 1.{OLDEST_MINOR} or later is needed");
+                Err(reasons::API_SERVER_TOO_OLD.error(message).into())
+            }
+            Ok(Ok(None)) => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
     /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is installed.
     /// `admin_address` is the address of the admin endpoints, which the status of each Plugin shows.
     ///
@@ -149,10 +166,14 @@ impl Manager {
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
+        let is_supported = self.check_version().await?;
         tokio::spawn(self.replicas.clone().run());
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.replicas.joined().await;
+        if !is_supported {
+            self.check_version().await?;
+        }
         let journal = self.open_journal().await;
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
@@ -281,7 +302,7 @@ impl Manager {
                 tokio::time::sleep(POLL).await;
             }
         };
-        if tokio::time::timeout(self.context.shutdown_time(), handed_over).await.is_err() {
+        if timeout(self.context.shutdown_time(), handed_over).await.is_err() {
             tracing::warn!("the other replicas have not taken over all Plugins in time");
         }
     }
@@ -296,7 +317,7 @@ impl Manager {
                 tokio::join!(started.plugins.stop(), started.drop_ins.stop());
             };
             // A compilation in flight is not waited for.
-            let _in_time = tokio::time::timeout(grace, stopped).await;
+            let _in_time = timeout(grace, stopped).await;
         }
         let mut stops = JoinSet::new();
         for (_, hosted) in self.hosted_plugins.all() {

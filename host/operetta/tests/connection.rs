@@ -101,6 +101,19 @@ async fn each_failure_of_the_connection_is_named_in_time() {
 }
 
 #[tokio::test]
+async fn host_exits_if_the_api_server_is_too_old() {
+    let control_plane = ControlPlane::shared().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = tls_server::serve_version("29");
+    let kubeconfig = kubeconfig(folder.path(), old.address, &old.authority);
+    let options = HostOptions { kubeconfig: Some(kubeconfig), ..HostOptions::default() };
+    let host = Host::spawn(Path::new(OPERETTA), control_plane, &options);
+    assert_eq!(host.ended().await.code(), Some(1), "{}", host.log());
+    let said = "error: the API server is Kubernetes v1.29.3, and 1.30 or later is needed (APIServerTooOld)";
+    assert!(host.log().lines().last().is_some_and(|line| line == said), "{}", host.log());
+}
+
+#[tokio::test]
 async fn api_server_that_goes_away_is_named_until_it_is_back() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let host = Host::start(OPERETTA, &control_plane, &HostOptions::default()).await;

@@ -5,9 +5,10 @@ use std::{
     thread,
 };
 
-use axum::Router;
+use axum::{Json, Router, routing::get};
 use axum_server::tls_rustls::RustlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use serde_json::json;
 use tokio::runtime::Builder;
 
 /// A server that runs until the process ends.
@@ -25,6 +26,18 @@ pub struct TlsServer {
 /// Panics if it cannot be served.
 pub fn serve(expired: bool) -> TlsServer {
     serve_routes(Router::new(), expired)
+}
+
+/// Serves as [`serve`] does, and answers `/version` as an API server of Kubernetes 1 with this minor version.
+///
+/// # Panics
+/// Panics if it cannot be served.
+pub fn serve_version(minor: &'static str) -> TlsServer {
+    let version = json!({
+        "major": "1", "minor": minor, "gitVersion": format!("v1.{minor}.3"), "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+    });
+    serve_routes(Router::new().route("/version", get(move || async move { Json(version) })), false)
 }
 
 /// Serves routes as [`serve`] does. The server has its own thread, because a test's runtime ends with the test.

@@ -20,9 +20,16 @@ reasons! {
     INVALID_KUBECONFIG = "InvalidKubeconfig",
         "Use `--kubeconfig`, set `KUBECONFIG`, or run in a Pod with a ServiceAccount; `kubectl config get-contexts` lists the \
          contexts.";
+    /// The API server's version of Kubernetes is older than those that the host supports. It exits before it does anything.
+    API_SERVER_TOO_OLD = "APIServerTooOld",
+        "Upgrade the cluster to Kubernetes 1.30 or later.";
     /// The API server does not serve a kind that the host needs.
     KIND_NOT_SERVED = "KindNotServed",
         "Install the CRD: `kubectl apply -k deploy/crd`. The API server must be Kubernetes 1.30 or later.";
+    /// A host that is installed in another namespace runs the plugin: this one leaves it alone.
+    OTHER_INSTALLATION = "OtherInstallation",
+        "Uninstall one of the two hosts. If the other one is gone, delete the Lease that the message names: the plugin then runs \
+         here within ten seconds.";
     /// The replica lost its Lease, and exited: the others run its plugins.
     LEASE_LOST = "LeaseLost",
         "Nothing: it joins again when it is restarted. If it happens often, the host or the API server is too slow to renew the \

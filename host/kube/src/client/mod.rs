@@ -13,4 +13,5 @@ pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;
 pub(crate) mod unchanged;
+pub mod version;
 pub mod wire;
