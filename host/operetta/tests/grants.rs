@@ -5,7 +5,9 @@
 
 use std::{path::Path, process::Command};
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds, shell};
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds, run_what_it_says,
+};
 use serde_json::json;
 
 const OPERETTA: &str = env!("CARGO_BIN_EXE_operetta");
@@ -16,14 +18,6 @@ const TO_HOST: &str = "--serviceaccount=operetta-system:operetta";
 async fn narrow() -> (ControlPlane, HostOptions) {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     (control_plane, HostOptions { narrow: true, ..HostOptions::default() })
-}
-
-/// Runs the command that a message ends with, as an administrator would.
-fn run_what_it_says(control_plane: &ControlPlane, message: &str) {
-    let command = message.find("operetta grant ").map(|at| &message[at..]).expect("a command");
-    let mut shell = shell(&[Path::new(OPERETTA)], control_plane.kubeconfig(), command);
-    let output = shell.output().expect("bash runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Runs kubectl with the host's own token. Returns its messages if it fails.
@@ -56,7 +50,7 @@ async fn granted_plugin_runs_others_say_what_is_missing() {
     let command = format!("operetta grant plugin -n {}", granted.name());
     let message =
         granted.until_degraded("touch", "HostForbidden", &["may not impersonate ServiceAccount", &command]).await;
-    run_what_it_says(&control_plane, &message);
+    run_what_it_says(&control_plane, &[Path::new(OPERETTA)], "operetta grant ", &message);
     granted.until_touched("target", "v1").await;
     granted.until_condition("touch", "Ready", "True", "Running").await;
 
@@ -160,7 +154,7 @@ async fn new_permission_of_account_waits_for_new_grant() {
     assert!(!message.contains("impersonate-on"), "{message}");
     namespace.kubectl(&["create", "role", "writes", "--verb=update,patch", "--resource=configmaps"]);
     namespace.kubectl(&["create", "rolebinding", "writes", "--role=writes", &to_plugin]);
-    run_what_it_says(&control_plane, &cure);
+    run_what_it_says(&control_plane, &[Path::new(OPERETTA)], "operetta grant ", &cure);
     namespace.until_touched("target", "v1").await;
 }
 

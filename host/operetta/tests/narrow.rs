@@ -6,8 +6,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, TestNamespace, digest, eventually, guest, kinds, throughout,
-    wat_guest::Guest,
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, digest, eventually, guest, kinds, run_what_it_says,
+    throughout, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -70,13 +70,6 @@ async fn until_informers(host: &Host, wanted: &[(Option<&str>, &[String])]) {
         if now == wanted { Ok(()) } else { Err(format!("{now:?}, not {wanted:?}")) }
     })
     .await;
-}
-
-/// Runs the command that a message ends with, as an administrator would.
-fn run_what_it_says(control_plane: &ControlPlane, message: &str) {
-    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
-    let output = operetta_testkit::shell(&[], control_plane.kubeconfig(), command).output().expect("bash runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
@@ -161,7 +154,7 @@ async fn narrow_host_watches_where_it_may() {
         others.map(|one| json!([one["namespace"], one["watches"], one["relists"]])).collect()
     };
     let before = requests(&host);
-    run_what_it_says(&control_plane, &message);
+    run_what_it_says(&control_plane, &[], "kubectl ", &message);
     until_failing(&c, "watches", 1).await;
     let mut of_a = users(&a, &["everywhere"]);
     of_a.extend(users(&a, &both));

@@ -368,22 +368,8 @@ pub(crate) fn signal(signal: &str, pid: u32) -> bool {
     sent.is_ok_and(|status| status.success())
 }
 
-/// Returns a command that runs a line from the documentation or a message in bash, with kubectl and `programs` in its
-/// PATH and with a kubeconfig. It fails if any command of the line fails.
-///
-/// # Panics
-/// Panics if kubectl was not built.
-pub fn shell(programs: &[&Path], kubeconfig: &Path, line: &str) -> Command {
-    let kubectl = kubectl_path();
-    let folders = programs.iter().copied().chain([kubectl.as_path()]).filter_map(Path::parent).map(Path::to_owned);
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths(folders.chain(std::env::split_paths(&inherited))).expect("paths");
-    let mut shell = Command::new("bash");
-    shell.args(["-e", "-o", "pipefail", "-c", line]).env("PATH", path).env("KUBECONFIG", kubeconfig);
-    shell
-}
-
-fn kubectl_path() -> PathBuf {
+/// Returns the path of kubectl.
+pub(crate) fn kubectl_path() -> PathBuf {
     let folders = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let folders = folders.into_iter().chain([target_dir().join("controlplane/bin")]);
     let program = folders.map(|folder| folder.join("kubectl")).find(|program| program.exists());

@@ -32,7 +32,7 @@ use std::{
     time::Duration,
 };
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds, shell};
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, guest, kinds};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -69,12 +69,9 @@ fn plugin_directory(control_plane: &ControlPlane) -> PathBuf {
 /// Rights that were given or taken away are in effect after this.
 const IN_EFFECT: Duration = Duration::from_secs(5);
 
-/// Runs the command that a message ends with, as an administrator would.
+/// Runs the command of kubectl that a message ends with, as an administrator would.
 fn run_what_it_says(namespace: &TestNamespace<'_>, message: &str) {
-    let command = message.find("kubectl ").map(|at| &message[at..]).expect("a command");
-    let control_plane = namespace.control_plane();
-    let output = shell(&[], control_plane.kubeconfig(), command).output().expect("bash runs");
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    operetta_testkit::run_what_it_says(namespace.control_plane(), &[], "kubectl ", message);
 }
 
 impl Stage {
