@@ -36,6 +36,10 @@ pub struct PluginStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
+    /// The Lease of the group of replicas that runs the plugin, as `NAMESPACE/NAME`. Hosts that are installed in other namespaces
+    /// leave the plugin alone as long as that Lease has members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The identity of the replica of the host that runs the plugin. If it is split, each replica with the numbers of its shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,

@@ -21,6 +21,7 @@ pub mod host_informers;
 pub mod hosted_plugin;
 pub mod hosted_plugins;
 pub mod hot_loop;
+mod installations;
 mod mapping_stage;
 mod missing_kinds;
 mod object_watch;

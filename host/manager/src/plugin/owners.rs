@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::plugin::crd::{self, MAX_SHARDS, ShardStatus};
 
 /// The fields of a Plugin's status that name its owners.
-pub const FIELDS: [&str; 4] = ["replica", "epoch", "successor", "shards"];
+pub const FIELDS: [&str; 5] = ["group", "replica", "epoch", "successor", "shards"];
 
 /// An entry for each shard that a Plugin has now, which is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,11 @@ impl Owners {
                 .map(|shard| ShardStatus { shard: shard.index().into(), ..ShardStatus::default() })
                 .collect(),
         )
+    }
+
+    /// Returns as many entries without owners.
+    pub fn without_owners(&self) -> Self {
+        Self::none(u32::try_from(self.0.len()).unwrap_or(u32::MAX))
     }
 
     /// Returns the shards with their owners.

@@ -19,6 +19,7 @@ use crate::{
     context::Context,
     plugin::{
         crd,
+        installations::Installations,
         owners::{Owners, wanted_shards},
     },
     replicas::Replicas,
@@ -42,12 +43,15 @@ pub struct Ownership {
     replicas: Arc<Replicas>,
     /// The last hand-over of each Plugin that this replica knows.
     sent: Mutex<HashMap<ObjectKey, SentHandOver>>,
+    /// The other installations of the host.
+    pub installations: Installations,
 }
 
 impl Ownership {
     /// Creates it for this replica.
     pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
-        Arc::new(Self { context, replicas, sent: Mutex::default() })
+        let installations = Installations::new(replicas.clone());
+        Arc::new(Self { context, replicas, sent: Mutex::default(), installations })
     }
 
     /// Decides what this replica does with a Plugin.
@@ -63,21 +67,21 @@ impl Ownership {
         let group = self.replicas.refresh().await?;
         // Other owners were members of a group that was deleted.
         let is_known = |owner: &Owner| owner.epoch <= group.last_epoch();
-        let owners: Vec<_> = Owners::read(plugin).owners().into_iter().map(|owner| owner.filter(is_known)).collect();
+        let owners: Vec<_> = self.owners(plugin).owners().into_iter().map(|owner| owner.filter(is_known)).collect();
         Ok(plan(me, plugin.key(), wanted_shards(plugin), &owners, &group))
     }
 
     /// Returns the shards that this replica owned before and does not own any more.
     pub fn lost(&self, before: &Object, now: &Object) -> Vec<Shard> {
-        let now = Owners::read(now);
-        let before = Owners::read(before);
+        let now = self.owners(now);
+        let before = self.owners(before);
         let lost = before.iter().filter(|(shard, owner)| self.is_mine(*owner) && !self.is_mine(now.of(*shard)));
         lost.map(|(shard, _)| shard).collect()
     }
 
     /// Reports whether this replica owns a Plugin, or a shard of it.
     pub fn is_own(&self, plugin: &Object) -> bool {
-        Owners::read(plugin).iter().any(|(_, owner)| self.is_mine(owner))
+        self.owners(plugin).iter().any(|(_, owner)| self.is_mine(owner))
     }
 
     fn is_mine(&self, owner: Option<Owner>) -> bool {
@@ -86,7 +90,7 @@ impl Ownership {
 
     /// Reports whether other replicas run a Plugin, as far as the members are known.
     pub fn is_elsewhere(&self, plugin: &Object) -> bool {
-        self.known_plan(plugin) == Plan::Elsewhere
+        self.installations.other(plugin).is_some() || self.known_plan(plugin) == Plan::Elsewhere
     }
 
     /// Returns the identity of the other member that runs a Plugin, or will if none does; None if this replica does. Of a
@@ -94,7 +98,7 @@ impl Ownership {
     pub fn other_owner(&self, plugin: &Object) -> Option<String> {
         let group = self.replicas.group();
         let group = group.borrow();
-        let owner = Owners::read(plugin).owners().into_iter().next().flatten().map(|owner| owner.epoch);
+        let owner = self.owners(plugin).owners().into_iter().next().flatten().map(|owner| owner.epoch);
         let owner = owner.filter(|epoch| group.get(*epoch).is_some());
         let owner = owner.or_else(|| assigned(plugin.key(), &group)).filter(|epoch| Some(*epoch) != self.epoch())?;
         group.get(owner).map(|member| member.identity.clone())
@@ -102,7 +106,7 @@ impl Ownership {
 
     /// Decides by the members as they were last read.
     fn known_plan(&self, plugin: &Object) -> Plan {
-        let owners = Owners::read(plugin).owners();
+        let owners = self.owners(plugin).owners();
         let group = self.replicas.group();
         let decide = |me| plan(me, plugin.key(), wanted_shards(plugin), &owners, &group.borrow());
         self.replicas.epoch().map_or(Plan::Elsewhere, decide)
@@ -113,13 +117,13 @@ impl Ownership {
         if shards.is_empty() {
             return Vec::new();
         }
-        let owners = Owners::read(plugin);
+        let owners = self.owners(plugin);
         shards.iter().copied().filter(|shard| !self.is_vacant(&owners, *shard)).collect()
     }
 
     /// Reports whether no shard has an owner that may still act.
     pub fn is_all_vacant(&self, plugin: &Object) -> bool {
-        let owners = Owners::read(plugin);
+        let owners = self.owners(plugin);
         owners.iter().all(|(shard, _)| self.is_vacant(&owners, shard))
     }
 
@@ -135,9 +139,9 @@ impl Ownership {
     /// The API server's error; `Unavailable` when the Lease was not renewed in time.
     pub async fn claim(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
         let Some(me) = self.replicas.epoch() else { return Ok(Claimed::Conflict) };
-        let mut owners = Owners::read(plugin);
+        let mut owners = self.owners(plugin);
         shards.iter().for_each(|shard| owners.set(*shard, Some((self.identity(), me))));
-        self.write(plugin, owners.status()).await
+        self.write_owners(plugin, &owners).await
     }
 
     /// Names this replica as the successor of the owner of shards.
@@ -146,7 +150,7 @@ impl Ownership {
     /// Fails as [`Self::claim`] does.
     pub async fn offer(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
         let Some(me) = self.replicas.epoch() else { return Ok(Claimed::Conflict) };
-        let before = Owners::read(plugin);
+        let before = self.owners(plugin);
         let mut owners = before.clone();
         // Another replica may have changed the number of shards, or may have handed them over already.
         let has_other_owner = |shard: &&Shard| before.of(**shard).is_some_and(|owner| owner.epoch != me);
@@ -154,7 +158,7 @@ impl Ownership {
         if owners == before {
             return Ok(Claimed::Done);
         }
-        self.write(plugin, owners.status()).await
+        self.write_owners(plugin, &owners).await
     }
 
     /// Makes other replicas the owners of shards.
@@ -163,7 +167,7 @@ impl Ownership {
     /// Fails as [`Self::claim`] does.
     pub async fn hand_over(&self, plugin: &Object, shards: &[(Shard, Epoch)]) -> Result<Claimed, ApiError> {
         let group = self.replicas.group().borrow().clone();
-        let mut owners = Owners::read(plugin);
+        let mut owners = self.owners(plugin);
         for (shard, to) in shards {
             let Some(member) = group.get(*to) else { return Ok(Claimed::Conflict) };
             owners.set(*shard, Some((&member.identity, *to)));
@@ -171,7 +175,7 @@ impl Ownership {
         let handed = shards.iter().map(|(shard, _)| *shard).collect();
         let sent = SentHandOver::new(plugin.resource_version().to_owned(), handed);
         self.sent.lock().insert(plugin.key().clone(), sent);
-        self.write(plugin, owners.status()).await
+        self.write_owners(plugin, &owners).await
     }
 
     /// Reports whether [`Self::withdraw`] must come before these roles: see [`SentHandOver::must_be_withdrawn`].
@@ -185,14 +189,15 @@ impl Ownership {
     /// # Errors
     /// Fails as [`Self::claim`] does.
     pub async fn withdraw(&self, plugin: &Object) -> Result<Claimed, ApiError> {
-        let mut owners = Owners::read(plugin);
+        let mut owners = self.owners(plugin);
         owners.clear_successors();
-        self.write(plugin, owners.status()).await
+        self.write_owners(plugin, &owners).await
     }
 
     /// Forgets a Plugin that is gone.
     pub fn forget(&self, plugin: &ObjectKey) {
         self.sent.lock().remove(plugin);
+        self.installations.forget(plugin);
     }
 
     /// Removes the owner of shards.
@@ -200,9 +205,9 @@ impl Ownership {
     /// # Errors
     /// Fails as [`Self::claim`] does.
     pub async fn free(&self, plugin: &Object, shards: &[Shard]) -> Result<Claimed, ApiError> {
-        let mut owners = Owners::read(plugin);
+        let mut owners = self.owners(plugin);
         shards.iter().for_each(|shard| owners.set(*shard, None));
-        self.write(plugin, owners.status()).await
+        self.write_owners(plugin, &owners).await
     }
 
     /// Gives a Plugin the number of shards that its spec names, without owners.
@@ -210,10 +215,27 @@ impl Ownership {
     /// # Errors
     /// Fails as [`Self::claim`] does.
     pub async fn resize(&self, plugin: &Object) -> Result<Claimed, ApiError> {
-        let mut status = Owners::none(wanted_shards(plugin)).status();
+        let mut status = self.status(&Owners::none(wanted_shards(plugin)));
         // The reports of replicas on the former shards.
         status["replicas"] = Value::Null;
         self.write(plugin, status).await
+    }
+
+    /// Reads the owners from a Plugin. Those of another installation's group are none of this one's.
+    fn owners(&self, plugin: &Object) -> Owners {
+        let owners = Owners::read(plugin);
+        if self.installations.other(plugin).is_some() { owners.without_owners() } else { owners }
+    }
+
+    /// Returns the fields of the status that name the owners, in this group.
+    fn status(&self, owners: &Owners) -> Value {
+        let mut status = owners.status();
+        status["group"] = self.replicas.group_key().to_string().into();
+        status
+    }
+
+    async fn write_owners(&self, plugin: &Object, owners: &Owners) -> Result<Claimed, ApiError> {
+        self.write(plugin, self.status(owners)).await
     }
 
     /// Writes these fields of the status, if the Plugin has not changed.

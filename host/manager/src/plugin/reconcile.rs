@@ -57,7 +57,7 @@ pub struct PluginController {
     pub(super) informers: Arc<HostInformers>,
     pub(super) hosted_plugins: Arc<HostedPlugins>,
     pub(super) ownership: Arc<Ownership>,
-    reporter: Arc<Reporter>,
+    pub(super) reporter: Arc<Reporter>,
     loader: Loader,
     guard: Arc<CrashGuard>,
 }

@@ -14,6 +14,7 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     controller::request::Action,
     object::{Object, ObjectKey},
+    ports::EventType,
     replicas::{Epoch, Plan, Role, Shard},
     status::ApiError,
 };
@@ -25,12 +26,14 @@ use crate::{
     plugin::{
         assembly::DRAIN,
         hosted_plugin::{ELSEWHERE, HostedPlugin, State},
+        installations::RECHECK,
         ownership::{AGAIN, Claimed},
         reconcile::PluginController,
         running::Running,
         running_shards::RunningShards,
         status::{Facts, is_settled},
     },
+    problem::Problem,
     tenancy::admission::{Demand, Need},
 };
 
@@ -40,6 +43,12 @@ const VACANT: Duration = Duration::from_millis(500);
 impl PluginController {
     /// Does with a Plugin what this replica is to do.
     pub(super) async fn play(&self, plugin: &Arc<Object>) -> Result<Action, ApiError> {
+        if let Some(problem) = self.ownership.installations.check(plugin).await {
+            self.release(plugin).await;
+            self.report_left(plugin, problem);
+            return Ok(Action::RequeueAfter(RECHECK));
+        }
+        self.ownership.installations.forget(plugin.key());
         match self.ownership.plan(plugin).await? {
             Plan::Play(roles) => self.play_roles(plugin, &roles).await,
             Plan::Free(shards) => {
@@ -191,6 +200,15 @@ impl PluginController {
     async fn release(&self, plugin: &Object) {
         self.hosted_plugins.remove(plugin.key(), ELSEWHERE).await;
         let _fits = self.context.tenants.admission.record(plugin.key(), Need::Elsewhere(demand(plugin)));
+    }
+
+    /// Reports once that another installation of the host runs a Plugin. One of the replicas does.
+    fn report_left(&self, plugin: &Object, problem: Problem) {
+        let Problem { reason, message } = problem;
+        if self.ownership.installations.record(plugin.key()) && self.ownership.is_assigned(plugin.key()) {
+            tracing::warn!(plugin = %plugin.key(), "{message}");
+            self.reporter.event(plugin.key(), None, EventType::Warning, reason, message);
+        }
     }
 
     /// Lets the younger Plugins of a namespace wait for the older ones, if this replica begins to run one of them: after the

@@ -58,6 +58,15 @@ impl Leases {
         found.as_ref().map_or_else(|| Ok(Group::default()), |lease| parse_group(lease).map_err(invalid))
     }
 
+    /// Reads whether another group has members. Its Lease is in another namespace.
+    pub(super) async fn has_members(&self, group: &ObjectKey) -> kube::Result<bool> {
+        let namespace = group.namespace.as_deref().unwrap_or_default();
+        let leases: Api<Lease> = Api::namespaced(self.leases.clone().into_client(), namespace);
+        let found = leases.get_opt(&group.name).await?;
+        // A group that cannot be read may have members.
+        Ok(found.is_some_and(|lease| parse_group(&lease).map_or(true, |group| group.members().next().is_some())))
+    }
+
     /// Changes the group, on its newest version. Returns None if `change` does, and the group as it was written otherwise.
     pub(super) async fn change<T>(&self, change: impl Fn(&mut Group) -> Option<T>) -> kube::Result<Option<(Group, T)>> {
         let mut attempts = 0;

@@ -136,6 +136,14 @@ impl Replicas {
         Ok(held.as_ref().and_then(Endpoint::read))
     }
 
+    /// Reads whether another group has members, whose Lease is in another namespace.
+    ///
+    /// # Errors
+    /// The API server's error; usually the host may not read Leases there.
+    pub async fn has_members(&self, group: &ObjectKey) -> Result<bool, ApiError> {
+        self.leases.has_members(group).await.map_err(from_kube)
+    }
+
     /// Returns the key of the group's Lease.
     pub fn group_key(&self) -> ObjectKey {
         self.leases.group_key()

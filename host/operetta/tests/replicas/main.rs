@@ -4,6 +4,7 @@
 //! In a file of its own, for its tests have control planes of their own: they kill hosts.
 
 mod by_hand;
+mod installations;
 mod service;
 mod shards;
 mod stage;

@@ -1,0 +1,81 @@
+//! Hosts that are installed twice on a cluster, in different namespaces. They know nothing of each other's replicas, so both
+//! would run all Plugins. The status of a Plugin therefore names the Lease of the group that runs it. A host leaves the Plugins of
+//! another group alone, until it reads that the group's Lease is gone or has no members. It usually may not read Leases in other
+//! namespaces; then an administrator must say so, by deleting the Lease.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use operetta_api::reasons;
+use operetta_core::object::{Object, ObjectKey};
+use parking_lot::Mutex;
+
+use crate::{problem::Problem, replicas::Replicas};
+
+/// The time for which a result of reading another group's Lease is used, and until such a Plugin is looked at again.
+pub const RECHECK: Duration = Duration::from_secs(10);
+
+/// The groups of other installations that Plugins name.
+pub struct Installations {
+    replicas: Arc<Replicas>,
+    /// The reason why the Plugins of a group are left alone, or None if it is gone; and when that was read.
+    read: Mutex<HashMap<ObjectKey, (Instant, Option<String>)>>,
+    /// The Plugins that are left alone, and were reported.
+    reported: Mutex<HashSet<ObjectKey>>,
+}
+
+impl Installations {
+    /// Creates it for this replica.
+    pub fn new(replicas: Arc<Replicas>) -> Self {
+        Self { replicas, read: Mutex::default(), reported: Mutex::default() }
+    }
+
+    /// Returns the group of another installation that a Plugin's status names.
+    pub fn other(&self, plugin: &Object) -> Option<ObjectKey> {
+        let named = plugin.scalar_at(".status.group")?;
+        let (namespace, name) = named.split_once('/')?;
+        Some(ObjectKey::namespaced(namespace, name)).filter(|group| *group != self.replicas.group_key())
+    }
+
+    /// Returns the problem of a Plugin that another installation runs; None if this one may run it.
+    pub async fn check(&self, plugin: &Object) -> Option<Problem> {
+        let group = self.other(plugin)?;
+        let why = self.is_left_alone(&group).await?;
+        let namespace = group.namespace.as_deref().unwrap_or_default();
+        let name = &group.name;
+        let message = format!(
+            "Plugin {} is run by the host in namespace {namespace:?}, and not by this one: {why}; if that host is gone: kubectl delete \
+             lease {name} -n {namespace}",
+            plugin.key()
+        );
+        Some(Problem::new(reasons::OTHER_INSTALLATION, message))
+    }
+
+    async fn is_left_alone(&self, group: &ObjectKey) -> Option<String> {
+        if let Some((at, why)) = self.read.lock().get(group)
+            && at.elapsed() < RECHECK
+        {
+            return why.clone();
+        }
+        let why = match self.replicas.has_members(group).await {
+            Ok(false) => None,
+            Ok(true) => Some(format!("its Lease {group} has members")),
+            Err(error) => Some(format!("failed to read its Lease {group}: {error}")),
+        };
+        self.read.lock().insert(group.clone(), (Instant::now(), why.clone()));
+        why
+    }
+
+    /// Records that a Plugin is left alone. Reports whether it was not before.
+    pub fn record(&self, plugin: &ObjectKey) -> bool {
+        self.reported.lock().insert(plugin.clone())
+    }
+
+    /// Forgets a Plugin that is gone, or runs here.
+    pub fn forget(&self, plugin: &ObjectKey) {
+        self.reported.lock().remove(plugin);
+    }
+}
