@@ -3,7 +3,7 @@
 //! A reconciler waits 300 ms between its read and its patch, as if it asked some other service: the fixture `misbehave` with
 //! `{"do": "slow"}`, and benches/peers/go/leader on controller-runtime. Objects change all the time. In each round the
 //! replica that reconciles is stopped, another one takes over and writes, and then the first one goes on. Each of its writes
-//! that the API server accepts after that first write counts.
+//! that the API server accepts after that first write counts. `STOPPED=30` stops it for 30 seconds at least.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,9 +11,11 @@ use std::{
     time::Duration,
 };
 
-use operetta_testkit::{AuditEvent, AuditLog, ControlPlane, DropIn, TestNamespace, eventually, guest, kinds};
+use operetta_testkit::{
+    AuditEvent, AuditLog, ControlPlane, DropIn, TestNamespace, bench::number, eventually, guest, kinds,
+};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::stage::{Replica, replica_of};
 
@@ -25,6 +27,13 @@ const TICK: Duration = Duration::from_millis(200);
 const RUN: Duration = Duration::from_secs(1);
 /// See [`RUN`].
 const AFTER: Duration = Duration::from_secs(2);
+
+/// Waits while the first replica is stopped: until the second one writes, and for as long as `STOPPED` says.
+async fn while_stopped(round: Round<'_>, second: impl Fn(&AuditEvent) -> bool) {
+    let until = Instant::now() + Duration::from_secs(number("STOPPED", 0) as u64);
+    until_written(round, second).await;
+    sleep_until(until).await;
+}
 
 /// Changes the objects of a namespace all the time.
 async fn tick(namespace: &TestNamespace<'_>) {
@@ -121,7 +130,7 @@ pub async fn of_hosts(control_plane: &ControlPlane, rounds: usize) -> f64 {
             until_written(this, of(&epochs[0])).await;
             sleep(RUN).await;
             first.host.signal("STOP");
-            until_written(this, of(&epochs[1])).await;
+            while_stopped(this, of(&epochs[1])).await;
             first.host.signal("CONT");
             sleep(AFTER).await;
         };
@@ -179,7 +188,7 @@ pub async fn of_peers(control_plane: &ControlPlane, program: &Path, rounds: usiz
             let _second = Peer::start(program, this, "peer-second");
             sleep(RUN).await;
             first.signal("STOP");
-            until_written(this, of("peer-second")).await;
+            while_stopped(this, of("peer-second")).await;
             first.signal("CONT");
             sleep(AFTER).await;
         };
