@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 
 import { bundle } from "./bundle.mjs";
 import { lineTable } from "./lines.mjs";
+import { checkTypes } from "./types.mjs";
 
 /** The folder of this package. */
 export const SDK = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -26,26 +27,37 @@ const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/plugin.mjs", "plugin.ts"
  *
  * @throws BuildError if the project cannot be built.
  */
-export async function build({ dir, output, entry, size }) {
+export async function build({ dir, output, entry, size, "no-check": unchecked }) {
   const project = path.resolve(dir);
   const manifest = await readPackage(project);
   const plugin = entryOf(project, entry);
   const file = path.resolve(output ?? path.join(project, "build", `${nameOf(manifest, project)}.wasm`));
   const started = Date.now();
 
-  // A plugin reports that it needs a mapper only when it starts.
-  let component;
-  try {
-    component = await componentOf(project, plugin, "plugin", size);
-  } catch (error) {
-    if (!error.message.includes(NEEDS_MAPPER)) {
-      throw error;
-    }
-    component = await componentOf(project, plugin, "mapping-plugin", size);
+  const types = unchecked ? Promise.resolve() : checkTypes(project);
+  const [checked, built] = await Promise.allSettled([types, componentInItsWorld(project, plugin, size)]);
+  // A wrong type is usually the cause of the other error.
+  const failed = [checked, built].find(({ status }) => status === "rejected");
+  if (failed) {
+    throw failed.reason;
   }
+  const component = built.value;
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(file, component);
   report(`wrote ${path.relative(process.cwd(), file)}`, started, component.length);
+}
+
+/** Returns the component in the world that the plugin needs. */
+async function componentInItsWorld(project, plugin, size) {
+  try {
+    return await componentOf(project, plugin, "plugin", size);
+  } catch (error) {
+    // A plugin reports that it needs a mapper only when it starts.
+    if (!error.message.includes(NEEDS_MAPPER)) {
+      throw error;
+    }
+    return await componentOf(project, plugin, "mapping-plugin", size);
+  }
 }
 
 /** Returns the component in one of the contract's worlds. */

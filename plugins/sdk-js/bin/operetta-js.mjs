@@ -2,7 +2,8 @@
 /**
  * The command line for a plugin's project.
  *
- *     operetta-js build [DIR] [-o FILE] [--entry FILE] [--size]    a component; by default build/NAME.wasm
+ *     operetta-js build [DIR] [-o FILE] [--entry FILE] [--size] [--no-check]
+                                                                 a component; by default build/NAME.wasm
  *     operetta-js test [FILE…]                                     test/*.test.{ts,js,mjs}, bundled, under `node --test`
  *
  * Exit code 0: done, 1: failed, 2: wrong usage.
@@ -12,7 +13,7 @@ import { parseArgs } from "node:util";
 import { build, BuildError } from "./build.mjs";
 import { test } from "./test.mjs";
 
-const USAGE = `usage: operetta-js build [DIR] [-o FILE] [--entry FILE] [--size]
+const USAGE = `usage: operetta-js build [DIR] [-o FILE] [--entry FILE] [--size] [--no-check]
        operetta-js test [FILE...]`;
 
 const commands = {
@@ -21,6 +22,7 @@ const commands = {
       output: { type: "string", short: "o" },
       entry: { type: "string" },
       size: { type: "boolean", default: false },
+      "no-check": { type: "boolean", default: false },
     });
     if (positionals.length > 1) {
       usage("build takes one folder");

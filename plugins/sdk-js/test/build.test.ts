@@ -17,8 +17,16 @@ after(() => rmSync(root, { recursive: true }));
 
 let count = 0;
 
+/** What a project has besides its plugin, and the arguments of the build. */
+interface Project {
+  files?: Record<string, string>;
+  /** Packages, and the folders that they are. */
+  links?: Record<string, string>;
+  args: string[];
+}
+
 /** Runs the build on a project with this plugin. */
-function build(source: string | undefined, ...args: string[]) {
+function build(source: string | undefined, { files = {}, links = {}, args }: Project = { args: [] }) {
   count += 1;
   const dir = path.join(root, String(count));
   mkdirSync(path.join(dir, "src"), { recursive: true });
@@ -28,6 +36,8 @@ function build(source: string | undefined, ...args: string[]) {
   if (source !== undefined) {
     writeFileSync(path.join(dir, "src", "plugin.ts"), source);
   }
+  Object.entries(files).forEach(([name, text]) => writeFileSync(path.join(dir, name), text));
+  Object.entries(links).forEach(([name, folder]) => symlinkSync(folder, path.join(dir, "node_modules", name)));
   const { status, stdout, stderr } = spawnSync(process.execPath, [path.join(sdk, "bin", "operetta-js.mjs"), "build", ...args], {
     cwd: dir,
     encoding: "utf8",
@@ -61,11 +71,26 @@ test("build errors name the cause and the fix", () => {
     [undefined, ["/no/such/folder"], 1, /\/no\/such\/folder has no package.json/],
   ];
   for (const [source, args, expected, message] of cases) {
-    const { status, stderr } = build(source, ...args);
+    const { status, stderr } = build(source, { args });
     assert.match(stderr, message);
     assert.equal(status, expected, stderr);
     assert.doesNotMatch(stderr, /\bat .*node:internal/, "no stack of the build's own");
   }
+});
+
+test("build checks types with the project's TypeScript", () => {
+  const wrong = PLUGIN.replace("NAME", "mine").replace("reconcile() {}", "reconcile(ctx) { ctx.lgo(); }");
+  const config = JSON.stringify({ extends: "@operetta/sdk/tsconfig.json", compilerOptions: { types: [] }, include: ["src"] });
+  const files = { "tsconfig.json": config };
+  const unchecked = build(wrong, { files, args: [] });
+  assert.equal(unchecked.status, 0, unchecked.stderr);
+  assert.match(unchecked.stderr, /the types are not checked: npm install --save-dev typescript/);
+  const links = { typescript: path.join(sdk, "node_modules", "typescript") };
+  const checked = build(wrong, { files, links, args: [] });
+  assert.equal(checked.status, 1, checked.stderr);
+  assert.match(checked.stderr, /src\/plugin.ts\(4,\d+\): error TS\d+: Property 'lgo' does not exist/);
+  const forced = build(wrong, { files, links, args: ["--no-check"] });
+  assert.equal(forced.status, 0, forced.stderr);
 });
 
 test("stack lines map to source files", () => {
