@@ -2,6 +2,7 @@
  * The manifest of a plugin, as in wit/manifest.schema.json, and the checks that need no cluster. A wrong definition
  * throws a TypeError when the plugin is defined: in a test or in the build.
  */
+import { checkKeys } from "./keys.ts";
 import type { Kind, KubernetesObject, ObjectKey } from "./object.ts";
 
 /**
@@ -28,6 +29,7 @@ export type Predicate =
   | { readonly not: Predicate };
 
 const PREDICATES = ["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"];
+const MAPPINGS: readonly Mapping["type"][] = ["owner", "same-name", "field-path", "custom"];
 const CONDITIONS = ["changed", "matches", "any", "not"];
 
 /** A kind to watch, with filters on its objects and events. */
@@ -145,6 +147,7 @@ function controllerManifest(controller: Watches<KubernetesObject>): object {
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(`the controller name ${JSON.stringify(name)} is not a DNS label: use a-z, 0-9 and -`);
   }
+  checkKeys(controller, "controller", `controller ${JSON.stringify(name)}`);
   const at = (field: string) => `controller ${JSON.stringify(name)}: ${field}`;
   const source = (like: SourceLike, field: string) => sourceManifest(like, controller, at(field));
   return {
@@ -152,10 +155,13 @@ function controllerManifest(controller: Watches<KubernetesObject>): object {
     for: source(controller.for, "for"),
     ...(owns.length > 0 && { owns: owns.map((owned, i) => source(owned, `owns[${i}]`)) }),
     ...(watches.length > 0 && {
-      watches: watches.map((watch, i) => ({
-        source: source(watch.source, `watches[${i}].source`),
-        map: mappingManifest(watch.map, at(`watches[${i}].map`)),
-      })),
+      watches: watches.map((watch, i) => {
+        checkKeys(watch, "watch", at(`watches[${i}]`));
+        return {
+          source: source(watch.source, `watches[${i}].source`),
+          map: mappingManifest(watch.map, at(`watches[${i}].map`)),
+        };
+      }),
     }),
     workers: whole(controller.workers ?? 1, 1, 64, at("workers")),
     resyncSeconds: whole(controller.resyncSeconds ?? 0, 0, MAX_U32, at("resyncSeconds")),
@@ -168,6 +174,9 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
   const { apiVersion, kind } = source.kind ?? {};
   if (!apiVersion || !kind) {
     throw new TypeError(`${at} is neither a kind nor a source: make one with kind("group/version", "Kind")`);
+  }
+  if (isSource(like)) {
+    checkKeys(like, "source", at);
   }
   const predicates = [...new Set([...(source.predicates ?? []), ...(controller.eventFilters ?? [])])];
   predicates.forEach((predicate) => checkPredicate(predicate, at));
@@ -209,6 +218,9 @@ export function kindOfSource<T extends KubernetesObject>(like: SourceLike<T>): K
 }
 
 function mappingManifest(map: Mapping, at: string): object {
+  if (MAPPINGS.includes(map.type)) {
+    checkKeys(map, map.type, at);
+  }
   switch (map.type) {
     case "owner":
       return { type: "Owner", allOwners: map.all ?? false };
@@ -231,6 +243,7 @@ function mappingManifest(map: Mapping, at: string): object {
 const MAX_U32 = 0xffff_ffff;
 
 function rateLimiterManifest(limiter: RateLimiter, at: string): object {
+  checkKeys(limiter, "rateLimiter", at);
   const { baseDelayMs = 5, maxDelayMs = 1_000_000, qps = 10, burst = 100 } = limiter;
   return {
     baseDelayMs: whole(baseDelayMs, 0, MAX_U32, `${at}.baseDelayMs`),
@@ -245,6 +258,7 @@ function indexManifest(index: Index): object {
   if (!name) {
     throw new TypeError("an index has no name");
   }
+  checkKeys(index, "index", `index ${JSON.stringify(name)}`);
   const common = { name, apiVersion: kind.apiVersion, kind: kind.kind };
   if ("controller" in index) {
     const { apiVersion, kind } = index.controller;

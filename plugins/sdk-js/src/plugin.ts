@@ -2,6 +2,7 @@
 import type { Context } from "./context.ts";
 import { TerminalError } from "./errors.ts";
 import { parse } from "./json.ts";
+import { checkKeys } from "./keys.ts";
 import { type Index, kindOfSource, manifestOf, type Watches } from "./manifest.ts";
 import { type Kind, keyText, type KubernetesObject, type ObjectKey, type Stored } from "./object.ts";
 import { done, type Result } from "./result.ts";
@@ -140,6 +141,7 @@ export function definePlugin(definition: {
   /** Indexes over cached objects, for `ListOptions.index`. */
   readonly indexes?: readonly Index[];
 }): Plugin {
+  checkKeys(definition, "plugin", "the plugin");
   return new Plugin(definition.controllers, definition.indexes ?? []);
 }
 

@@ -111,6 +111,12 @@ test("an invalid definition throws an error that names the cause", () => {
     [one({ eventFilters: [{ any: [{ not: "Changed" }] }] }), /unknown predicate "Changed"/],
     [one({ watches: [{ source: Foo, map: { type: "field-path", path: "x" } }] }), /"x" must begin with a dot/],
     [() => definePlugin({ controllers: [named("a")], indexes: [index] }), /index "i": the path "spec" must begin/],
+    [one({ own: [ConfigMap] }), /controller "a" has an unknown property "own"; did you mean "owns"\?; the properties are name, /],
+    [one({ owns: [{ kind: ConfigMap, label: "a=b" }] }), /controller "a": owns\[0\] .* "label"; did you mean "labels"/],
+    [one({ watches: [{ sources: Foo, map: { type: "same-name" } }] }), /controller "a": watches\[0\] .* "sources"/],
+    [one({ watches: [{ source: Foo, map: { type: "owner", path: "." } }] }), /watches\[0\].map .* "path"; the properties/],
+    [one({ rateLimiter: { QPS: 1 } }), /controller "a": rateLimiter has an unknown property "QPS"/],
+    [() => definePlugin({ controllers: [named("a")], index: [] } as never), /the plugin .* "index"; did you mean "indexes"/],
     [() => named("a", { reconcile: undefined }), /neither `reconcile` nor `reconcileKey`/],
   ];
   for (const [define, message] of wrong) {
