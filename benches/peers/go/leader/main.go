@@ -55,11 +55,14 @@ func (r reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "of the cluster")
-	namespace := flag.String("namespace", "", "of the ConfigMaps and of the Lease")
-	id := flag.String("id", "", "the User-Agent")
-	lease := flag.Duration("lease", 4*time.Second, "the duration of the Lease")
-	flag.Parse()
+	// controller-runtime defines flags of its own in the common set.
+	flags := flag.NewFlagSet("peer-leader", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "of the cluster")
+	namespace := flags.String("namespace", "", "of the ConfigMaps and of the Lease")
+	id := flags.String("id", "", "the User-Agent")
+	lease := flags.Duration("lease", 4*time.Second, "the duration of the Lease")
+	// It exits if it fails.
+	_ = flags.Parse(os.Args[1:])
 	if err := run(*kubeconfig, *namespace, *id, *lease); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -159,7 +159,7 @@ impl Peer {
         let mut command = Command::new(program);
         command.arg("--kubeconfig").arg(round.control_plane.kubeconfig());
         command.args(["--namespace", round.namespace, "--id", id, "--lease", "4s"]).stdin(Stdio::null());
-        Self(command.stderr(Stdio::null()).spawn().expect("the peer starts"))
+        Self(command.spawn().expect("the peer starts"))
     }
 
     fn signal(&self, name: &str) {
