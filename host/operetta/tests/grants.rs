@@ -233,6 +233,8 @@ async fn reserved_namespaces_are_refused_whatever_their_labels() {
         let output = control_plane.kubectl_output(&["create", "-f", path.to_str().expect("a path")]);
         assert!(String::from_utf8_lossy(&output.stderr).contains("may not impersonate"), "{verb}: {output:?}");
     }
+    // A role without rules gives nobody anything. The API server stores `rules: null`.
+    control_plane.kubectl(&["create", "clusterrole", "operetta-empty", "--aggregation-rule=operetta.dev/none=true"]);
     // The host's Role in its own namespace is for its Lease only.
     let rule = json!({"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]});
     let patch = json!([{"op": "add", "path": "/rules/-", "value": rule}]).to_string();
