@@ -1,0 +1,1 @@
+//! The HTTP API: paths, verbs, tables, watches, discovery and OpenAPI.
