@@ -90,7 +90,8 @@ fn try_store(
     if !metadata::text(&object, "resourceVersion").is_empty() {
         return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
     }
-    let warnings = call.resource.strategy.warnings(None, &object);
+    let mut warnings = validate_meta::finalizer_warnings(&call.resource, None, &object);
+    warnings.extend(call.resource.strategy.warnings(None, &object));
     let name = metadata::text(&object, "name").to_owned();
     let answer = insert(call, object, &name, options.dry_run).map_err(|error| match error {
         StoreError::AlreadyExists if is_generated => Attempt::NameTaken(name.clone()),

@@ -27,6 +27,11 @@ impl FieldError {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {}: {detail}", show(&value.into())))
     }
 
+    /// A value that is not allowed here, as Go shows it.
+    pub fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Self {
+        Self::new("FieldValueInvalid", field, format!("Invalid value: {shown}: {detail}"))
+    }
+
     /// A value that is missing.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         let separator = if detail.is_empty() { "" } else { ": " };

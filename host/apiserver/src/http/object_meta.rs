@@ -59,7 +59,8 @@ pub fn decode(kind: &str, metadata: &mut Value) -> Result<Vec<String>, String> {
         }
         Value::Object(fields) => {
             let mut unknown = Vec::new();
-            decode_fields(fields, &OBJECT_META, &Place { owner: "ObjectMeta", path: "metadata".into() }, &mut unknown)?;
+            let place = Place { owner: "ObjectMeta", path: "metadata".into(), type_path: "metadata" };
+            decode_fields(fields, &OBJECT_META, &place, &mut unknown)?;
             Ok(unknown)
         }
         other => {
@@ -72,12 +73,15 @@ pub fn decode(kind: &str, metadata: &mut Value) -> Result<Vec<String>, String> {
 /// Where fields are: the name of their Go type, and their path.
 struct Place {
     owner: &'static str,
+    /// The path with the indexes of lists, as messages about unknown fields have it.
     path: String,
+    /// The path without them, as messages about types have it.
+    type_path: &'static str,
 }
 
 impl Place {
     fn mismatch(&self, field: &str, value: &Value, wanted: &str) -> String {
-        let (found, owner, path) = (type_name(value), self.owner, &self.path);
+        let (found, owner, path) = (type_name(value), self.owner, self.type_path);
         format!("json: cannot unmarshal {found} into Go struct field {owner}.{path}.{field} of type {wanted}")
     }
 }
@@ -175,7 +179,8 @@ fn check_owners(value: &mut Value, name: &str, place: &Place, unknown: &mut Vec<
         let Some(fields) = owner.as_object_mut() else {
             return Err(place.mismatch(name, owner, "v1.OwnerReference"));
         };
-        let inner = Place { owner: "OwnerReference", path: format!("{}.{name}[{index}]", place.path) };
+        let path = format!("{}.{name}[{index}]", place.path);
+        let inner = Place { owner: "OwnerReference", path, type_path: "metadata.ownerReferences" };
         decode_fields(fields, &OWNER_REFERENCE, &inner, unknown)?;
         for required in ["apiVersion", "kind", "name", "uid"] {
             fields.entry(required).or_insert_with(|| Value::String(String::new()));

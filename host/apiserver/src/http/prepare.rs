@@ -34,9 +34,13 @@ pub(super) fn for_update(resource: &Resource, old: &Value, object: &mut Value, p
         metadata::copy_missing(old, object, field);
     }
     match part {
-        Part::Main if resource.status => metadata::copy_member(old, object, "status"),
-        Part::Main => {}
+        Part::Main | Part::Finalize if resource.status => metadata::copy_member(old, object, "status"),
+        Part::Main | Part::Finalize => {}
         Part::Status => keep_all_but_status(resource, old, object),
+    }
+    if part == Part::Main && resource.group.is_empty() && resource.plural == "namespaces" {
+        // Only the subresource `finalize` changes the finalizers in the spec.
+        metadata::copy_member(old, object, "spec");
     }
     resource.strategy.prepare_for_update(old, object, part);
     if part == Part::Main && resource.generation && content_differs(resource, old, object) {

@@ -51,6 +51,8 @@ pub enum Part {
     Main,
     /// The status.
     Status,
+    /// The finalizers in the spec of a namespace.
+    Finalize,
 }
 
 /// An object that was read from a request.

@@ -324,7 +324,7 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
     let answer = match (target, verb) {
         (Target::Handler(handler), _) => handle(call, handler.as_ref())?,
         (Target::Scale, verb) => scale::scale(call, verb)?,
-        (Target::Finalize, _) => update::finalize(call)?,
+        (Target::Finalize, _) => update::update(call, Part::Finalize)?,
         (Target::Main, "list") => {
             let page = list::page(call)?;
             return represent::list(&call.view, &page).map(|text| (200, text));

@@ -150,6 +150,8 @@ fn try_commit(
     prepare::for_update(&call.resource, old, &mut object, change.part);
     validate(call, old, &object, change.part)?;
     call.admit(&request, Some(&object))?;
+    let warnings = validate_meta::finalizer_warnings(&call.resource, Some(old), &object);
+    warnings.into_iter().for_each(|warning| call.warn(warning));
     call.resource.strategy.warnings(Some(old), &object).into_iter().for_each(|warning| call.warn(warning));
     let resource = call.group_resource();
     let is_empty_namespace =
@@ -186,20 +188,4 @@ fn validate(call: &Call<'_>, old: &Value, object: &Value, part: Part) -> Result<
     }
     let name = metadata::text(object, "name");
     Err(ApiError::invalid(&call.resource.group, &call.resource.kind, name, &errors))
-}
-
-/// Replaces the finalizers in the spec of a namespace.
-///
-/// # Errors
-///
-/// What the client gets.
-pub(super) fn finalize(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let name = call.name()?;
-    let options = WriteOptions::read(call.query, "UpdateOptions", false)?;
-    let object = read_object(call, options.field_validation)?;
-    check_name(&object, name)?;
-    let options_kind = "UpdateOptions";
-    let part = Part::Main;
-    let change = Change { options: &options, options_kind, part, uid_is_precondition: true, is_tracked: false };
-    commit(call, name, &change, |_| Ok(object.clone()))
 }

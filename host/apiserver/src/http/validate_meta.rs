@@ -94,15 +94,18 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
                 name(first),
                 name(owner)
             );
-            errors.push(FieldError::invalid(path, Value::Array(owners.iter().map(ordered_owner).collect()), &detail));
+            let shown: Vec<String> = owners.iter().map(show_owner).collect();
+            errors.push(FieldError::invalid_shown(path, &format!("[{}]", shown.join(",")), &detail));
         }
         controller = controller.or(Some(owner));
     }
 }
 
-/// Returns an owner as Go prints one; the order of its fields is theirs.
-fn ordered_owner(owner: &Value) -> Value {
-    owner.clone()
+/// Returns an owner as Go shows it: in the order of its fields.
+fn show_owner(owner: &Value) -> String {
+    let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let members = fields.iter().filter_map(|field| owner.get(field).map(|value| format!("\"{field}\":{value}")));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 fn check_owner(owner: &Value, path: &str, errors: &mut Vec<FieldError>) {
@@ -123,7 +126,8 @@ fn check_owner(owner: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
     }
     if api_version == "v1" && text("kind") == "Event" {
-        errors.push(FieldError::invalid(path, owner.clone(), "/v1, Kind=Event is disallowed from being an owner"));
+        let detail = "/v1, Kind=Event is disallowed from being an owner";
+        errors.push(FieldError::invalid_shown(path, &show_owner(owner), detail));
     }
 }
 
@@ -136,7 +140,7 @@ fn check_finalizers(resource: &Resource, object: &Value, errors: &mut Vec<FieldE
     }
     if finalizers.contains(&"orphan") && finalizers.contains(&"foregroundDeletion") {
         let shown = Value::from(finalizers.clone());
-        let detail = "finalizer foregroundDeletion and orphan cannot be both set";
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid(path, shown, detail));
     }
     if resource.flavor == Flavor::Custom {
@@ -180,4 +184,17 @@ pub fn validate_update(resource: &Resource, old: &Value, object: &Value) -> Vec<
 fn added_finalizers<'a>(old: &Value, object: &'a Value) -> Vec<&'a str> {
     let present = metadata::finalizers(old);
     metadata::finalizers(object).into_iter().filter(|finalizer| !present.contains(finalizer)).collect()
+}
+
+/// Returns warnings about finalizers that a write adds, which custom resources may have without a domain.
+#[must_use]
+pub fn finalizer_warnings(resource: &Resource, old: Option<&Value>, object: &Value) -> Vec<String> {
+    if resource.flavor != Flavor::Custom {
+        return Vec::new();
+    }
+    let mut added = old.map_or_else(|| metadata::finalizers(object), |old| added_finalizers(old, object));
+    added.sort_unstable();
+    let is_plain = |finalizer: &&str| !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer);
+    let hint = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+    added.into_iter().filter(is_plain).map(|name| format!("metadata.finalizers: {}: {hint}", quote(name))).collect()
 }

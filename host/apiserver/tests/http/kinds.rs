@@ -9,7 +9,7 @@ use operetta_apiserver::{
         ApiServer, Column, Decoded, Environment, FieldError, Part, Resource, Resources, Scale, Strategy, decode_object,
         names, resource,
     },
-    store::{Store, Window},
+    store::{Draft, GroupResource, ObjectKey, Store, Window},
 };
 use serde_json::{Value, json};
 
@@ -18,7 +18,19 @@ pub fn server() -> ApiServer {
     let environment = Environment::fixed("2026-01-01T00:00:00Z".parse().expect("a time"), 42);
     let server = ApiServer::builder(Store::new(Window::default()), environment).build();
     register(server.resources());
+    advance(server.store());
     server
+}
+
+/// Advances the revision to one of three digits, as that of a real server is.
+fn advance(store: &Store) {
+    let resource = GroupResource::new("", "others");
+    let key = ObjectKey::cluster("x");
+    for _ in 0..60 {
+        let draft = Draft::from_object(&json!({"metadata": {"name": "x"}})).expect("a draft");
+        let created = store.create(&resource, &key, draft).expect("created");
+        store.delete(&resource, &key, created.revision()).expect("deleted");
+    }
 }
 
 /// Registers the kinds of the tests.
