@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    hooks::{AdmissionRequest, Attributes, FieldWrite, User},
+    attributes::{Attributes, User},
+    hooks::{AdmissionRequest, FieldWrite},
     path::ResourcePath,
     query::{FieldValidation, Query, WriteOptions},
-    resource::Resource,
     server::State,
     status::ApiError,
     view::View,
@@ -21,7 +20,6 @@ use crate::store::{Draft, GroupResource, ObjectKey, StoreError, StoredObject};
 /// One request.
 pub(super) struct Call<'a> {
     pub state: &'a Arc<State>,
-    pub resource: Arc<Resource>,
     pub view: View,
     pub path: &'a ResourcePath,
     pub query: &'a Query,
@@ -29,7 +27,6 @@ pub(super) struct Call<'a> {
     pub user: &'a User,
     pub attributes: &'a Attributes,
     pub body: &'a [u8],
-    pub now: Timestamp,
     /// The warnings that the response carries.
     pub warnings: Mutex<Vec<String>>,
 }
@@ -47,7 +44,7 @@ pub(super) enum Answer {
 impl Call<'_> {
     /// Returns the name under which objects are stored.
     pub fn group_resource(&self) -> GroupResource {
-        self.resource.group_resource()
+        self.view.resource.group_resource()
     }
 
     /// Returns the key of an object in the namespace of the request.
@@ -57,7 +54,7 @@ impl Call<'_> {
 
     /// Returns the namespace of the request, when the resource has namespaces.
     pub fn namespace(&self) -> Option<&str> {
-        self.path.namespace.as_deref().filter(|_| self.resource.namespaced)
+        self.path.namespace.as_deref().filter(|_| self.view.resource.namespaced)
     }
 
     /// Returns the name of the request.
@@ -94,13 +91,13 @@ impl Call<'_> {
     ///
     /// 500 when the object cannot be written.
     pub fn draft(&self, object: &Value) -> Result<Draft, ApiError> {
-        let strategy = &self.resource.strategy;
+        let strategy = &self.view.resource.strategy;
         let fields = strategy.fields(object);
-        let draft = if strategy.is_stored_version(&self.resource) {
+        let draft = if strategy.is_stored_version(&self.view.resource) {
             Draft::from_object(object)
         } else {
             let mut stored = object.clone();
-            strategy.to_stored(&self.resource, &mut stored);
+            strategy.convert_to_stored(&self.view.resource, &mut stored);
             Draft::from_object(&stored)
         };
         Ok(draft.map_err(ApiError::internal)?.with_fields(fields))
@@ -137,10 +134,10 @@ impl Call<'_> {
     /// Returns a write as field management sees it.
     pub fn field_write<'b>(&'b self, options: &'b WriteOptions) -> FieldWrite<'b> {
         FieldWrite {
-            resource: &self.resource,
+            resource: &self.view.resource,
             subresource: &self.path.subresource,
             manager: self.manager(options),
-            now: self.now,
+            now: self.view.now,
             force: options.force.unwrap_or_default(),
         }
     }
@@ -166,12 +163,12 @@ impl Call<'_> {
         AdmissionRequest {
             attributes: self.attributes,
             user: self.user,
-            resource: &self.resource,
+            resource: &self.view.resource,
             operation,
             old,
             dry_run,
             options,
-            now: self.now,
+            now: self.view.now,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::store::StoreError;
 
 /// The kind of the options of a patch. An apply that creates an object has set its managed fields.
 const APPLY: &str = "PatchOptions";
-/// How often a generated name is tried.
+/// The number of names that are generated before a create is refused.
 const NAME_ATTEMPTS: usize = 8;
 
 /// Creates the object in the body.
@@ -72,7 +72,8 @@ fn try_store(
     options: &WriteOptions,
     options_kind: &str,
 ) -> Result<Answer, Attempt> {
-    let is_generated = metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
+    let is_generated =
+        metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
     if is_generated {
         let name = call.state.environment.generate_name(metadata::text(&object, "generateName"));
         metadata::set(&mut object, "name", name);
@@ -84,14 +85,14 @@ fn try_store(
     let options_value = options.to_value(options_kind);
     let request = call.admission_request("CREATE", None, options.dry_run, &options_value);
     call.mutate(&request, &mut object)?;
-    prepare::for_create(&call.resource, &mut object, &call.state.environment);
+    prepare::for_create(&call.view.resource, &mut object, &call.state.environment);
     validate(call, &object)?;
     call.admit(&request, Some(&object))?;
     if !metadata::text(&object, "resourceVersion").is_empty() {
         return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
     }
-    let mut warnings = validate_meta::finalizer_warnings(&call.resource, None, &object);
-    warnings.extend(call.resource.strategy.warnings(None, &object));
+    let mut warnings = validate_meta::finalizer_warnings(&call.view.resource, None, &object);
+    warnings.extend(call.view.resource.strategy.warnings(None, &object));
     let name = metadata::text(&object, "name").to_owned();
     let answer = insert(call, object, &name, options.dry_run).map_err(|error| match error {
         StoreError::AlreadyExists if is_generated => Attempt::NameTaken(name.clone()),
@@ -102,21 +103,16 @@ fn try_store(
 }
 
 fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
-    let mut errors = validate_meta::validate(&call.resource, object);
-    errors.extend(call.resource.strategy.validate(object));
+    let mut errors = validate_meta::validate(&call.view.resource, object);
+    errors.extend(call.view.resource.strategy.validate(object));
     if errors.is_empty() {
         return Ok(());
     }
     let name = metadata::text(object, "name");
-    Err(ApiError::invalid(&call.resource.group, &call.resource.kind, name, &errors))
+    Err(ApiError::invalid(&call.view.resource.group, &call.view.resource.names.kind, name, &errors))
 }
 
-fn insert(
-    call: &Call<'_>,
-    object: Value,
-    name: &str,
-    dry_run: bool,
-) -> Result<Result<Answer, ApiError>, StoreError> {
+fn insert(call: &Call<'_>, object: Value, name: &str, dry_run: bool) -> Result<Result<Answer, ApiError>, StoreError> {
     let (store, resource, key) = (&call.state.store, call.group_resource(), call.key(name));
     if dry_run {
         let exists = store.get(&resource, &key).is_some();

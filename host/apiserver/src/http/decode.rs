@@ -2,7 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{json, object_meta, resource::Decoded};
+use super::{json, object_meta};
+
+/// An object that was read from a request.
+#[derive(Clone, Debug, Default)]
+pub struct Decoded {
+    /// The object, without fields that its kind does not have.
+    pub object: Value,
+    /// Unknown and duplicate fields, such as `unknown field "spec.x"`.
+    pub problems: Vec<String>,
+}
 
 /// Reads an object from JSON.
 ///

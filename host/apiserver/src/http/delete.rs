@@ -14,7 +14,7 @@ use super::{
 };
 use crate::store::{GroupResource, StoreError, StoredObject};
 
-/// How often a deletion is repeated when other writes come first.
+/// The number of attempts of a deletion, when other writes come first.
 const ATTEMPTS: usize = 100;
 
 /// The options of a deletion.
@@ -108,15 +108,15 @@ fn finish(
 
 /// Returns the answer for an object that is gone.
 fn deleted(call: &Call<'_>, live: &StoredObject, object: &Value) -> Answer {
-    if call.resource.returns_deleted {
+    if call.view.resource.rules.returns_deleted {
         return Answer::Object(200, object.clone());
     }
     let mut details = Map::new();
     details.insert("name".into(), live.key().name().into());
-    if !call.resource.group.is_empty() {
-        details.insert("group".into(), call.resource.group.as_str().into());
+    if !call.view.resource.group.is_empty() {
+        details.insert("group".into(), call.view.resource.group.as_str().into());
     }
-    details.insert("kind".into(), call.resource.plural.as_str().into());
+    details.insert("kind".into(), call.view.resource.names.plural.as_str().into());
     details.insert("uid".into(), live.uid().into());
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
@@ -142,7 +142,11 @@ impl DeleteOptions {
             Self::from_body(&parsed.value, call.query, &mut errors)?
         };
         options.check(&mut errors);
-        if errors.is_empty() { Ok(options) } else { Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
     }
 
     fn from_query(query: &Query, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
@@ -193,15 +197,14 @@ impl DeleteOptions {
             let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) else { continue };
             let name = live.key().name();
             if is_namespace {
-                let message = format!(
-                    "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
-                );
+                let message =
+                    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
                 return Err(ApiError::conflict(&call.group_resource(), name, &message));
             }
             let message = format!(
                 "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). {hint}"
             );
-            let kind = GroupResource::new(&call.resource.group, &call.resource.kind);
+            let kind = GroupResource::new(&call.view.resource.group, &call.view.resource.names.kind);
             return Err(ApiError::conflict(&kind, name, &message));
         }
         Ok(())
@@ -212,7 +215,7 @@ impl DeleteOptions {
         let old: Vec<&str> = metadata::finalizers(object);
         let finalizers = self.finalizers(&old);
         let requested = self.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let grace = call.resource.strategy.grace_period(object, requested).filter(|seconds| *seconds > 0);
+        let grace = call.view.resource.strategy.grace_period(object, requested).filter(|seconds| *seconds > 0);
         if finalizers.is_empty() && grace.is_none() {
             return None;
         }
@@ -220,7 +223,7 @@ impl DeleteOptions {
         if finalizers != old {
             metadata::set(&mut changed, "finalizers", json!(finalizers));
         }
-        prepare::mark_deleted(&mut changed, call.now, grace.unwrap_or_default());
+        prepare::mark_deleted(&mut changed, call.view.now, grace.unwrap_or_default());
         Some(changed)
     }
 
@@ -252,7 +255,7 @@ impl DeleteOptions {
         if metadata::is_terminating(object) && namespaces::is_empty(object) {
             return None;
         }
-        let changed = namespaces::terminating(object, call.now, self.orphan_wish());
+        let changed = namespaces::terminating(object, call.view.now, self.orphan_wish());
         if namespaces::is_empty(&changed) { None } else { Some(changed) }
     }
 }

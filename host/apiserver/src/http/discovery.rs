@@ -22,22 +22,22 @@ fn subresources(resource: &Resource) -> Vec<Entry> {
     let entry = |name: &str, verbs: &[&'static str]| Entry {
         name: name.into(),
         group_version: None,
-        kind: resource.kind.clone(),
+        kind: resource.names.kind.clone(),
         verbs: verbs.to_vec(),
     };
     let changeable = ["get", "patch", "update"];
     let mut entries = Vec::new();
-    if resource.status {
+    if resource.subresources.status {
         entries.push(entry("status", &changeable));
     }
-    if resource.scale.is_some() {
+    if resource.subresources.scale.is_some() {
         let group_version = Some(("autoscaling".to_owned(), "v1".to_owned()));
         entries.push(Entry { kind: "Scale".into(), group_version, ..entry("scale", &changeable) });
     }
-    if resource.group.is_empty() && resource.plural == "namespaces" {
+    if resource.group.is_empty() && resource.names.plural == "namespaces" {
         entries.push(entry("finalize", &["update"]));
     }
-    entries.extend(resource.subresources.iter().map(|(name, subresource)| Entry {
+    entries.extend(resource.subresources.others.iter().map(|(name, subresource)| Entry {
         name: name.clone(),
         group_version: subresource.group_version.clone(),
         kind: subresource.kind.clone(),
@@ -61,8 +61,12 @@ pub fn core_versions(resources: &Resources, address: &str) -> Value {
 /// Returns the groups besides the core group: `/apis`.
 #[must_use]
 pub fn group_list(resources: &Resources) -> Value {
-    let groups: Vec<Value> =
-        resources.groups().iter().filter(|group| !group.is_empty()).map(|group| group_value(resources, group)).collect();
+    let groups: Vec<Value> = resources
+        .groups()
+        .iter()
+        .filter(|group| !group.is_empty())
+        .map(|group| group_value(resources, group))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -106,8 +110,8 @@ pub fn resource_list(resources: &Resources, group: &str, version: &str) -> Optio
 
 fn resource_value(resource: &Resource) -> Value {
     let mut value = json!({
-        "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
-        "kind": resource.kind, "verbs": resource.verbs,
+        "name": resource.names.plural, "singularName": resource.names.singular, "namespaced": resource.namespaced,
+        "kind": resource.names.kind, "verbs": resource.verbs,
     });
     insert_names(&mut value, resource);
     if resource.has_verb("get") {
@@ -117,7 +121,7 @@ fn resource_value(resource: &Resource) -> Value {
 }
 
 fn insert_names(value: &mut Value, resource: &Resource) {
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+    for (field, names) in [("shortNames", &resource.names.short_names), ("categories", &resource.names.categories)] {
         if !names.is_empty() {
             value[field] = json!(names);
         }
@@ -126,16 +130,14 @@ fn insert_names(value: &mut Value, resource: &Resource) {
 
 /// Returns the hash of the version in which objects are stored.
 fn storage_version_hash(resource: &Resource) -> String {
-    if !resource.storage_version_hash.is_empty() {
-        return resource.storage_version_hash.clone();
-    }
-    let digest = Sha256::digest(format!("{}/{}/{}", resource.group, resource.version, resource.kind));
+    let version = resource.rules.storage_version.as_ref().unwrap_or(&resource.version);
+    let digest = Sha256::digest(format!("{}/{version}/{}", resource.group, resource.names.kind));
     STANDARD.encode(&digest[..8])
 }
 
 fn subresource_value(resource: &Resource, entry: &Entry) -> Value {
     let mut value = json!({
-        "name": format!("{}/{}", resource.plural, entry.name), "singularName": "", "namespaced": resource.namespaced,
+        "name": format!("{}/{}", resource.names.plural, entry.name), "singularName": "", "namespaced": resource.namespaced,
         "kind": entry.kind, "verbs": entry.verbs,
     });
     if let Some((group, version)) = &entry.group_version {
@@ -155,7 +157,8 @@ pub fn aggregated(resources: &Resources, is_core: bool) -> Value {
         .map(|group| {
             let metadata = if is_core { Map::new() } else { Map::from_iter([("name".into(), json!(group))]) };
             let versions = resources.versions(group);
-            let versions: Vec<Value> = versions.iter().map(|version| aggregated_version(resources, group, version)).collect();
+            let versions: Vec<Value> =
+                versions.iter().map(|version| aggregated_version(resources, group, version)).collect();
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -172,9 +175,9 @@ fn aggregated_version(resources: &Resources, group: &str, version: &str) -> Valu
 
 fn aggregated_resource(resource: &Resource) -> Value {
     let mut value = json!({
-        "resource": resource.plural, "responseKind": response_kind(resource, &resource.kind, None),
+        "resource": resource.names.plural, "responseKind": response_kind(resource, &resource.names.kind, None),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.singular, "verbs": resource.verbs,
+        "singularResource": resource.names.singular, "verbs": resource.verbs,
     });
     insert_names(&mut value, resource);
     let entries: Vec<Value> = subresources(resource)

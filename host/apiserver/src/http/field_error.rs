@@ -4,7 +4,26 @@ use std::{borrow::Cow, collections::HashSet};
 
 use serde_json::Value;
 
-use super::status::Cause;
+/// A cause in the details of a `Status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The machine-readable reason, such as `FieldValueInvalid`.
+    pub reason: String,
+    /// The message for people.
+    pub message: String,
+    /// The path of the field.
+    pub field: String,
+}
+
+impl Cause {
+    /// Returns the cause as JSON, without what is empty.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let members = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)];
+        let filled = members.into_iter().filter(|(_, text)| !text.is_empty());
+        filled.map(|(name, text)| (name.to_owned(), Value::from(text.as_str()))).collect()
+    }
+}
 
 /// An error of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,47 +6,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{resource::Resource, status::ApiError};
-
-/// A user, as authentication finds it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// The UID.
-    pub uid: String,
-    /// The groups.
-    pub groups: Vec<String>,
-    /// Further attributes, each with its values.
-    pub extra: Vec<(String, Vec<String>)>,
-}
-
-/// A request, as authorization and admission see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    /// The verb, such as `list`; of a path that is no resource the HTTP method in lower case.
-    pub verb: String,
-    /// The path of the URL.
-    pub path: String,
-    /// Reports whether the path names a resource.
-    pub is_resource: bool,
-    /// The API group.
-    pub group: String,
-    /// The version.
-    pub version: String,
-    /// The resource.
-    pub resource: String,
-    /// The subresource, or `""`.
-    pub subresource: String,
-    /// The namespace, or `""`.
-    pub namespace: String,
-    /// The name, or `""`.
-    pub name: String,
-    /// The label selector, or `""`.
-    pub label_selector: String,
-    /// The field selector, or `""`.
-    pub field_selector: String,
-}
+use super::{
+    attributes::{Attributes, User},
+    resource::Resource,
+    status::ApiError,
+};
 
 /// Finds out who sends a request.
 pub trait Authenticator: Send + Sync {
@@ -162,32 +126,6 @@ pub trait Patcher: Send + Sync {
 pub trait OpenApi: Send + Sync {
     /// Returns the document of a path such as `apis/apps/v1`, in version 3.
     fn document(&self, path: &str) -> Option<Value>;
-}
-
-/// A resource or subresource that stores nothing, such as a review or `pods/eviction`.
-pub trait Handler: Send + Sync {
-    /// Answers a request with an HTTP status code and an object.
-    ///
-    /// # Errors
-    ///
-    /// The refusal that the client gets.
-    fn handle(&self, request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError>;
-}
-
-/// A request to a [`Handler`].
-pub struct HandlerRequest<'a> {
-    /// The request.
-    pub attributes: &'a Attributes,
-    /// The user.
-    pub user: &'a User,
-    /// The resource.
-    pub resource: &'a Resource,
-    /// The parameters of the query.
-    pub query: &'a [(String, String)],
-    /// The body; `null` without one.
-    pub body: Value,
-    /// The time.
-    pub now: Timestamp,
 }
 
 /// Allows everything and changes nothing. Every user is an administrator.

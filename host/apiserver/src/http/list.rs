@@ -21,7 +21,7 @@ use super::{
 };
 use crate::store::{ListQuery, Listing, Store, StoreError, StoredObject};
 
-/// How long a read waits for a revision that is yet to come.
+/// The time that a read waits for a revision that is yet to come.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 const REVISION_POLL: Duration = Duration::from_millis(50);
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -45,12 +45,12 @@ impl Selection {
     pub fn read(call: &Call<'_>) -> Result<Self, ApiError> {
         let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(ApiError::bad_request)?;
         let fields = FieldSelector::parse(call.query.text("fieldSelector")).map_err(ApiError::bad_request)?;
-        let own = call.resource.strategy.field_names();
+        let own = call.view.resource.strategy.field_names();
         for field in fields.fields() {
             if matches!(field, "metadata.name" | "metadata.namespace") || own.contains(&field) {
                 continue;
             }
-            let has_own_rules = call.resource.flavor == Flavor::Custom || !own.is_empty();
+            let has_own_rules = call.view.resource.flavor == Flavor::Custom || !own.is_empty();
             let message =
                 if has_own_rules { format!("field label not supported: {field}") } else { unknown_field(field) };
             return Err(ApiError::bad_request(message));

@@ -36,6 +36,7 @@ pub mod names;
 pub mod resource;
 pub mod selector;
 
+mod attributes;
 mod body;
 mod call;
 mod create;
@@ -43,6 +44,7 @@ mod decode;
 mod delete;
 mod discovery;
 mod environment;
+mod handler;
 mod json;
 mod list;
 mod metadata;
@@ -72,17 +74,16 @@ mod view;
 mod watch;
 
 pub use self::{
+    attributes::{Attributes, User},
     body::Body,
-    decode::decode_object,
+    decode::{Decoded, decode_object},
     environment::{Environment, format_time, human_duration},
-    field_error::FieldError,
-    hooks::{
-        Admission, AdmissionRequest, AllowAll, Attributes, Authenticator, Authorizer, FieldWrite, Handler,
-        HandlerRequest, OpenApi, Patcher, User,
-    },
+    field_error::{Cause, FieldError},
+    handler::{Handler, HandlerRequest},
+    hooks::{Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher},
     registry::Resources,
-    resource::{AnyObject, Column, Decoded, Flavor, Part, Resource, Scale, Strategy, Subresource},
+    resource::{AnyObject, Column, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},
     serve::{ServeError, serve},
     server::{ApiServer, BODY_LIMIT, Builder, Version},
-    status::{ApiError, Cause, Details},
+    status::{ApiError, Details},
 };

@@ -2,12 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    call::Call,
-    environment::format_time,
-    metadata,
-    status::{ApiError, Cause},
-};
+use super::{call::Call, environment::format_time, field_error::Cause, metadata, status::ApiError};
 use crate::store::{GroupResource, ObjectKey};
 
 /// Namespaces that always exist.
@@ -20,7 +15,7 @@ pub(super) fn group_resource() -> GroupResource {
 
 /// Reports whether a request is for namespaces.
 pub(super) fn is_namespaces(call: &Call<'_>) -> bool {
-    call.resource.group.is_empty() && call.resource.plural == "namespaces"
+    call.view.resource.group.is_empty() && call.view.resource.names.plural == "namespaces"
 }
 
 /// Checks that the namespace of a new object exists and is not terminating.

@@ -29,7 +29,7 @@ pub enum Form {
     PartialList(String),
 }
 
-/// What a client accepts.
+/// The encoding and the form that a client accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The encoding.

@@ -70,7 +70,7 @@ pub fn decode(kind: &str, metadata: &mut Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// Where fields are: the name of their Go type, and their path.
+/// The place of fields: the name of their Go type, and their path.
 struct Place {
     owner: &'static str,
     /// The path with the indexes of lists, as messages about unknown fields have it.
@@ -146,9 +146,7 @@ fn check_time(value: &mut Value, name: &str, place: &Place) -> Result<(), String
         }
         Err(_) => {
             let quoted = super::field_error::quote(text);
-            Err(format!(
-                "parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted} as \"2006\""
-            ))
+            Err(format!("parsing time {quoted} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted} as \"2006\""))
         }
     }
 }

@@ -30,8 +30,8 @@ pub fn document(resources: &Resources, path: &str) -> Option<Value> {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for resource in resources.in_version(group, version)? {
-        let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-        let name = format!("{}.{}.{}", resource.group, resource.version, resource.kind);
+        let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.names.kind});
+        let name = format!("{}.{}.{}", resource.group, resource.version, resource.names.kind);
         let name = name.trim_start_matches('.').to_owned();
         schemas.insert(name, json!({"type": "object", "x-kubernetes-group-version-kind": [kind]}));
         paths.insert(object_path(path, &resource), json!({"patch": patch_operation(&kind)}));
@@ -44,11 +44,12 @@ pub fn document(resources: &Resources, path: &str) -> Option<Value> {
 
 fn object_path(path: &str, resource: &Resource) -> String {
     let namespace = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
-    format!("/{path}/{namespace}{}/{{name}}", resource.plural)
+    format!("/{path}/{namespace}{}/{{name}}", resource.names.plural)
 }
 
 fn patch_operation(kind: &Value) -> Value {
-    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameter =
+        |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation", "force"].map(parameter).to_vec();
     json!({"x-kubernetes-action": "patch", "x-kubernetes-group-version-kind": kind, "parameters": parameters})
 }

@@ -25,7 +25,7 @@ const MAX_OPERATIONS: usize = 10_000;
 /// What the client gets.
 pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     let name = call.name()?;
-    let kind = patch_kind(call.headers, call.resource.flavor)?;
+    let kind = patch_kind(call.headers, call.view.resource.flavor)?;
     let options = WriteOptions::read(call.query, "PatchOptions", kind == PatchKind::Apply)?;
     if kind == PatchKind::Apply {
         return apply(call, name, &options, part);
@@ -50,16 +50,16 @@ fn finish(call: &Call<'_>, name: &str, patched: Value, options: &WriteOptions) -
     };
     let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
-    if kind != call.resource.kind || api_version != call.resource.api_version() {
+    if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
         return Err(refuse(format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
-    let decoded = call.resource.strategy.decode(&call.resource, &text).map_err(refuse)?;
+    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
     call.check_problems(decoded.problems, options.field_validation, refuse)?;
     let mut object = decoded.object;
     remove_type(&mut object);
-    call.resource.strategy.default(&mut object);
+    call.view.resource.strategy.default(&mut object);
     match metadata::text(&object, "name") {
         found if found == name => {}
         found => return Err(name_mismatch(found, name)),
@@ -111,10 +111,10 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 remove_type(&mut object);
-                let mut patched = call.state.patcher.strategic(&call.resource, &object, patch)?;
+                let mut patched = call.state.patcher.strategic(&call.view.resource, &object, patch)?;
                 let Some(members) = patched.as_object_mut() else { return Err(ApiError::unprocessable()) };
-                members.entry("kind").or_insert_with(|| call.resource.kind.as_str().into());
-                members.entry("apiVersion").or_insert_with(|| call.resource.api_version().into());
+                members.entry("kind").or_insert_with(|| call.view.resource.names.kind.as_str().into());
+                members.entry("apiVersion").or_insert_with(|| call.view.resource.api_version().into());
                 Ok(patched)
             }
         }
@@ -145,15 +145,14 @@ fn mismatch(value: &Value, wanted: &str) -> String {
 
 fn too_many_operations(found: usize) -> ApiError {
     let mut error = ApiError::request_entity_too_large(0);
-    error.message = format!(
-        "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}"
-    );
+    error.message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}");
     error
 }
 
 /// Applies a server-side apply patch, which creates what does not exist.
 fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Result<Answer, ApiError> {
-    let text = yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let text =
+        yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
     if !patch.is_object() {
         return Err(malformed(&mismatch(&patch, "map[string]interface {}")));

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// What a path names in the API.
+/// A resource, object or subresource that a path names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePath {
     /// The API group.
@@ -74,9 +74,10 @@ fn parse_resource(group: &str, version: &str, rest: &[&str]) -> ResourcePath {
             subresource: (*subresource).into(),
             ..found
         },
-        ["namespaces", namespace, resource, rest @ ..] => {
-            with_name(ResourcePath { namespace: Some((*namespace).into()), resource: (*resource).into(), ..found }, rest)
-        }
+        ["namespaces", namespace, resource, rest @ ..] => with_name(
+            ResourcePath { namespace: Some((*namespace).into()), resource: (*resource).into(), ..found },
+            rest,
+        ),
         [resource, rest @ ..] => with_name(ResourcePath { resource: (*resource).into(), ..found }, rest),
         [] => found,
     }

@@ -14,10 +14,10 @@ pub(super) fn for_create(resource: &Resource, object: &mut Value, environment: &
     cleared.iter().for_each(|field| metadata::set(object, field, Value::Null));
     metadata::set(object, "creationTimestamp", format_time(environment.now()));
     metadata::set(object, "uid", environment.uid());
-    if resource.generation {
+    if resource.rules.generation {
         metadata::set(object, "generation", 1);
     }
-    if resource.status
+    if resource.subresources.status
         && let Some(members) = object.as_object_mut()
     {
         members.remove("status");
@@ -34,16 +34,16 @@ pub(super) fn for_update(resource: &Resource, old: &Value, object: &mut Value, p
         metadata::copy_missing(old, object, field);
     }
     match part {
-        Part::Main | Part::Finalize if resource.status => metadata::copy_member(old, object, "status"),
+        Part::Main | Part::Finalize if resource.subresources.status => metadata::copy_member(old, object, "status"),
         Part::Main | Part::Finalize => {}
         Part::Status => keep_all_but_status(resource, old, object),
     }
-    if part == Part::Main && resource.group.is_empty() && resource.plural == "namespaces" {
+    if part == Part::Main && resource.group.is_empty() && resource.names.plural == "namespaces" {
         // Only the subresource `finalize` changes the finalizers in the spec.
         metadata::copy_member(old, object, "spec");
     }
     resource.strategy.prepare_for_update(old, object, part);
-    if part == Part::Main && resource.generation && content_differs(resource, old, object) {
+    if part == Part::Main && resource.rules.generation && content_differs(resource, old, object) {
         let generation = metadata::integer(old, "generation").unwrap_or_default();
         metadata::set(object, "generation", generation + 1);
     }
@@ -72,7 +72,7 @@ fn keep_all_but_status(resource: &Resource, old: &Value, object: &mut Value) {
 
 /// Reports whether anything besides the metadata and the status differs.
 fn content_differs(resource: &Resource, old: &Value, object: &Value) -> bool {
-    let skipped = |name: &String| name == "metadata" || (resource.status && name == "status");
+    let skipped = |name: &String| name == "metadata" || (resource.subresources.status && name == "status");
     let empty = serde_json::Map::new();
     let left = old.as_object().unwrap_or(&empty).iter().filter(|(name, _)| !skipped(name));
     let right = object.as_object().unwrap_or(&empty).iter().filter(|(name, _)| !skipped(name));

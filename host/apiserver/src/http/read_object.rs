@@ -19,17 +19,16 @@ use super::{
 /// 415 for other encodings, 400 and 422 for objects that are not of the resource's kind.
 pub(super) fn read_object(call: &Call<'_>, validation: FieldValidation) -> Result<Value, ApiError> {
     let text = read_json(call)?;
-    let kind = &call.resource.kind;
-    let head = json::parse(&text).map_err(|error| {
-        unrecognized(kind, &text, &format!("couldn't get version/kind; json parse error: {error}"))
-    })?;
+    let kind = &call.view.resource.names.kind;
+    let head = json::parse(&text)
+        .map_err(|error| unrecognized(kind, &text, &format!("couldn't get version/kind; json parse error: {error}")))?;
     check_type(call, &head.value, &text)?;
-    let refuse = |message: String| cannot_be_handled(call, &call.resource.version, &message);
-    let decoded = call.resource.strategy.decode(&call.resource, &text).map_err(refuse)?;
+    let refuse = |message: String| cannot_be_handled(call, &call.view.resource.version, &message);
+    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
     call.check_problems(decoded.problems, validation, refuse)?;
     let mut object = decoded.object;
     remove_type(&mut object);
-    call.resource.strategy.default(&mut object);
+    call.view.resource.strategy.default(&mut object);
     check_namespace(call, &mut object)?;
     Ok(object)
 }
@@ -39,7 +38,7 @@ fn read_json(call: &Call<'_>) -> Result<Vec<u8>, ApiError> {
     match negotiate::content_encoding(call.headers)? {
         Encoding::Json => Ok(call.body.to_vec()),
         Encoding::Yaml => yaml_to_json(call.body)
-            .map_err(|error| unrecognized(&call.resource.kind, call.body, &format!("yaml: {error}"))),
+            .map_err(|error| unrecognized(&call.view.resource.names.kind, call.body, &format!("yaml: {error}"))),
     }
 }
 
@@ -60,38 +59,40 @@ fn check_type(call: &Call<'_>, object: &Value, text: &[u8]) -> Result<(), ApiErr
              APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
             json::type_name(object)
         );
-        return Err(unrecognized(&call.resource.kind, text, &message));
+        return Err(unrecognized(&call.view.resource.names.kind, text, &message));
     }
     let member = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
     if api_version.matches('/').count() > 1 {
         let message = format!("unexpected GroupVersion string: {api_version}");
-        return Err(unrecognized(&call.resource.kind, text, &message));
+        return Err(unrecognized(&call.view.resource.names.kind, text, &message));
     }
-    match call.resource.flavor {
+    match call.view.resource.flavor {
         Flavor::BuiltIn => check_built_in_type(call, kind, api_version),
         Flavor::Custom => check_custom_type(call, object, kind, api_version, text),
     }
 }
 
 fn check_built_in_type(call: &Call<'_>, kind: &str, api_version: &str) -> Result<(), ApiError> {
-    let resource = &call.resource;
+    let resource = &call.view.resource;
     let expected = resource.api_version();
     let api_version = if api_version.is_empty() { &expected } else { api_version };
-    if kind.is_empty() || (kind == resource.kind && api_version == expected) {
+    if kind.is_empty() || (kind == resource.names.kind && api_version == expected) {
         return Ok(());
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let known = call.state.resources.in_version(group, version).unwrap_or_default();
-    let message = if known.iter().any(|other| other.kind == kind) {
+    let message = if known.iter().any(|other| other.names.kind == kind) {
         let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or_default() };
-        format!("converting ({version}.{kind}) to ({internal}.{}): unknown conversion", resource.kind)
+        format!("converting ({version}.{kind}) to ({internal}.{}): unknown conversion", resource.names.kind)
     } else {
-        format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"")
+        format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )
     };
     Err(ApiError::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {}: {message}",
-        resource.kind
+        resource.names.kind
     )))
 }
 
@@ -102,21 +103,20 @@ fn check_custom_type(
     api_version: &str,
     text: &[u8],
 ) -> Result<(), ApiError> {
-    let resource = &call.resource;
+    let resource = &call.view.resource;
     let expected = resource.api_version();
     if kind.is_empty() {
         let shown = String::from_utf8_lossy(text);
         let message = format!("Object 'Kind' is missing in '{shown}'");
-        return Err(unrecognized(&resource.kind, text, &message));
+        return Err(unrecognized(&resource.names.kind, text, &message));
     }
     if api_version != expected {
-        let message = format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        );
+        let message =
+            format!("the API version in the data ({api_version}) does not match the expected API version ({expected})");
         return Err(ApiError::bad_request(message));
     }
-    if kind != resource.kind {
-        let error = FieldError::invalid("kind", kind, &format!("must be {}", resource.kind));
+    if kind != resource.names.kind {
+        let error = FieldError::invalid("kind", kind, &format!("must be {}", resource.names.kind));
         return Err(ApiError::invalid(&resource.group, kind, metadata::text(object, "name"), &[error]));
     }
     Ok(())
@@ -146,13 +146,15 @@ pub(super) fn check_patched_namespace(call: &Call<'_>, object: &mut Value) -> Re
 }
 
 fn cannot_be_handled(call: &Call<'_>, version: &str, message: &str) -> ApiError {
-    let kind = &call.resource.kind;
+    let kind = &call.view.resource.names.kind;
     ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {message}"))
 }
 
 fn unrecognized(kind: &str, text: &[u8], message: &str) -> ApiError {
     let excerpt = excerpt(text);
-    ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {message} ({excerpt})"))
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {message} ({excerpt})"
+    ))
 }
 
 /// Returns the beginning of a body, as the API server shows it: as text when it looks like JSON, else in hexadecimal.

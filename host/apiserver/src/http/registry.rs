@@ -40,7 +40,7 @@ impl Resources {
             }
         }
         let key = (resource.group.clone(), resource.version.clone());
-        inner.resources.entry(key).or_default().insert(resource.plural.clone(), Arc::new(resource));
+        inner.resources.entry(key).or_default().insert(resource.names.plural.clone(), Arc::new(resource));
     }
 
     /// Removes a resource in all its versions.

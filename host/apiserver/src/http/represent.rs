@@ -124,7 +124,7 @@ fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
     let is_custom = resource.flavor == Flavor::Custom;
     let size: usize = page.listing.items.iter().map(|object| object.size() + 128).sum();
     let mut out = Vec::with_capacity(size + 128);
-    let (kind, api_version) = (&resource.list_kind, resource.api_version());
+    let (kind, api_version) = (&resource.names.list_kind, resource.api_version());
     let metadata = list_metadata(page, is_custom);
     let head = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#);
     out.extend_from_slice(head.as_bytes());
@@ -192,8 +192,7 @@ fn row(view: &View, version: &str, object: &Value) -> Result<Value, ApiError> {
             typed
         }
         other => {
-            let error =
-                FieldError::invalid("includeObject", other, "must be 'Metadata', 'Object', 'None', or empty");
+            let error = FieldError::invalid("includeObject", other, "must be 'Metadata', 'Object', 'None', or empty");
             return Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {error}")));
         }
     };
@@ -207,7 +206,7 @@ fn go_type(view: &View, suffix: &str) -> String {
         Flavor::Custom => format!("*unstructured.Unstructured{suffix}"),
         Flavor::BuiltIn => {
             let package = resource.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
-            format!("*{package}.{}{suffix}", resource.kind)
+            format!("*{package}.{}{suffix}", resource.names.kind)
         }
     }
 }

@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{decode, environment::human_duration, field_error::FieldError, hooks::Handler, names};
+use super::{
+    decode::{self, Decoded},
+    environment::human_duration,
+    field_error::FieldError,
+    handler::Handler,
+    names,
+};
 use crate::store::GroupResource;
 
 /// The machinery that serves a resource in the API server. Some answers differ between them.
@@ -55,15 +61,6 @@ pub enum Part {
     Finalize,
 }
 
-/// An object that was read from a request.
-#[derive(Clone, Debug, Default)]
-pub struct Decoded {
-    /// The object, without fields that its kind does not have.
-    pub object: Value,
-    /// Unknown and duplicate fields, such as `unknown field "spec.x"`.
-    pub problems: Vec<String>,
-}
-
 /// The behaviour of a kind. The defaults suit a kind without a schema.
 pub trait Strategy: Send + Sync {
     /// Reads an object from JSON: checks types, and removes unknown fields.
@@ -72,7 +69,7 @@ pub trait Strategy: Send + Sync {
     ///
     /// The message of the API server's decoder, such as `json: cannot unmarshal number into Go struct field …`.
     fn decode(&self, resource: &Resource, text: &[u8]) -> Result<Decoded, String> {
-        decode::decode_object(&resource.kind, text)
+        decode::decode_object(&resource.names.kind, text)
     }
 
     /// Sets the fields that a request left out.
@@ -130,10 +127,10 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Changes an object from the version in which it is stored to the one of the request.
-    fn from_stored(&self, _resource: &Resource, _object: &mut Value) {}
+    fn convert_from_stored(&self, _resource: &Resource, _object: &mut Value) {}
 
     /// Changes an object from the version of the request to the one in which it is stored.
-    fn to_stored(&self, _resource: &Resource, _object: &mut Value) {}
+    fn convert_to_stored(&self, _resource: &Resource, _object: &mut Value) {}
 
     /// Reports whether stored bytes serve the version of the request as they are.
     fn is_stored_version(&self, _resource: &Resource) -> bool {
@@ -152,13 +149,9 @@ pub struct AnyObject;
 
 impl Strategy for AnyObject {}
 
-/// A resource of one group and version.
-#[derive(Clone)]
-pub struct Resource {
-    /// The API group, `""` for the core group.
-    pub group: String,
-    /// The version.
-    pub version: String,
+/// The names of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
     /// The kind.
     pub kind: String,
     /// The kind of its lists.
@@ -171,16 +164,11 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// Reports whether objects belong to namespaces.
-    pub namespaced: bool,
-    /// The verbs, in the order in which discovery lists them.
-    pub verbs: Vec<&'static str>,
-    /// The machinery that serves it.
-    pub flavor: Flavor,
-    /// Reports whether it has the subresource `status`.
-    pub status: bool,
-    /// The subresource `scale`.
-    pub scale: Option<Scale>,
+}
+
+/// The rules for writes, which differ between kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
     /// Reports whether `metadata.generation` counts changes.
     pub generation: bool,
     /// Reports whether an update without `resourceVersion` replaces whatever is stored.
@@ -189,12 +177,42 @@ pub struct Resource {
     pub create_on_update: bool,
     /// Reports whether the answer to a deletion is the object.
     pub returns_deleted: bool,
-    /// Other subresources, and what answers them.
-    pub subresources: BTreeMap<String, Subresource>,
-    /// What answers instead of the store.
+    /// The version in which objects are stored, when it is another than the resource's.
+    pub storage_version: Option<String>,
+}
+
+/// The subresources of a resource.
+#[derive(Clone, Default)]
+pub struct Subresources {
+    /// Reports whether there is `status`.
+    pub status: bool,
+    /// The paths of `scale`.
+    pub scale: Option<Scale>,
+    /// The others, by their names.
+    pub others: BTreeMap<String, Subresource>,
+}
+
+/// A resource of one group and version.
+#[derive(Clone)]
+pub struct Resource {
+    /// The API group, `""` for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The names.
+    pub names: Names,
+    /// Reports whether objects belong to namespaces.
+    pub namespaced: bool,
+    /// The verbs, in the order in which discovery lists them.
+    pub verbs: Vec<&'static str>,
+    /// The machinery that serves it.
+    pub flavor: Flavor,
+    /// The rules for writes.
+    pub rules: Rules,
+    /// The subresources.
+    pub subresources: Subresources,
+    /// The handler that answers instead of the store.
     pub handler: Option<Arc<dyn Handler>>,
-    /// The hash that discovery shows, or `""`.
-    pub storage_version_hash: String,
     /// The behaviour.
     pub strategy: Arc<dyn Strategy>,
 }
@@ -208,13 +226,12 @@ pub struct Subresource {
     pub kind: String,
     /// The verbs.
     pub verbs: Vec<&'static str>,
-    /// What answers.
+    /// The handler of its requests.
     pub handler: Arc<dyn Handler>,
 }
 
 /// The verbs of built-in resources.
-const BUILT_IN_VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const BUILT_IN_VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The verbs of custom resources.
 const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -225,24 +242,19 @@ impl Resource {
         Self {
             group: group.into(),
             version: version.into(),
-            kind: kind.into(),
-            list_kind: format!("{kind}List"),
-            plural: plural.into(),
-            singular: kind.to_lowercase(),
-            short_names: Vec::new(),
-            categories: Vec::new(),
+            names: Names {
+                kind: kind.into(),
+                list_kind: format!("{kind}List"),
+                plural: plural.into(),
+                singular: kind.to_lowercase(),
+                ..Names::default()
+            },
             namespaced: true,
             verbs: BUILT_IN_VERBS.to_vec(),
             flavor: Flavor::BuiltIn,
-            status: false,
-            scale: None,
-            generation: false,
-            unconditional_update: true,
-            create_on_update: false,
-            returns_deleted: false,
-            subresources: BTreeMap::new(),
+            rules: Rules { unconditional_update: true, ..Rules::default() },
+            subresources: Subresources::default(),
             handler: None,
-            storage_version_hash: String::new(),
             strategy: Arc::new(AnyObject),
         }
     }
@@ -253,8 +265,7 @@ impl Resource {
         Self {
             verbs: CUSTOM_VERBS.to_vec(),
             flavor: Flavor::Custom,
-            generation: true,
-            unconditional_update: false,
+            rules: Rules { generation: true, ..Rules::default() },
             ..Self::built_in(group, version, kind, plural)
         }
     }
@@ -262,7 +273,7 @@ impl Resource {
     /// Returns the name under which objects of all versions are stored.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
-        GroupResource::new(&self.group, &self.plural)
+        GroupResource::new(&self.group, &self.names.plural)
     }
 
     /// Returns `apiVersion` of its objects.
@@ -274,7 +285,7 @@ impl Resource {
     /// Returns the members with which its objects begin.
     #[must_use]
     pub fn type_meta(&self) -> String {
-        format!(r#""kind":"{}","apiVersion":"{}","#, self.kind, self.api_version())
+        format!(r#""kind":"{}","apiVersion":"{}","#, self.names.kind, self.api_version())
     }
 
     /// Reports whether it has a verb.
@@ -286,7 +297,7 @@ impl Resource {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.api_version(), self.plural)
+        write!(formatter, "{}/{}", self.api_version(), self.names.plural)
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 /// The size from which responses are compressed, as in the API server.
 const GZIP_THRESHOLD: usize = 128 << 10;
 
-/// What a request says of its response.
+/// The wishes that a request has for its response.
 pub(super) struct Wishes<'a> {
     pub headers: &'a HeaderMap,
     pub query: &'a Query,
@@ -71,7 +71,8 @@ pub(super) fn text(wishes: &Wishes<'_>, code: u16, text: String) -> Response<Bod
 /// Returns a response with the `Status` of an error.
 pub(super) fn error(wishes: &Wishes<'_>, error: &ApiError) -> Response<Body> {
     let mut response = json(wishes, error.code, error.to_value().to_string().into_bytes(), &[]);
-    if let Some(seconds) = error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
+    if let Some(seconds) =
+        error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

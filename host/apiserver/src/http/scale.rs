@@ -21,7 +21,7 @@ use crate::store::StoredObject;
 ///
 /// What the client gets.
 pub(super) fn scale(call: &Call<'_>, verb: &str) -> Result<Answer, ApiError> {
-    let Some(paths) = call.resource.scale.clone() else { return Err(ApiError::no_such_path()) };
+    let Some(paths) = call.view.resource.subresources.scale.clone() else { return Err(ApiError::no_such_path()) };
     match verb {
         "get" => {
             let live = call.find(call.name()?)?;
@@ -94,11 +94,10 @@ fn update(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
 }
 
 fn patch(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
-    let kind = patch_kind(call.headers, call.resource.flavor)?;
+    let kind = patch_kind(call.headers, call.view.resource.flavor)?;
     let options = WriteOptions::read(call.query, "PatchOptions", kind == PatchKind::Apply)?;
-    let patch = json::parse(call.body)
-        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?
-        .value;
+    let patch =
+        json::parse(call.body).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?.value;
     write(call, paths, &options, "PatchOptions", |scale| {
         let mut changed = scale.clone();
         match kind {
@@ -150,10 +149,10 @@ fn check_replicas(call: &Call<'_>, paths: &Scale, name: &str, replicas: i64) -> 
     if replicas >= 0 {
         return Ok(());
     }
-    let (group, kind, error) = match call.resource.flavor {
+    let (group, kind, error) = match call.view.resource.flavor {
         Flavor::Custom => (
-            call.resource.group.as_str(),
-            call.resource.kind.as_str(),
+            call.view.resource.group.as_str(),
+            call.view.resource.names.kind.as_str(),
             FieldError::invalid(paths.spec_replicas.as_str(), replicas, "should be a non-negative integer"),
         ),
         Flavor::BuiltIn => (

@@ -12,7 +12,7 @@ use crate::store::Store;
 /// The largest body of a request, in bytes.
 pub const BODY_LIMIT: usize = 3 << 20;
 
-/// What the server says of itself at `/version`.
+/// The version that `/version` shows.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// The version of Kubernetes that it follows, such as `v1.36.2`.

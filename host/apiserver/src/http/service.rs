@@ -16,10 +16,11 @@ use serde_json::Value;
 use tower::Service;
 
 use super::{
+    attributes::{Attributes, User},
     body::Body,
     call::{Answer, Call},
     create, delete,
-    hooks::{Attributes, Handler, HandlerRequest, User},
+    handler::{Handler, HandlerRequest},
     json, list,
     negotiate::{negotiate, patch_kind},
     patch,
@@ -119,7 +120,6 @@ fn attributes(parts: &Parts, path: &Path, query: &Query) -> Attributes {
     let namespace = if is_namespace { path.name.clone() } else { path.namespace.clone() };
     Attributes {
         verb: verb(&parts.method, path, query).to_owned(),
-        is_resource: true,
         group: path.group.clone(),
         version: path.version.clone(),
         resource: path.resource.clone(),
@@ -147,7 +147,7 @@ fn verb(method: &Method, path: &ResourcePath, query: &Query) -> &'static str {
     }
 }
 
-/// What answers a request.
+/// The target of a request.
 struct Route {
     resource: Arc<Resource>,
     target: Target,
@@ -235,13 +235,13 @@ fn find_target(resource: &Resource, path: &ResourcePath) -> Option<(Target, Vec<
             Some(handler) => Some((Target::Handler(Arc::clone(handler)), resource.verbs.clone())),
             None => Some((Target::Main, resource.verbs.clone())),
         },
-        "status" if resource.status => Some((Target::Status, changeable)),
-        "scale" if resource.scale.is_some() => Some((Target::Scale, changeable)),
-        "finalize" if resource.group.is_empty() && resource.plural == "namespaces" => {
+        "status" if resource.subresources.status => Some((Target::Status, changeable)),
+        "scale" if resource.subresources.scale.is_some() => Some((Target::Scale, changeable)),
+        "finalize" if resource.group.is_empty() && resource.names.plural == "namespaces" => {
             Some((Target::Finalize, vec!["update"]))
         }
         name => {
-            let found = resource.subresources.get(name)?;
+            let found = resource.subresources.others.get(name)?;
             Some((Target::Handler(Arc::clone(&found.handler)), found.verbs.clone()))
         }
     }
@@ -279,13 +279,12 @@ async fn dispatch(
 ) -> Result<Response<Body>, ApiError> {
     let verb = routed.attributes.verb.as_str();
     let headers = &routed.parts.headers;
-    let now = state.environment.now();
     let wishes = Wishes { headers, query: routed.query, is_read: routed.parts.method == Method::GET };
     let view = View {
         resource: Arc::clone(&route.resource),
         accepted: negotiate(headers)?,
         include_object: routed.query.text("includeObject").to_owned(),
-        now,
+        now: state.environment.now(),
     };
     if matches!(verb, "get" | "list") && !matches!(route.target, Target::Handler(_)) {
         let is_list = verb == "list";
@@ -293,7 +292,6 @@ async fn dispatch(
     }
     let call = Call {
         state,
-        resource: route.resource,
         view,
         path: routed.path,
         query: routed.query,
@@ -301,7 +299,6 @@ async fn dispatch(
         user: routed.user,
         attributes: routed.attributes,
         body,
-        now,
         warnings: Mutex::new(Vec::new()),
     };
     if verb == "watch" && matches!(route.target, Target::Main) {
@@ -346,18 +343,9 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
 }
 
 fn handle(call: &Call<'_>, handler: &dyn Handler) -> Result<Answer, ApiError> {
-    let body = if call.body.is_empty() {
-        Value::Null
-    } else {
-        json::parse(call.body).map_err(ApiError::bad_request)?.value
-    };
-    let request = HandlerRequest {
-        attributes: call.attributes,
-        user: call.user,
-        resource: &call.resource,
-        query: &call.query.0,
-        body,
-        now: call.now,
-    };
+    let body =
+        if call.body.is_empty() { Value::Null } else { json::parse(call.body).map_err(ApiError::bad_request)?.value };
+    let request =
+        HandlerRequest { attributes: call.attributes, user: call.user, query: &call.query.0, body, now: call.view.now };
     handler.handle(&request).map(|(code, value)| Answer::Plain(code, value))
 }

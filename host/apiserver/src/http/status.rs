@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::field_error::{FieldError, message_of};
+use super::field_error::{Cause, FieldError, message_of};
 use crate::store::GroupResource;
 
 /// A refused request. The client sees it as a `Status` object.
@@ -40,17 +40,6 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
-/// A cause in the details of a `Status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cause {
-    /// The machine-readable reason, such as `FieldValueInvalid`.
-    pub reason: String,
-    /// The message for people.
-    pub message: String,
-    /// The path of the field.
-    pub field: String,
-}
-
 impl Details {
     /// Returns the details as JSON, without what is empty.
     #[must_use]
@@ -70,16 +59,6 @@ impl Details {
     }
 }
 
-impl Cause {
-    fn to_value(&self) -> Value {
-        let mut cause = Map::new();
-        insert_text(&mut cause, "reason", &self.reason);
-        insert_text(&mut cause, "message", &self.message);
-        insert_text(&mut cause, "field", &self.field);
-        Value::Object(cause)
-    }
-}
-
 fn insert_text(map: &mut Map<String, Value>, name: &str, text: &str) {
     if !text.is_empty() {
         map.insert(name.into(), text.into());
@@ -88,7 +67,13 @@ fn insert_text(map: &mut Map<String, Value>, name: &str, text: &str) {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason: Cow::Borrowed(reason), message: message.into(), details: None, continue_token: String::new() }
+        Self {
+            code,
+            reason: Cow::Borrowed(reason),
+            message: message.into(),
+            details: None,
+            continue_token: String::new(),
+        }
     }
 
     /// Adds details.
@@ -170,7 +155,8 @@ impl ApiError {
         let qualified = GroupResource::new(group, kind);
         let message = format!("{qualified} \"{name}\" is invalid: {}", message_of(errors));
         let causes = errors.iter().map(FieldError::to_cause).collect();
-        let details = Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
+        let details =
+            Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
         Self::new(422, "Invalid", message).with_details(details)
     }
 
@@ -292,7 +278,13 @@ impl ApiError {
                 retry_after_seconds: details["retryAfterSeconds"].as_u64().map_or(0, |seconds| seconds as u32),
             })
         });
-        Self { code, reason: Cow::Owned(text(status, "reason")), message: text(status, "message"), details, continue_token: String::new() }
+        Self {
+            code,
+            reason: Cow::Owned(text(status, "reason")),
+            message: text(status, "message"),
+            details,
+            continue_token: String::new(),
+        }
     }
 
     /// Returns the `Status` object.

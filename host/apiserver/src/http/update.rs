@@ -15,7 +15,7 @@ use super::{
 };
 use crate::store::{StoreError, StoredObject};
 
-/// How often a write that names no revision is repeated when other writes come first.
+/// The number of attempts of a write that names no revision, when other writes come first.
 const ATTEMPTS: usize = 100;
 
 /// A change of a stored object.
@@ -41,7 +41,7 @@ pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     let object = read_object(call, options.field_validation)?;
     check_name(&object, name)?;
     let exists = call.state.store.get(&call.group_resource(), &call.key(name)).is_some();
-    if !exists && call.resource.create_on_update && part == Part::Main {
+    if !exists && call.view.resource.rules.create_on_update && part == Part::Main {
         return store_new(call, object, &options, "UpdateOptions");
     }
     let options_kind = "UpdateOptions";
@@ -107,10 +107,9 @@ fn check_preconditions(
     }
     let text = metadata::text(object, "resourceVersion");
     let wanted = if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
-    let wanted = wanted.map_err(|_| {
-        ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text)))
-    })?;
-    if wanted == 0 && !call.resource.unconditional_update {
+    let wanted =
+        wanted.map_err(|_| ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text))))?;
+    if wanted == 0 && !call.view.resource.rules.unconditional_update {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         return Err(ApiError::invalid(resource.group(), resource.resource(), name, &[error]));
     }
@@ -123,11 +122,11 @@ fn check_preconditions(
 
 /// Returns the key that the API server has for an object in etcd.
 fn storage_key(call: &Call<'_>, live: &StoredObject) -> String {
-    let resource = &call.resource;
+    let resource = &call.view.resource;
     let prefix = if resource.group.is_empty() || !resource.group.contains('.') || resource.group.ends_with(".k8s.io") {
-        resource.plural.clone()
+        resource.names.plural.clone()
     } else {
-        format!("{}/{}", resource.group, resource.plural)
+        format!("{}/{}", resource.group, resource.names.plural)
     };
     format!("/registry/{prefix}/{}", live.key().as_str())
 }
@@ -147,20 +146,17 @@ fn try_commit(
     let options = change.options.to_value(change.options_kind);
     let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
     call.mutate(&request, &mut object)?;
-    prepare::for_update(&call.resource, old, &mut object, change.part);
+    prepare::for_update(&call.view.resource, old, &mut object, change.part);
     validate(call, old, &object, change.part)?;
     call.admit(&request, Some(&object))?;
-    let warnings = validate_meta::finalizer_warnings(&call.resource, Some(old), &object);
+    let warnings = validate_meta::finalizer_warnings(&call.view.resource, Some(old), &object);
     warnings.into_iter().for_each(|warning| call.warn(warning));
-    call.resource.strategy.warnings(Some(old), &object).into_iter().for_each(|warning| call.warn(warning));
+    call.view.resource.strategy.warnings(Some(old), &object).into_iter().for_each(|warning| call.warn(warning));
     let resource = call.group_resource();
     let is_empty_namespace =
         namespaces::is_namespaces(call) && metadata::is_terminating(&object) && namespaces::is_empty(&object);
-    let is_deleted = if namespaces::is_namespaces(call) {
-        is_empty_namespace
-    } else {
-        prepare::is_deletion_complete(&object)
-    };
+    let is_deleted =
+        if namespaces::is_namespaces(call) { is_empty_namespace } else { prepare::is_deletion_complete(&object) };
     if dry_run {
         return Ok(Some(Answer::Object(200, object)));
     }
@@ -181,11 +177,11 @@ fn try_commit(
 }
 
 fn validate(call: &Call<'_>, old: &Value, object: &Value, part: Part) -> Result<(), ApiError> {
-    let mut errors = validate_meta::validate_update(&call.resource, old, object);
-    errors.extend(call.resource.strategy.validate_update(old, object, part));
+    let mut errors = validate_meta::validate_update(&call.view.resource, old, object);
+    errors.extend(call.view.resource.strategy.validate_update(old, object, part));
     if errors.is_empty() {
         return Ok(());
     }
     let name = metadata::text(object, "name");
-    Err(ApiError::invalid(&call.resource.group, &call.resource.kind, name, &errors))
+    Err(ApiError::invalid(&call.view.resource.group, &call.view.resource.names.kind, name, &errors))
 }

@@ -26,13 +26,13 @@ impl View {
     /// 500 when the stored bytes are not JSON.
     pub fn open(&self, object: &StoredObject) -> Result<Value, ApiError> {
         let mut value = object.to_value().map_err(ApiError::internal)?;
-        self.resource.strategy.from_stored(&self.resource, &mut value);
+        self.resource.strategy.convert_from_stored(&self.resource, &mut value);
         Ok(value)
     }
 
     /// Sets `kind` and `apiVersion` of an object.
     pub fn add_type(&self, object: &mut Value) {
-        object["kind"] = self.resource.kind.as_str().into();
+        object["kind"] = self.resource.names.kind.as_str().into();
         object["apiVersion"] = self.resource.api_version().into();
     }
 

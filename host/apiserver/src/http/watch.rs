@@ -20,7 +20,7 @@ use crate::store::{Event, EventKind, ListQuery, StoreError, StoredObject, Watche
 
 /// The time between two bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// How long before its end a watch gets a last bookmark.
+/// The time between the last bookmark of a watch and its end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The length of a watch without a timeout is between this and twice this.
 const MIN_LENGTH: u64 = 1800;
@@ -40,7 +40,7 @@ pub(super) fn watch(call: &Call<'_>, name: Option<&str>) -> Result<impl Stream<I
     let revision = parse_revision(&options.resource_version).map_err(ApiError::plain)?;
     let sends_initial = options.send_initial_events.unwrap_or(revision == 0);
     let begun = if sends_initial { begin_with_objects(call, &filter) } else { begin_after(call, revision) };
-    let random = call.now.as_nanosecond().unsigned_abs() as u64 % MIN_LENGTH;
+    let random = call.view.now.as_nanosecond().unsigned_abs() as u64 % MIN_LENGTH;
     let length = options.timeout_seconds.unwrap_or(MIN_LENGTH + random);
     let end = Instant::now() + Duration::from_secs(length.min(30 * 24 * 3600));
     let mut stream = EventStream {
@@ -115,7 +115,7 @@ struct EventStream {
     /// Events that were encoded and not yet sent.
     pending: VecDeque<Bytes>,
     end: Instant,
-    /// When the next bookmark is due.
+    /// The time of the next bookmark.
     bookmark: Option<Instant>,
     allow_bookmarks: bool,
     is_first: bool,

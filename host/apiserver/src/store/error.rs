@@ -72,7 +72,7 @@ pub enum LogError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
         /// The reason.
         reason: String,
@@ -82,7 +82,7 @@ pub enum LogError {
     CutShort {
         /// The file.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of the record.
         offset: u64,
         /// The file to which the bytes would be moved.
         aside: PathBuf,

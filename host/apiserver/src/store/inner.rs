@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{
     error::{LogError, StoreError},
     key::{GroupResource, ObjectKey},
-    log::{Log, Record},
+    log::{Log, Record, Replayer, Snapshot},
     object::{Draft, StoredObject},
     window::{Event, EventKind, Events, Window},
 };
@@ -63,10 +63,6 @@ impl Inner {
         self.objects.get(resource)
     }
 
-    pub fn all_objects(&self) -> impl Iterator<Item = (&GroupResource, &Arc<StoredObject>)> {
-        self.objects.iter().flat_map(|(resource, objects)| objects.values().map(move |object| (resource, object)))
-    }
-
     pub fn count(&self, resource: &GroupResource) -> usize {
         self.objects.get(resource).map_or(0, BTreeMap::len)
     }
@@ -84,7 +80,7 @@ impl Inner {
         if self.objects.get(resource).is_some_and(|objects| objects.contains_key(key)) {
             return Err(StoreError::AlreadyExists);
         }
-        self.put(resource, StoredObject::new(key.clone(), self.revision + 1, draft), None)
+        self.store(resource, StoredObject::new(key.clone(), self.revision + 1, draft), None)
     }
 
     pub fn update(
@@ -95,7 +91,7 @@ impl Inner {
         expected: u64,
     ) -> Result<Arc<StoredObject>, StoreError> {
         let previous = self.expect(resource, key, expected)?;
-        self.put(resource, StoredObject::new(key.clone(), self.revision + 1, draft), Some(previous))
+        self.store(resource, StoredObject::new(key.clone(), self.revision + 1, draft), Some(previous))
     }
 
     pub fn delete(
@@ -107,7 +103,7 @@ impl Inner {
         let previous = self.expect(resource, key, expected)?;
         let revision = self.revision + 1;
         self.append(&Record::delete(revision, resource, key))?;
-        self.remove(resource, key);
+        Replayer::remove(self, resource, key);
         let object = Arc::new(previous.at_revision(revision));
         let event = Event { kind: EventKind::Deleted, object: Arc::clone(&object), previous: Some(previous) };
         self.publish(resource, event);
@@ -121,10 +117,14 @@ impl Inner {
         expected: u64,
     ) -> Result<Arc<StoredObject>, StoreError> {
         let object = self.get(resource, key).ok_or(StoreError::NotFound)?;
-        if object.revision() == expected { Ok(object) } else { Err(StoreError::Conflict { current: object.revision() }) }
+        if object.revision() == expected {
+            Ok(object)
+        } else {
+            Err(StoreError::Conflict { current: object.revision() })
+        }
     }
 
-    fn put(
+    fn store(
         &mut self,
         resource: &GroupResource,
         object: StoredObject,
@@ -156,7 +156,7 @@ impl Inner {
     }
 
     /// Inserts an object without an event.
-    pub fn insert(&mut self, resource: &GroupResource, object: StoredObject) -> Arc<StoredObject> {
+    fn insert(&mut self, resource: &GroupResource, object: StoredObject) -> Arc<StoredObject> {
         let object = Arc::new(object);
         let objects = match self.objects.get_mut(resource) {
             Some(objects) => objects,
@@ -164,19 +164,6 @@ impl Inner {
         };
         objects.insert(object.key().clone(), Arc::clone(&object));
         object
-    }
-
-    /// Removes an object without an event.
-    pub fn remove(&mut self, resource: &GroupResource, key: &ObjectKey) {
-        if let Some(objects) = self.objects.get_mut(resource) {
-            objects.remove(key);
-        }
-    }
-
-    /// Starts at a revision, with an empty window. For a store that was read from a file.
-    pub fn resume_at(&mut self, revision: u64) {
-        self.revision = self.revision.max(revision);
-        self.compact();
     }
 
     pub fn compact(&mut self) {
@@ -188,16 +175,12 @@ impl Inner {
 
     pub fn compact_file(&mut self) -> Result<(), LogError> {
         let Some(mut log) = self.log.take() else { return Ok(()) };
-        let result = log.rewrite(self);
+        let result = log.rewrite(&self.snapshot());
         self.log = Some(log);
         result
     }
 
-    pub fn subscribe(
-        &mut self,
-        resource: &GroupResource,
-        revision: u64,
-    ) -> Result<watch::Receiver<u64>, StoreError> {
+    pub fn subscribe(&mut self, resource: &GroupResource, revision: u64) -> Result<watch::Receiver<u64>, StoreError> {
         self.check_window(resource, revision)?;
         let signal = self.signals.entry(resource.clone()).or_insert_with(|| watch::Sender::new(0));
         Ok(signal.subscribe())
@@ -207,5 +190,30 @@ impl Inner {
     pub fn check_window(&self, resource: &GroupResource, revision: u64) -> Result<(), StoreError> {
         let oldest = self.compacted(resource);
         if revision < oldest { Err(StoreError::Compacted { requested: revision, oldest }) } else { Ok(()) }
+    }
+}
+
+impl Replayer for Inner {
+    fn put(&mut self, resource: &GroupResource, object: StoredObject) {
+        self.insert(resource, object);
+    }
+
+    fn remove(&mut self, resource: &GroupResource, key: &ObjectKey) {
+        if let Some(objects) = self.objects.get_mut(resource) {
+            objects.remove(key);
+        }
+    }
+
+    fn resume_at(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+        self.compact();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let objects = self
+            .objects
+            .iter()
+            .flat_map(|(resource, objects)| objects.values().map(move |object| (resource.clone(), Arc::clone(object))));
+        Snapshot { revision: self.revision, objects: objects.collect() }
     }
 }

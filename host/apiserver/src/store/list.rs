@@ -1,10 +1,6 @@
 //! Lists, now or at a past revision.
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use super::{
     error::StoreError,
@@ -66,11 +62,7 @@ pub(super) fn list(inner: &Inner, resource: &GroupResource, query: &ListQuery<'_
 }
 
 /// Returns the states at `revision` of all objects that changed later.
-fn undo<'a>(
-    inner: &'a Inner,
-    resource: &GroupResource,
-    revision: u64,
-) -> BTreeMap<ObjectKey, Option<Arc<StoredObject>>> {
+fn undo(inner: &Inner, resource: &GroupResource, revision: u64) -> BTreeMap<ObjectKey, Option<Arc<StoredObject>>> {
     let later = inner.events().after(resource, revision).rev();
     later.map(|event| (event.object.key().clone(), event.previous.clone())).collect()
 }

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::LogError,
-    inner::Inner,
     key::{GroupResource, ObjectKey},
     object::{Draft, StoredObject},
 };
@@ -29,7 +28,7 @@ const FRAME: usize = 12;
 /// A log is rewritten when it has grown by this many bytes, and to twice the size of what it holds.
 const MIN_GROWTH: u64 = 4 << 20;
 
-/// What a store found in its file.
+/// The contents of a file that was opened.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// The number of objects.
@@ -43,10 +42,28 @@ pub struct Opened {
 /// A last record that was cut short: a change that was never answered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CutShort {
-    /// Where the record began.
+    /// The offset of the record.
     pub offset: u64,
     /// The file to which its bytes were moved.
     pub moved_to: PathBuf,
+}
+
+/// The objects of a store at one revision.
+pub(super) struct Snapshot {
+    pub revision: u64,
+    pub objects: Vec<(GroupResource, Arc<StoredObject>)>,
+}
+
+/// A store that takes the changes in a log.
+pub(super) trait Replayer {
+    /// Puts an object.
+    fn put(&mut self, resource: &GroupResource, object: StoredObject);
+    /// Removes an object.
+    fn remove(&mut self, resource: &GroupResource, key: &ObjectKey);
+    /// Starts at a revision, with an empty window.
+    fn resume_at(&mut self, revision: u64);
+    /// Returns all objects.
+    fn snapshot(&self) -> Snapshot;
 }
 
 /// The line of a record.
@@ -100,7 +117,7 @@ impl Record {
         Ok(out)
     }
 
-    fn replay(content: &[u8], inner: &mut Inner) -> Result<u64, String> {
+    fn replay(content: &[u8], replayer: &mut dyn Replayer) -> Result<u64, String> {
         let end = content.iter().position(|byte| *byte == b'\n').ok_or("no line")?;
         let line = serde_json::from_slice(&content[..end]).map_err(|error| error.to_string())?;
         match line {
@@ -108,11 +125,11 @@ impl Record {
                 let tail = Bytes::copy_from_slice(&content[end + 1..]);
                 let draft = Draft::from_tail(tail, fields).map_err(|error| error.to_string())?;
                 let object = StoredObject::new(ObjectKey::from(key.as_str()), revision, draft);
-                inner.insert(&GroupResource::new(&group, &resource), object);
+                replayer.put(&GroupResource::new(&group, &resource), object);
                 Ok(revision)
             }
             Line::Delete { revision, group, resource, key } => {
-                inner.remove(&GroupResource::new(&group, &resource), &ObjectKey::from(key.as_str()));
+                replayer.remove(&GroupResource::new(&group, &resource), &ObjectKey::from(key.as_str()));
                 Ok(revision)
             }
             Line::Revision { revision } => Ok(revision),
@@ -132,24 +149,25 @@ pub(super) struct Log {
 
 impl Log {
     /// Opens or creates the file and reads it into an empty store.
-    pub fn open(path: &Path, inner: &mut Inner) -> Result<(Self, Opened), LogError> {
+    pub fn open(path: &Path, replayer: &mut dyn Replayer) -> Result<(Self, Opened), LogError> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut log = Self { file: file.map_err(io_error("open", path))?, path: path.to_owned(), length: 0, base: 0 };
         log.lock()?;
         let mut bytes = Vec::new();
         log.file.read_to_end(&mut bytes).map_err(io_error("read", path))?;
         if bytes.is_empty() {
-            log.rewrite(inner)?;
-            return Ok((log, Opened { revision: inner.revision(), ..Opened::default() }));
+            let snapshot = replayer.snapshot();
+            log.rewrite(&snapshot)?;
+            return Ok((log, Opened { revision: snapshot.revision, ..Opened::default() }));
         }
         let start = check_version(&bytes, path)?;
-        let end = replay(&bytes, start, inner, path)?;
+        let end = replay(&bytes, start, replayer, path)?;
         let cut_short = log.set_aside(&bytes, end)?;
         log.length = end as u64;
         log.base = log.length / 2;
         log.file.seek(SeekFrom::Start(log.length)).map_err(io_error("read", path))?;
-        let objects = inner.all_objects().count();
-        Ok((log, Opened { objects, revision: inner.revision(), cut_short }))
+        let snapshot = replayer.snapshot();
+        Ok((log, Opened { objects: snapshot.objects.len(), revision: snapshot.revision, cut_short }))
     }
 
     fn lock(&self) -> Result<(), LogError> {
@@ -201,10 +219,10 @@ impl Log {
     }
 
     /// Replaces the file with one that holds each object once.
-    pub fn rewrite(&mut self, inner: &Inner) -> Result<(), LogError> {
+    pub fn rewrite(&mut self, snapshot: &Snapshot) -> Result<(), LogError> {
         self.base = self.length;
         let path = with_suffix(&self.path, ".new");
-        let (file, length) = write_snapshot(&path, inner).map_err(io_error("write", &path))?;
+        let (file, length) = write_snapshot(&path, snapshot).map_err(io_error("write", &path))?;
         std::fs::rename(&path, &self.path).map_err(io_error("replace", &self.path))?;
         self.file = file;
         self.length = length;
@@ -213,13 +231,13 @@ impl Log {
     }
 }
 
-fn write_snapshot(path: &Path, inner: &Inner) -> io::Result<(File, u64)> {
+fn write_snapshot(path: &Path, snapshot: &Snapshot) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
     let mut out = BufWriter::new(file);
     writeln!(out, "{MAGIC}{VERSION}")?;
-    let revision = Record { line: Line::Revision { revision: inner.revision() }, tail: Bytes::new() };
+    let revision = Record { line: Line::Revision { revision: snapshot.revision }, tail: Bytes::new() };
     out.write_all(&revision.encode()?)?;
-    for (resource, object) in inner.all_objects() {
+    for (resource, object) in &snapshot.objects {
         out.write_all(&Record::put(resource, object).encode()?)?;
     }
     let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -241,7 +259,7 @@ fn check_version(bytes: &[u8], path: &Path) -> Result<usize, LogError> {
 }
 
 /// Reads the records and returns where the last whole one ends.
-fn replay(bytes: &[u8], start: usize, inner: &mut Inner, path: &Path) -> Result<usize, LogError> {
+fn replay(bytes: &[u8], start: usize, replayer: &mut dyn Replayer, path: &Path) -> Result<usize, LogError> {
     let mut position = start;
     let mut revision = 0;
     loop {
@@ -249,12 +267,12 @@ fn replay(bytes: &[u8], start: usize, inner: &mut Inner, path: &Path) -> Result<
         match next_record(&bytes[position..]).map_err(damaged)? {
             None => break,
             Some(content) => {
-                revision = revision.max(Record::replay(content, inner).map_err(damaged)?);
+                revision = revision.max(Record::replay(content, replayer).map_err(damaged)?);
                 position += FRAME + content.len();
             }
         }
     }
-    inner.resume_at(revision);
+    replayer.resume_at(revision);
     Ok(position)
 }
 

@@ -4,12 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{
-    Store,
-    error::StoreError,
-    key::GroupResource,
-    window::Event,
-};
+use super::{Store, error::StoreError, key::GroupResource, window::Event};
 
 /// The events that a watcher takes at once, at most.
 const BATCH: usize = 256;

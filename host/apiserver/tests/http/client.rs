@@ -38,7 +38,12 @@ pub async fn send_to(address: &str, request: Request<Full<Bytes>>) -> Answer {
 }
 
 /// Builds a request. JSON is the default of both media types.
-pub fn request(method: &str, path: &str, headers: &HashMap<String, String>, body: Option<&str>) -> Request<Full<Bytes>> {
+pub fn request(
+    method: &str,
+    path: &str,
+    headers: &HashMap<String, String>,
+    body: Option<&str>,
+) -> Request<Full<Bytes>> {
     let mut builder = Request::builder().method(method).uri(path).header("Host", "localhost");
     builder = builder.header("User-Agent", "test");
     if !headers.contains_key("Accept") {

@@ -6,8 +6,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use operetta_apiserver::{
     http::{
-        ApiServer, Column, Decoded, Environment, FieldError, Part, Resource, Resources, Scale, Strategy, decode_object,
-        names, resource,
+        ApiServer, Column, Decoded, Environment, FieldError, Names, Part, Resource, Resources, Scale, Strategy,
+        Subresources, decode_object, names, resource,
     },
     store::{Draft, GroupResource, ObjectKey, Store, Window},
 };
@@ -35,34 +35,35 @@ fn advance(store: &Store) {
 
 /// Registers the kinds of the tests.
 pub fn register(resources: &Resources) {
-    let short = |name: &str| vec![name.to_owned()];
+    let with_short_name = |resource: Resource, name: &str| Resource {
+        names: Names { short_names: vec![name.to_owned()], ..resource.names.clone() },
+        ..resource
+    };
     resources.register(Resource {
-        short_names: short("cm"),
         strategy: Arc::new(ConfigMaps),
-        ..Resource::built_in("", "v1", "ConfigMap", "configmaps")
+        ..with_short_name(Resource::built_in("", "v1", "ConfigMap", "configmaps"), "cm")
     });
     resources.register(Resource { strategy: Arc::new(Secrets), ..Resource::built_in("", "v1", "Secret", "secrets") });
-    let namespaces = Resource::built_in("", "v1", "Namespace", "namespaces");
+    let namespaces = with_short_name(Resource::built_in("", "v1", "Namespace", "namespaces"), "ns");
     let verbs = namespaces.verbs.iter().copied().filter(|verb| *verb != "deletecollection").collect();
     resources.register(Resource {
-        short_names: short("ns"),
         namespaced: false,
         verbs,
-        status: true,
+        subresources: Subresources { status: true, ..Subresources::default() },
         strategy: Arc::new(Namespaces),
         ..namespaces
     });
     resources.register(Resource { namespaced: false, ..Resource::built_in("", "v1", "Node", "nodes") });
+    let scale = Scale {
+        spec_replicas: ".spec.replicas".into(),
+        status_replicas: ".status.replicas".into(),
+        label_selector: Some(".status.selector".into()),
+    };
+    let widgets = with_short_name(custom("Widget", "widgets"), "wd");
     resources.register(Resource {
-        short_names: short("wd"),
-        categories: vec!["all".into()],
-        status: true,
-        scale: Some(Scale {
-            spec_replicas: ".spec.replicas".into(),
-            status_replicas: ".status.replicas".into(),
-            label_selector: Some(".status.selector".into()),
-        }),
-        ..custom("Widget", "widgets")
+        names: Names { categories: vec!["all".into()], ..widgets.names.clone() },
+        subresources: Subresources { status: true, scale: Some(scale), ..Subresources::default() },
+        ..widgets
     });
     resources.register(Resource { namespaced: false, ..custom("Gadget", "gadgets") });
 }
@@ -89,7 +90,8 @@ struct Custom;
 
 impl Strategy for Custom {
     fn decode(&self, resource: &Resource, text: &[u8]) -> Result<Decoded, String> {
-        let mut decoded = decode_known(&resource.kind, text, &["apiVersion", "kind", "metadata", "spec", "status"])?;
+        let mut decoded =
+            decode_known(&resource.names.kind, text, &["apiVersion", "kind", "metadata", "spec", "status"])?;
         decoded.problems.sort_by_key(|problem| problem.starts_with("unknown"));
         Ok(decoded)
     }
@@ -100,7 +102,7 @@ struct ConfigMaps;
 impl Strategy for ConfigMaps {
     fn decode(&self, resource: &Resource, text: &[u8]) -> Result<Decoded, String> {
         let known = ["apiVersion", "kind", "metadata", "data", "binaryData", "immutable"];
-        let decoded = decode_known(&resource.kind, text, &known)?;
+        let decoded = decode_known(&resource.names.kind, text, &known)?;
         let data = decoded.object["data"].as_object();
         if data.is_some_and(|data| data.values().any(Value::is_number)) {
             return Err("json: cannot unmarshal number into Go struct field ConfigMap.data of type string".into());

@@ -108,9 +108,10 @@ fn replace_uids(text: &str) -> String {
     let is_uid = |text: &str| {
         let parts: Vec<&str> = text.split('-').collect();
         parts.len() == 5
-            && parts.iter().zip(lengths).all(|(part, length)| {
-                part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit())
-            })
+            && parts
+                .iter()
+                .zip(lengths)
+                .all(|(part, length)| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
     let mut out = String::new();
     let mut rest = text;

@@ -64,7 +64,8 @@ fn build(exchange: &Exchange, saved: &HashMap<String, String>) -> http::Request<
 /// Returns the exchange with an answer.
 fn answered(exchange: &Exchange, answer: &Answer, saved: &mut HashMap<String, String>) -> Exchange {
     let text = String::from_utf8_lossy(&answer.body);
-    let is_watch = exchange.p.contains("watch=1") || exchange.p.contains("watch=true") || exchange.p.contains("/watch/");
+    let is_watch =
+        exchange.p.contains("watch=1") || exchange.p.contains("watch=true") || exchange.p.contains("/watch/");
     let mut body = match serde_json::from_str::<Value>(&text) {
         Ok(value) if !(is_watch && value["type"].is_string()) => value,
         _ if is_watch => text.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event")).collect(),
