@@ -13,9 +13,14 @@ use operetta_apiserver::{
 };
 use serde_json::{Value, json};
 
-/// Creates a server with the kinds of the tests and the namespaces that always exist.
+/// Creates a server with the kinds of the tests.
 pub fn server() -> ApiServer {
-    let environment = Environment::fixed("2026-01-01T00:00:00Z".parse().expect("a time"), 42);
+    server_at("2026-01-01T00:00:00Z".parse().expect("a time"))
+}
+
+/// Creates a server at a time, which stands still.
+pub fn server_at(now: Timestamp) -> ApiServer {
+    let environment = Environment::fixed(now, 42);
     let server = ApiServer::builder(Store::new(Window::default()), environment).build();
     register(server.resources());
     advance(server.store());

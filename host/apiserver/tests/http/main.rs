@@ -2,5 +2,6 @@
 
 mod client;
 mod kinds;
+mod kubectl;
 mod normalize;
 mod recorded;
