@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -256,7 +256,7 @@ fn file() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn filled(path: &PathBuf) -> Vec<(String, u64)> {
+fn filled(path: &Path) -> Vec<(String, u64)> {
     let (store, opened) = Store::open(path, Window::default()).expect("opened");
     assert_eq!(opened.objects, 0);
     let mut model = BTreeMap::new();
