@@ -5,11 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     call::{Answer, Call},
     field_error::FieldError,
-    json, list, metadata, namespaces,
-    negotiate::{self, Encoding},
-    prepare,
+    json, list, metadata, namespaces, prepare,
     query::{Query, check_dry_run, check_dry_run_values},
-    read_object::yaml_to_json,
+    read_object::body_as_json,
     status::ApiError,
 };
 use crate::store::{GroupResource, StoreError, StoredObject};
@@ -131,10 +129,7 @@ impl DeleteOptions {
         let options = if call.body.trim_ascii().is_empty() {
             Self::from_query(call.query, &mut errors)?
         } else {
-            let text = match negotiate::content_encoding(call.headers)? {
-                Encoding::Json => call.body.to_vec(),
-                Encoding::Yaml => yaml_to_json(call.body).map_err(ApiError::bad_request)?,
-            };
+            let text = body_as_json(call, ApiError::bad_request)?;
             let parsed = json::parse(&text).map_err(|error| {
                 ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
             })?;

@@ -5,7 +5,8 @@
 //! kind ([`Strategy`]). Authentication, authorization, admission, patches that need a schema and OpenAPI documents are
 //! plugged in ([`hooks`]). Time and randomness come from its [`Environment`].
 //!
-//! What it does not implement it refuses with 501: protobuf, and strategic and apply patches without a [`Patcher`].
+//! What it does not implement it refuses with 501: answers in protobuf, and strategic and apply patches without a
+//! [`Patcher`]. Requests may be in protobuf, as those of `kubectl create` are.
 //!
 //! ```
 //! use operetta_apiserver::{
@@ -55,6 +56,7 @@ mod openapi;
 mod patch;
 mod path;
 mod prepare;
+mod protobuf;
 mod query;
 mod read_object;
 mod registry;

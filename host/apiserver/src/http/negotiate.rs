@@ -4,8 +4,10 @@ use http::{HeaderMap, header};
 
 use super::{resource::Flavor, status::ApiError};
 
-/// The media types of objects that the API server has. This server refuses the last one, protobuf.
+/// The media types of objects that the API server has. This server reads the last one, protobuf, and does not write it.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Encoding {
     Json,
     /// YAML.
     Yaml,
+    /// Protobuf, of requests only.
+    Protobuf,
 }
 
 /// The form in which a client wants objects.
@@ -102,6 +106,9 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Accepted, ApiError> {
             return Ok(Accepted { encoding, form, pretty });
         }
     }
+    if types.iter().any(|media| media.essence == PROTOBUF) {
+        return Err(ApiError::not_implemented("answers in protobuf"));
+    }
     Err(ApiError::not_acceptable(format!("only the following media types are accepted: {OBJECT_TYPES}")))
 }
 
@@ -134,9 +141,7 @@ fn form_of(media: &MediaType) -> Option<Form> {
 /// 406 in the words of the router.
 pub fn check_routable(headers: &HeaderMap) -> Result<(), ApiError> {
     let types = accept_list(headers);
-    let known = |media: &MediaType| {
-        encoding_of(&media.essence).is_some() || media.essence == "application/vnd.kubernetes.protobuf"
-    };
+    let known = |media: &MediaType| encoding_of(&media.essence).is_some() || media.essence == PROTOBUF;
     if types.iter().any(known) {
         return Ok(());
     }
@@ -154,7 +159,7 @@ pub fn content_encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
     match media.essence.as_str() {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
-        "application/vnd.kubernetes.protobuf" => Err(ApiError::not_implemented("protobuf")),
+        PROTOBUF => Ok(Encoding::Protobuf),
         _ => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {OBJECT_TYPES}"
         ))),

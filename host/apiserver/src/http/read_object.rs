@@ -7,6 +7,7 @@ use super::{
     field_error::FieldError,
     json, metadata,
     negotiate::{self, Encoding},
+    protobuf::{self, ProtobufError},
     query::FieldValidation,
     resource::Flavor,
     status::ApiError,
@@ -33,12 +34,24 @@ pub(super) fn read_object(call: &Call<'_>, validation: FieldValidation) -> Resul
     Ok(object)
 }
 
-/// Returns the body as JSON.
+/// Returns the body of a create or update as JSON.
 fn read_json(call: &Call<'_>) -> Result<Vec<u8>, ApiError> {
+    body_as_json(call, |message| unrecognized(&call.view.resource.names.kind, call.body, &message))
+}
+
+/// Returns a body as JSON, from the encoding that its media type names. `refuse` makes the error for a malformed one.
+///
+/// # Errors
+///
+/// 415 for other encodings, and what `refuse` returns.
+pub(super) fn body_as_json(call: &Call<'_>, refuse: impl FnOnce(String) -> ApiError) -> Result<Vec<u8>, ApiError> {
     match negotiate::content_encoding(call.headers)? {
         Encoding::Json => Ok(call.body.to_vec()),
-        Encoding::Yaml => yaml_to_json(call.body)
-            .map_err(|error| unrecognized(&call.view.resource.names.kind, call.body, &format!("yaml: {error}"))),
+        Encoding::Yaml => yaml_to_json(call.body).map_err(|error| refuse(format!("yaml: {error}"))),
+        Encoding::Protobuf => protobuf::to_json(call.body).map_err(|error| match error {
+            ProtobufError::UnknownKind => ApiError::not_implemented("this kind in protobuf"),
+            error => refuse(error.to_string()),
+        }),
     }
 }
 

@@ -29,8 +29,8 @@ pub(super) fn json(wishes: &Wishes<'_>, code: u16, text: Vec<u8>, warnings: &[St
     let encoding = negotiate(wishes.headers).map_or(Encoding::Json, |accepted| accepted.encoding);
     let (text, media) = match encoding {
         Encoding::Yaml => (to_yaml(text), "application/yaml"),
-        Encoding::Json if is_pretty(wishes) => (to_pretty(text), "application/json"),
-        Encoding::Json => (text, "application/json"),
+        Encoding::Json | Encoding::Protobuf if is_pretty(wishes) => (to_pretty(text), "application/json"),
+        Encoding::Json | Encoding::Protobuf => (text, "application/json"),
     };
     let mut response = with_type(wishes, code, text, media);
     for warning in warnings {

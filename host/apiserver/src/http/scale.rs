@@ -6,9 +6,9 @@ use super::{
     call::{Answer, Call},
     field_error::FieldError,
     json, metadata,
-    negotiate::{self, Encoding, PatchKind, patch_kind},
+    negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
-    read_object::yaml_to_json,
+    read_object::body_as_json,
     resource::{Flavor, Part, Scale},
     status::ApiError,
     update::{Change, commit, name_mismatch},
@@ -76,10 +76,7 @@ fn set(object: &mut Value, path: &str, value: Value) {
 
 fn update(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
     let options = WriteOptions::read(call.query, "UpdateOptions", false)?;
-    let text = match negotiate::content_encoding(call.headers)? {
-        Encoding::Json => call.body.to_vec(),
-        Encoding::Yaml => yaml_to_json(call.body).map_err(ApiError::bad_request)?,
-    };
+    let text = body_as_json(call, ApiError::bad_request)?;
     let wanted = json::parse(&text).map_err(ApiError::bad_request)?.value;
     if wanted.get("kind").and_then(Value::as_str).is_some_and(|kind| kind != "Scale") {
         let message = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";

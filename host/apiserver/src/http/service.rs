@@ -26,6 +26,7 @@ use super::{
     patch,
     path::{self, Path, ResourcePath},
     query::Query,
+    read_object::body_as_json,
     represent,
     resource::{Flavor, Part, Resource},
     respond::{self, Wishes},
@@ -343,8 +344,11 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
 }
 
 fn handle(call: &Call<'_>, handler: &dyn Handler) -> Result<Answer, ApiError> {
-    let body =
-        if call.body.is_empty() { Value::Null } else { json::parse(call.body).map_err(ApiError::bad_request)?.value };
+    let body = if call.body.is_empty() {
+        Value::Null
+    } else {
+        json::parse(&body_as_json(call, ApiError::bad_request)?).map_err(ApiError::bad_request)?.value
+    };
     let request =
         HandlerRequest { attributes: call.attributes, user: call.user, query: &call.query.0, body, now: call.view.now };
     handler.handle(&request).map(|(code, value)| Answer::Plain(code, value))

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     call::Call,
+    environment::Environment,
     list::{Selection, parse_revision},
     negotiate::Form,
     query::ListOptions,
@@ -45,6 +46,7 @@ pub(super) fn watch(call: &Call<'_>, name: Option<&str>) -> Result<impl Stream<I
     let end = Instant::now() + Duration::from_secs(length.min(30 * 24 * 3600));
     let mut stream = EventStream {
         view: call.view.clone(),
+        environment: call.state.environment.clone(),
         filter,
         watcher: None,
         pending: VecDeque::new(),
@@ -110,6 +112,7 @@ impl Filter {
 
 struct EventStream {
     view: View,
+    environment: Environment,
     filter: Filter,
     watcher: Option<Watcher>,
     /// Events that were encoded and not yet sent.
@@ -202,6 +205,8 @@ impl EventStream {
     }
 
     fn push_value(&mut self, kind: &str, object: &Value) {
+        // Tables show the age of an object at the time of the event.
+        self.view.now = self.environment.now();
         match represent::event_object(&self.view, object, self.is_first) {
             Ok(object) => self.push_raw(kind, &object),
             Err(error) => self.push_error(&error),

@@ -165,6 +165,17 @@ fn kubectl_manages_custom_resources() {
 }
 
 #[test]
+fn kubectl_creates_by_protobuf() {
+    let kubectl = kubectl_or_skip!();
+    assert_eq!(kubectl.run("create configmap a --from-literal=k=v"), "configmap/a created\n");
+    assert_eq!(kubectl.run("get cm a -o jsonpath={.data}"), r#"{"k":"v"}"#);
+    assert_eq!(kubectl.run("create secret generic s --from-literal=a=b"), "secret/s created\n");
+    assert_eq!(kubectl.run("get secret s -o jsonpath={.data.a}"), "Yg==");
+    assert_eq!(kubectl.run("create namespace team"), "namespace/team created\n");
+    assert!(kubectl.fail("create namespace team").contains("namespaces \"team\" already exists"));
+}
+
+#[test]
 fn kubectl_lists_resources_and_versions() {
     let kubectl = kubectl_or_skip!();
     let resources = kubectl.run("api-resources");
