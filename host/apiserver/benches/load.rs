@@ -40,9 +40,31 @@ fn get(index: usize) -> Request<Full<Bytes>> {
     request("GET", &format!("{PATH}/n{}", index % OBJECTS), String::new())
 }
 
-fn report(what: &str, count: usize, elapsed: Duration) {
-    let rate = count as f64 / elapsed.as_secs_f64();
-    println!("{what:<40} {rate:>10.0}/s");
+/// Wall and processor time since a start.
+struct Meter {
+    start: Instant,
+    processor: f64,
+}
+
+impl Meter {
+    fn start() -> Self {
+        Self { start: Instant::now(), processor: processor_seconds() }
+    }
+
+    /// Prints a rate, and the processor time of one operation, which other processes influence little.
+    fn report(&self, what: &str, count: usize) {
+        let rate = count as f64 / self.start.elapsed().as_secs_f64();
+        let micros = (processor_seconds() - self.processor) * 1e6 / count as f64;
+        println!("{what:<40} {rate:>10.0}/s {micros:>10.1} us of processor time");
+    }
+}
+
+/// Returns the processor time of this process.
+fn processor_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<f64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    // Without the name and the state: the fields 14 and 15 of proc(5), in hundredths of a second.
+    (fields.get(11).unwrap_or(&0.0) + fields.get(12).unwrap_or(&0.0)) / 100.0
 }
 
 fn resident_mebibytes() -> f64 {
@@ -62,8 +84,7 @@ fn new_server() -> ApiServer {
 }
 
 /// Sends requests to a server in this process from several tasks.
-async fn in_process(server: &ApiServer, count: usize, build: fn(usize) -> Request<Full<Bytes>>) -> Duration {
-    let start = Instant::now();
+async fn in_process(server: &ApiServer, count: usize, build: fn(usize) -> Request<Full<Bytes>>) {
     let tasks = (0..CLIENTS).map(|client| {
         let server = server.clone();
         tokio::spawn(async move {
@@ -75,12 +96,10 @@ async fn in_process(server: &ApiServer, count: usize, build: fn(usize) -> Reques
         })
     });
     join_all(tasks).await;
-    start.elapsed()
 }
 
 /// Sends requests over several connections.
-async fn over_loopback(address: &str, count: usize, build: fn(usize) -> Request<Full<Bytes>>) -> Duration {
-    let start = Instant::now();
+async fn over_loopback(address: &str, count: usize, build: fn(usize) -> Request<Full<Bytes>>) {
     let tasks = (0..CLIENTS).map(|client| {
         let address = address.to_owned();
         tokio::spawn(async move {
@@ -98,7 +117,6 @@ async fn over_loopback(address: &str, count: usize, build: fn(usize) -> Request<
         })
     });
     join_all(tasks).await;
-    start.elapsed()
 }
 
 /// Measures changes that 100 watchers see.
@@ -121,10 +139,10 @@ async fn fan_out(server: &ApiServer) {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let start = Instant::now();
+    let meter = Meter::start();
     in_process(server, CHANGES, |index| create(&format!("w{index}"))).await;
     join_all(watchers).await;
-    report("creates seen by 100 watchers", CHANGES, start.elapsed());
+    meter.report("creates seen by 100 watchers", CHANGES);
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -135,21 +153,27 @@ async fn main() {
     println!("resident with 1,000 objects: {:.1} MiB", resident_mebibytes());
 
     let server = new_server();
-    let elapsed = in_process(&server, OBJECTS, |index| create(&format!("n{index}"))).await;
-    report("creates in this process", OBJECTS, elapsed);
-    report("gets in this process", OBJECTS * 5, in_process(&server, OBJECTS * 5, get).await);
+    let meter = Meter::start();
+    in_process(&server, OBJECTS, |index| create(&format!("n{index}"))).await;
+    meter.report("creates in this process", OBJECTS);
+    let meter = Meter::start();
+    in_process(&server, OBJECTS * 5, get).await;
+    meter.report("gets in this process", OBJECTS * 5);
     fan_out(&server).await;
-    let start = Instant::now();
+    let meter = Meter::start();
     for _ in 0..10 {
         let response = server.clone().oneshot(request("GET", PATH, String::new())).await.expect("a list");
         response.into_body().collect().await.expect("a body");
     }
-    println!("list of {OBJECTS} objects: {:.1} ms", start.elapsed().as_secs_f64() * 100.0);
+    meter.report("lists of 20,000 objects", 10);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     tokio::spawn(serve(listener, server, std::future::pending()));
-    let elapsed = over_loopback(&address, OBJECTS, |index| create(&format!("h{index}"))).await;
-    report("creates over loopback, client included", OBJECTS, elapsed);
-    report("gets over loopback, client included", OBJECTS * 2, over_loopback(&address, OBJECTS * 2, get).await);
+    let meter = Meter::start();
+    over_loopback(&address, OBJECTS, |index| create(&format!("h{index}"))).await;
+    meter.report("creates over loopback, client included", OBJECTS);
+    let meter = Meter::start();
+    over_loopback(&address, OBJECTS * 2, get).await;
+    meter.report("gets over loopback, client included", OBJECTS * 2);
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    call::{Answer, Call},
+    call::{Answer, Call, remove_type},
     metadata, namespaces, prepare,
     query::WriteOptions,
     read_object::read_object,
@@ -85,14 +85,12 @@ fn try_store(
     let options_value = options.to_value(options_kind);
     let request = call.admission_request("CREATE", None, options.dry_run, &options_value);
     call.mutate(&request, &mut object)?;
-    prepare::for_create(&call.view.resource, &mut object, &call.state.environment);
-    validate(call, &object)?;
+    prepare::set_system_fields(&mut object, &call.state.environment);
+    let warnings = complete(call, &mut object)?;
     call.admit(&request, Some(&object))?;
     if !metadata::text(&object, "resourceVersion").is_empty() {
         return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
     }
-    let mut warnings = validate_meta::finalizer_warnings(&call.view.resource, None, &object);
-    warnings.extend(call.view.resource.strategy.warnings(None, &object));
     let name = metadata::text(&object, "name").to_owned();
     let answer = insert(call, object, &name, options.dry_run).map_err(|error| match error {
         StoreError::AlreadyExists if is_generated => Attempt::NameTaken(name.clone()),
@@ -100,6 +98,24 @@ fn try_store(
     })?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     answer.map_err(Attempt::from)
+}
+
+/// Completes and validates a new object, by the rules of its kind or the generic ones. Returns warnings.
+fn complete(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let resource = &call.view.resource;
+    call.add_type(object);
+    let admitted = resource.strategy.admit_create(resource, object, call.view.now).transpose()?;
+    if let Some(admitted) = admitted {
+        *object = admitted.object;
+        remove_type(object);
+        return Ok(admitted.warnings);
+    }
+    remove_type(object);
+    prepare::for_create(resource, object);
+    validate(call, object)?;
+    let mut warnings = validate_meta::finalizer_warnings(resource, None, object);
+    warnings.extend(resource.strategy.warnings(None, object));
+    Ok(warnings)
 }
 
 fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {

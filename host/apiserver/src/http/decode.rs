@@ -13,6 +13,15 @@ pub struct Decoded {
     pub problems: Vec<String>,
 }
 
+/// An object that a kind has completed and validated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Admitted {
+    /// The object.
+    pub object: Value,
+    /// The warnings that the client gets.
+    pub warnings: Vec<String>,
+}
+
 /// Reads an object from JSON.
 ///
 /// # Errors

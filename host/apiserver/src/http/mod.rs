@@ -31,6 +31,7 @@
 //! `create`, `update`, `patch`, `delete`, `scale`), which share `call`, `read_object`, `prepare` and `validate_meta`, and
 //! `represent`, which writes the answer. `root`, `discovery` and `openapi` answer paths that are no resources.
 
+pub mod columns;
 pub mod field_error;
 pub mod hooks;
 pub mod names;
@@ -78,13 +79,15 @@ mod watch;
 pub use self::{
     attributes::{Attributes, User},
     body::Body,
-    decode::{Decoded, decode_object},
+    columns::Column,
+    decode::{Admitted, Decoded, decode_object},
     environment::{Environment, format_time, human_duration},
     field_error::{Cause, FieldError},
     handler::{Handler, HandlerRequest},
     hooks::{Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher},
+    query::FieldValidation,
     registry::Resources,
-    resource::{AnyObject, Column, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},
+    resource::{AnyObject, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},
     serve::{ServeError, serve},
     server::{ApiServer, BODY_LIMIT, Builder, Version},
     status::{ApiError, Details},

@@ -9,11 +9,15 @@ use super::{
 };
 
 /// Fills the metadata of a new object, and removes what a client may not set.
-pub(super) fn for_create(resource: &Resource, object: &mut Value, environment: &Environment) {
+pub(super) fn set_system_fields(object: &mut Value, environment: &Environment) {
     let cleared = ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"];
     cleared.iter().for_each(|field| metadata::set(object, field, Value::Null));
     metadata::set(object, "creationTimestamp", format_time(environment.now()));
     metadata::set(object, "uid", environment.uid());
+}
+
+/// Completes a new object.
+pub(super) fn for_create(resource: &Resource, object: &mut Value) {
     if resource.rules.generation {
         metadata::set(object, "generation", 1);
     }
@@ -25,14 +29,18 @@ pub(super) fn for_create(resource: &Resource, object: &mut Value, environment: &
     resource.strategy.prepare_for_create(object);
 }
 
-/// Completes an object that replaces `old`: the part that the request may not change stays.
-pub(super) fn for_update(resource: &Resource, old: &Value, object: &mut Value, part: Part) {
+/// Keeps the metadata that no client may change.
+pub(super) fn keep_system_fields(old: &Value, object: &mut Value) {
     metadata::set(object, "selfLink", Value::Null);
     metadata::copy(old, object, "creationTimestamp");
     metadata::copy(old, object, "generation");
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata::copy_missing(old, object, field);
     }
+}
+
+/// Completes an object that replaces `old`: the part that the request may not change stays.
+pub(super) fn for_update(resource: &Resource, old: &Value, object: &mut Value, part: Part) {
     match part {
         Part::Main | Part::Finalize if resource.subresources.status => metadata::copy_member(old, object, "status"),
         Part::Main | Part::Finalize => {}

@@ -20,17 +20,31 @@ use super::{
 /// 415 for other encodings, 400 and 422 for objects that are not of the resource's kind.
 pub(super) fn read_object(call: &Call<'_>, validation: FieldValidation) -> Result<Value, ApiError> {
     let text = read_json(call)?;
-    let kind = &call.view.resource.names.kind;
-    let head = json::parse(&text)
-        .map_err(|error| unrecognized(kind, &text, &format!("couldn't get version/kind; json parse error: {error}")))?;
-    check_type(call, &head.value, &text)?;
-    let refuse = |message: String| cannot_be_handled(call, &call.view.resource.version, &message);
-    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
+    let resource = &call.view.resource;
+    let mut object = match resource.strategy.read(resource, &text, validation).transpose()? {
+        Some(decoded) => {
+            decoded.problems.into_iter().for_each(|warning| call.warn(warning));
+            decoded.object
+        }
+        None => read_generic(call, &text, validation)?,
+    };
+    remove_type(&mut object);
+    check_namespace(call, &mut object)?;
+    Ok(object)
+}
+
+/// Reads an object by the generic rules and sets its defaults.
+fn read_generic(call: &Call<'_>, text: &[u8], validation: FieldValidation) -> Result<Value, ApiError> {
+    let resource = &call.view.resource;
+    let head = json::parse(text).map_err(|error| {
+        unrecognized(&resource.names.kind, text, &format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
+    check_type(call, &head.value, text)?;
+    let refuse = |message: String| cannot_be_handled(call, &resource.version, &message);
+    let decoded = resource.strategy.decode(resource, text).map_err(refuse)?;
     call.check_problems(decoded.problems, validation, refuse)?;
     let mut object = decoded.object;
-    remove_type(&mut object);
-    call.view.resource.strategy.default(&mut object);
-    check_namespace(call, &mut object)?;
+    resource.strategy.default(&mut object);
     Ok(object)
 }
 

@@ -3,13 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Answer,
-    field_error::FieldError,
-    list::Page,
-    negotiate::Form,
-    resource::{Column, Flavor},
-    status::ApiError,
-    view::View,
+    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor,
+    status::ApiError, view::View,
 };
 use crate::store::StoredObject;
 
@@ -196,7 +191,13 @@ fn row(view: &View, version: &str, object: &Value) -> Result<Value, ApiError> {
             return Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {error}")));
         }
     };
-    Ok(json!({"cells": view.resource.strategy.cells(object, view.now), "object": shown}))
+    let strategy = &view.resource.strategy;
+    let mut row = json!({"cells": strategy.cells(object, view.now), "object": shown});
+    let conditions = strategy.row_conditions(object);
+    if !conditions.is_empty() {
+        row["conditions"] = conditions.into();
+    }
+    Ok(row)
 }
 
 /// Returns the Go type of an object or list, which the API server names in some errors.

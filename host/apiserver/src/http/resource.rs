@@ -6,11 +6,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    decode::{self, Decoded},
-    environment::human_duration,
+    columns::{Column, age, age_column, name_column},
+    decode::{self, Admitted, Decoded},
     field_error::FieldError,
     handler::Handler,
     names,
+    query::FieldValidation,
+    status::ApiError,
 };
 use crate::store::GroupResource;
 
@@ -35,21 +37,6 @@ pub struct Scale {
     pub label_selector: Option<String>,
 }
 
-/// A column of a kind's table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
-    /// The title.
-    pub name: String,
-    /// The type, such as `string`, `integer` or `date`.
-    pub kind: String,
-    /// The format, such as `name`, or `""`.
-    pub format: String,
-    /// The description.
-    pub description: String,
-    /// 0 is shown always, more only in wide tables.
-    pub priority: i32,
-}
-
 /// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -62,7 +49,58 @@ pub enum Part {
 }
 
 /// The behaviour of a kind. The defaults suit a kind without a schema.
+///
+/// There are two ways to give a kind its rules. [`Strategy::read`], [`Strategy::admit_create`] and
+/// [`Strategy::admit_update`] replace the generic rules as a whole. When they return `None`, the generic rules apply, with
+/// the finer methods in their places.
 pub trait Strategy: Send + Sync {
+    /// Reads the object in a request, in place of the generic checks of its type, of [`Strategy::decode`] and of
+    /// [`Strategy::default`]. The problems of the result are warnings. Unknown fields were treated as `validation` says.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn read(
+        &self,
+        _resource: &Resource,
+        _text: &[u8],
+        _validation: FieldValidation,
+    ) -> Option<Result<Decoded, ApiError>> {
+        None
+    }
+
+    /// Completes and validates a new object, in place of all generic rules. It has its type, its name, its namespace, its
+    /// UID and its creation time.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn admit_create(
+        &self,
+        _resource: &Resource,
+        _object: &Value,
+        _now: Timestamp,
+    ) -> Option<Result<Admitted, ApiError>> {
+        None
+    }
+
+    /// Completes and validates an object that replaces `old`, in place of all generic rules. Both have their type; what no
+    /// client may change is as in `old`.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn admit_update(
+        &self,
+        _resource: &Resource,
+        _old: &Value,
+        _object: &Value,
+        _part: Part,
+        _now: Timestamp,
+    ) -> Option<Result<Admitted, ApiError>> {
+        None
+    }
+
     /// Reads an object from JSON: checks types, and removes unknown fields.
     ///
     /// # Errors
@@ -124,6 +162,11 @@ pub trait Strategy: Send + Sync {
     /// Returns the cells of an object in these columns.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         vec![object["metadata"]["name"].clone(), json!(age(object, now))]
+    }
+
+    /// Returns the conditions of an object's row, such as `Completed`.
+    fn row_conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
     }
 
     /// Changes an object from the version in which it is stored to the one of the request.
@@ -299,37 +342,4 @@ impl fmt::Debug for Resource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.api_version(), self.names.plural)
     }
-}
-
-/// Returns the column of the object's name.
-#[must_use]
-pub fn name_column() -> Column {
-    let description = "Name must be unique within a namespace. Is required when creating resources, although some \
-        resources may allow a client to request the generation of an appropriate name automatically. Name is primarily \
-        intended for creation idempotence and configuration definition. Cannot be updated. More info: \
-        https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-    Column {
-        name: "Name".into(),
-        kind: "string".into(),
-        format: "name".into(),
-        description: description.into(),
-        priority: 0,
-    }
-}
-
-/// Returns the column of the object's age: a `string` of built-in kinds, a `date` of custom ones.
-#[must_use]
-pub fn age_column(kind: &str) -> Column {
-    let description = "CreationTimestamp is a timestamp representing the server time when this object was created. It is \
-        not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It \
-        is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
-        https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-    Column { name: "Age".into(), kind: kind.into(), description: description.into(), ..Column::default() }
-}
-
-/// Returns the age of an object, as tables show it.
-#[must_use]
-pub fn age(object: &Value, now: Timestamp) -> String {
-    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    created.map_or_else(|| "<unknown>".into(), |created| human_duration(now.as_second() - created.as_second()))
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    call::{Answer, Call},
+    call::{Answer, Call, remove_type},
     create::store_new,
     field_error::{FieldError, quote},
     metadata, namespaces, prepare,
@@ -146,12 +146,10 @@ fn try_commit(
     let options = change.options.to_value(change.options_kind);
     let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
     call.mutate(&request, &mut object)?;
-    prepare::for_update(&call.view.resource, old, &mut object, change.part);
-    validate(call, old, &object, change.part)?;
+    prepare::keep_system_fields(old, &mut object);
+    let warnings = complete(call, old, &mut object, change.part)?;
     call.admit(&request, Some(&object))?;
-    let warnings = validate_meta::finalizer_warnings(&call.view.resource, Some(old), &object);
     warnings.into_iter().for_each(|warning| call.warn(warning));
-    call.view.resource.strategy.warnings(Some(old), &object).into_iter().for_each(|warning| call.warn(warning));
     let resource = call.group_resource();
     let is_empty_namespace =
         namespaces::is_namespaces(call) && metadata::is_terminating(&object) && namespaces::is_empty(&object);
@@ -174,6 +172,26 @@ fn try_commit(
         Err(StoreError::Conflict { .. } | StoreError::NotFound) => Ok(None),
         Err(error) => Err(call.store_error(error, live.key().name())),
     }
+}
+
+/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. Returns warnings.
+fn complete(call: &Call<'_>, old: &Value, object: &mut Value, part: Part) -> Result<Vec<String>, ApiError> {
+    let resource = &call.view.resource;
+    let mut typed_old = old.clone();
+    call.add_type(&mut typed_old);
+    call.add_type(object);
+    let admitted = resource.strategy.admit_update(resource, &typed_old, object, part, call.view.now).transpose()?;
+    if let Some(admitted) = admitted {
+        *object = admitted.object;
+        remove_type(object);
+        return Ok(admitted.warnings);
+    }
+    remove_type(object);
+    prepare::for_update(resource, old, object, part);
+    validate(call, old, object, part)?;
+    let mut warnings = validate_meta::finalizer_warnings(resource, Some(old), object);
+    warnings.extend(resource.strategy.warnings(Some(old), object));
+    Ok(warnings)
 }
 
 fn validate(call: &Call<'_>, old: &Value, object: &Value, part: Part) -> Result<(), ApiError> {

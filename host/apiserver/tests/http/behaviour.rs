@@ -7,8 +7,9 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use operetta_apiserver::{
     http::{
-        Admission, AdmissionRequest, AllowAll, ApiError, ApiServer, Attributes, Authorizer, Body, Environment, Handler,
-        HandlerRequest, Resource, ServeError, User, serve,
+        Admission, AdmissionRequest, Admitted, AllowAll, ApiError, ApiServer, Attributes, Authorizer, Body,
+        Environment, FieldError, Handler, HandlerRequest, Part, Resource, ServeError, Strategy, Subresources, User,
+        serve,
     },
     store::{GroupResource, Store, Window},
 };
@@ -384,6 +385,69 @@ async fn what_is_not_plugged_in_is_refused() {
         let (code, status) = call_as(&server, "PATCH", &path, media, Some(patch)).await;
         assert_eq!((code, status["reason"].as_str()), (501, Some("NotImplemented")), "{media}");
     }
+}
+
+/// A kind with rules of its own for whole objects.
+struct Whole;
+
+impl Strategy for Whole {
+    fn admit_create(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        now: jiff::Timestamp,
+    ) -> Option<Result<Admitted, ApiError>> {
+        assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("Whole"), &json!("example.com/v1")));
+        assert!(object["metadata"]["uid"].is_string());
+        if object["spec"]["bad"] == true {
+            let errors = [FieldError::required("spec.good", "")];
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            return Some(Err(ApiError::invalid(&resource.group, &resource.names.kind, name, &errors)));
+        }
+        let mut object = object.clone();
+        object["spec"]["created"] = now.to_string().into();
+        Some(Ok(Admitted { object, warnings: vec!["new".into()] }))
+    }
+
+    fn admit_update(
+        &self,
+        _resource: &Resource,
+        old: &Value,
+        object: &Value,
+        part: Part,
+        _now: jiff::Timestamp,
+    ) -> Option<Result<Admitted, ApiError>> {
+        let mut object = object.clone();
+        object["spec"]["old"] = old["spec"]["size"].clone();
+        object["spec"]["part"] = format!("{part:?}").into();
+        Some(Ok(Admitted { object, warnings: Vec::new() }))
+    }
+}
+
+#[tokio::test]
+async fn rules_for_whole_objects_replace_the_generic_ones() {
+    let server = server().await;
+    server.resources().register(Resource {
+        strategy: Arc::new(Whole),
+        subresources: Subresources { status: true, ..Subresources::default() },
+        ..Resource::custom("example.com", "v1", "Whole", "wholes")
+    });
+    let path = "/apis/example.com/v1/namespaces/default/wholes";
+    let object =
+        |spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Whole", "metadata": {"name": "a"}, "spec": spec});
+    let (code, status) = call(&server, "POST", path, Some(object(json!({"bad": true})))).await;
+    assert_eq!(code, 422);
+    assert_eq!(status["message"], "Whole.example.com \"a\" is invalid: spec.good: Required value");
+    let answer = raw(&server, &[], "POST", path, object(json!({"size": 1})).to_string()).await;
+    assert_eq!(answer.headers["warning"], "299 - \"new\"");
+    let created: Value = serde_json::from_slice(&answer.body).expect("an object");
+    assert_eq!(created["spec"], json!({"created": "2026-01-01T00:00:00Z", "size": 1}));
+    let patch = Some(json!({"spec": {"size": 2, "created": null}}));
+    let (_, updated) = call_as(&server, "PATCH", &format!("{path}/a"), MERGE, patch).await;
+    assert_eq!(updated["spec"], json!({"size": 2, "old": 1, "part": "Main"}));
+    let patch = Some(json!({"status": {"x": 1}}));
+    let (_, updated) = call_as(&server, "PATCH", &format!("{path}/a/status"), MERGE, patch).await;
+    assert_eq!((&updated["spec"]["part"], &updated["status"]), (&json!("Status"), &json!({"x": 1})));
 }
 
 /// Answers with what it was asked.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use operetta_apiserver::{
     http::{
         ApiServer, Column, Decoded, Environment, FieldError, Names, Part, Resource, Resources, Scale, Strategy,
-        Subresources, decode_object, names, resource,
+        Subresources, columns, decode_object, names,
     },
     store::{Draft, GroupResource, ObjectKey, Store, Window},
 };
@@ -128,13 +128,13 @@ impl Strategy for ConfigMaps {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![resource::name_column(), text_column("Data"), resource::age_column("string")]
+        vec![columns::name_column(), text_column("Data"), columns::age_column("string")]
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let count = object["data"].as_object().map_or(0, serde_json::Map::len);
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        vec![json!(name), json!(count), json!(resource::age(object, now))]
+        vec![json!(name), json!(count), json!(columns::age(object, now))]
     }
 }
 
@@ -189,13 +189,13 @@ impl Strategy for Secrets {
     fn columns(&self) -> Vec<Column> {
         let columns = ["Type", "Data"].map(text_column);
         let [kind, data] = columns;
-        vec![resource::name_column(), kind, data, resource::age_column("string")]
+        vec![columns::name_column(), kind, data, columns::age_column("string")]
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let count = object["data"].as_object().map_or(0, serde_json::Map::len);
         let name = object["metadata"]["name"].clone();
-        vec![name, object["type"].clone(), json!(count), json!(resource::age(object, now))]
+        vec![name, object["type"].clone(), json!(count), json!(columns::age(object, now))]
     }
 }
 
@@ -233,11 +233,11 @@ impl Strategy for Namespaces {
     }
 
     fn columns(&self) -> Vec<Column> {
-        vec![resource::name_column(), text_column("Status"), resource::age_column("string")]
+        vec![columns::name_column(), text_column("Status"), columns::age_column("string")]
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let name = object["metadata"]["name"].clone();
-        vec![name, object["status"]["phase"].clone(), json!(resource::age(object, now))]
+        vec![name, object["status"]["phase"].clone(), json!(columns::age(object, now))]
     }
 }
