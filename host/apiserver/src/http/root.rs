@@ -8,6 +8,7 @@ use super::{
     negotiate::{MediaType, accept_list, check_routable, negotiate},
     openapi,
     path::Path,
+    query::Query,
     server::State,
     status::ApiError,
 };
@@ -27,7 +28,13 @@ pub(super) enum Root {
 /// # Errors
 ///
 /// What the client gets.
-pub(super) fn answer(state: &State, method: &Method, path: &Path, headers: &HeaderMap) -> Result<Root, ApiError> {
+pub(super) fn answer(
+    state: &State,
+    method: &Method,
+    path: &Path,
+    headers: &HeaderMap,
+    query: &Query,
+) -> Result<Root, ApiError> {
     let resources = &state.resources;
     match path {
         Path::CoreVersions => discover(method, headers, true, state),
@@ -41,7 +48,7 @@ pub(super) fn answer(state: &State, method: &Method, path: &Path, headers: &Head
             None if group.is_empty() => Err(ApiError::no_such_path()),
             None => Ok(not_found()),
         },
-        Path::Other(path) => other(state, method, path.trim_end_matches('/')),
+        Path::Other(path) => other(state, method, path.trim_end_matches('/'), query),
         Path::Resource(_) => Err(ApiError::no_such_path()),
     }
 }
@@ -72,8 +79,12 @@ fn discovered(method: &Method, headers: &HeaderMap, value: Value) -> Result<Root
     negotiate(headers).map(|_| Root::Json(value, "application/json"))
 }
 
-fn other(state: &State, method: &Method, path: &str) -> Result<Root, ApiError> {
+fn other(state: &State, method: &Method, path: &str, query: &Query) -> Result<Root, ApiError> {
     match path {
+        "/healthz" | "/readyz" | "/livez" if query.get("verbose").is_some() => {
+            let name = path.trim_start_matches('/');
+            Ok(Root::Text(200, format!("[+]ping ok\n{name} check passed\n")))
+        }
         "/healthz" | "/readyz" | "/livez" | "/healthz/ping" | "/readyz/ping" | "/livez/ping" => {
             Ok(Root::Text(200, "ok".into()))
         }

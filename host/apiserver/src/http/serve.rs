@@ -1,15 +1,18 @@
 //! Serves an API server on a loopback address, by HTTP/1.1.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, task::JoinSet, time::sleep};
 
 use super::server::ApiServer;
+
+/// The delay after a connection could not be accepted.
+const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 /// A server that cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -17,16 +20,16 @@ pub enum ServeError {
     /// The address can be reached from other machines. This server has no TLS.
     #[error("refusing to serve on {0}: it is not a loopback address")]
     NotLoopback(SocketAddr),
-    /// The listener failed.
-    #[error("failed to accept connections: {0}")]
-    Accept(#[from] io::Error),
+    /// The listener has no address.
+    #[error("failed to read the address of the listener: {0}")]
+    Address(#[from] io::Error),
 }
 
 /// Serves connections until `shutdown` is ready; then all connections end, watches too.
 ///
 /// # Errors
 ///
-/// [`ServeError`], when the address is not a loopback address or the listener fails.
+/// [`ServeError`], when the address is not a loopback address.
 pub async fn serve(
     listener: TcpListener,
     server: ApiServer,
@@ -42,9 +45,20 @@ pub async fn serve(
         tokio::select! {
             () = &mut shutdown => return Ok(()),
             accepted = listener.accept() => {
-                let (stream, _) = accepted?;
+                let (stream, _) = match accepted {
+                    Ok(accepted) => accepted,
+                    // Such as too many open files: it passes when connections end.
+                    Err(error) => {
+                        tracing::warn!("failed to accept a connection, retrying: {error}");
+                        sleep(ACCEPT_DELAY).await;
+                        continue;
+                    }
+                };
                 // Small writes of a watch must not wait for an acknowledgement.
-                stream.set_nodelay(true)?;
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!("connection is gone: {error}");
+                    continue;
+                }
                 let service = TowerToHyperService::new(server.clone());
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())

@@ -86,7 +86,7 @@ where
         let user = state.authenticator.authenticate(&parts, &attributes)?;
         state.authorizer.authorize(&user, &attributes)?;
         let Path::Resource(resource_path) = &path else {
-            let answer = root::answer(state, &parts.method, &path, &parts.headers)?;
+            let answer = root::answer(state, &parts.method, &path, &parts.headers, &query)?;
             return Ok(root_response(&wishes, answer));
         };
         let route = route(state, &parts, resource_path, &attributes)?;

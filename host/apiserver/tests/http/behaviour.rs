@@ -14,10 +14,11 @@ use operetta_apiserver::{
     store::{GroupResource, Store, Window},
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tower::ServiceExt;
 
 use crate::{
-    client::{Answer, request, send},
+    client::{Answer, request, send, send_to},
     kinds,
 };
 
@@ -495,6 +496,37 @@ async fn address_of_other_machines_is_refused() {
     let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.expect("a port");
     let refused = serve(listener, kinds::server(), std::future::pending()).await;
     assert!(matches!(refused, Err(ServeError::NotLoopback(_))));
+}
+
+#[tokio::test]
+async fn connections_end_when_the_server_shuts_down() {
+    let server = server().await;
+    create(&server, "a", json!({})).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(listener, server, async move {
+        stopped.await.expect("a signal");
+    }));
+    let path = format!("{CONFIGMAPS}/a");
+    let answer = send_to(&address, request("GET", &path, &HashMap::new(), None)).await;
+    assert_eq!(answer.status, 200);
+    let mut watch = tokio::net::TcpStream::connect(&address).await.expect("a connection");
+    let head = format!("GET {CONFIGMAPS}?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    watch.write_all(head.as_bytes()).await.expect("sent");
+    let mut bytes = vec![0; 64];
+    assert!(watch.read(&mut bytes).await.expect("a response") > 0);
+    stop.send(()).expect("the server runs");
+    assert!(serving.await.expect("the server ends").is_ok());
+    // The connection ends: with its end or with a reset.
+    while watch.read(&mut bytes).await.unwrap_or_default() > 0 {}
+}
+
+#[tokio::test]
+async fn verbose_health_lists_its_check() {
+    let server = server().await;
+    let answer = raw(&server, &[], "GET", "/readyz?verbose", String::new()).await;
+    assert_eq!(&answer.body[..], b"[+]ping ok\nreadyz check passed\n");
 }
 
 #[tokio::test]
