@@ -27,7 +27,10 @@ const REVISION_POLL: Duration = Duration::from_millis(50);
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
-    GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 /// The selectors of a request.
@@ -47,7 +50,8 @@ impl Selection {
         let fields = FieldSelector::parse(call.query.text("fieldSelector")).map_err(ApiError::bad_request)?;
         let own = call.view.resource.strategy.field_names();
         for field in fields.fields() {
-            if matches!(field, "metadata.name" | "metadata.namespace") || own.contains(&field) {
+            let has_namespace = call.view.resource.namespaced || call.view.resource.flavor == Flavor::BuiltIn;
+            if field == "metadata.name" || (field == "metadata.namespace" && has_namespace) || own.contains(&field) {
                 continue;
             }
             let has_own_rules = call.view.resource.flavor == Flavor::Custom || !own.is_empty();

@@ -8,8 +8,8 @@
 //! What it does not implement it refuses with 501: answers in protobuf, and strategic and apply patches without a
 //! [`Patcher`]. Requests may be in protobuf, as those of `kubectl create` are.
 //!
-//! Known differences from kube-apiserver: messages about malformed YAML have the words of this parser; the order of members
-//! in JSON is another one; `/readyz?verbose` lists one check. Lists and watches of an old revision are also answered after
+//! Known differences from kube-apiserver: YAML is version 1.2, where `y` and `on` are texts, and messages about malformed
+//! YAML have the words of this parser; the order of members in JSON is another one; a path with `//` is not redirected; `/readyz?verbose` lists one check. Lists and watches of an old revision are also answered after
 //! other resources have pushed it out of the window, because the answer is exact.
 //!
 //! ```

@@ -60,7 +60,7 @@ pub fn qualified_name_errors(name: &str, subject: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".into());
             } else {
-                errors.extend(subdomain_errors(prefix, false).into_iter().map(|text| format!("prefix part {text}")));
+                errors.extend(prefix_errors(prefix).into_iter().map(|text| format!("prefix part {text}")));
             }
             *part
         }
@@ -69,7 +69,7 @@ pub fn qualified_name_errors(name: &str, subject: &str) -> Vec<String> {
     if part.is_empty() {
         errors.push("name part must be non-empty".into());
     } else if part.len() > 63 {
-        errors.push(format!("name part {}", too_long(63)));
+        errors.push(format!("name part {}", too_many_bytes(63)));
     }
     if !is_qualified_part(part) {
         errors.push(format!("name part {QUALIFIED_FORM}"));
@@ -82,12 +82,16 @@ pub fn qualified_name_errors(name: &str, subject: &str) -> Vec<String> {
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {
-        errors.push(too_long(63));
+        errors.push(too_many_bytes(63));
     }
     if !value.is_empty() && !is_qualified_part(value) {
         errors.push(VALUE_FORM.into());
     }
     errors
+}
+
+fn prefix_errors(prefix: &str) -> Vec<String> {
+    if prefix.len() > 253 { vec![too_many_bytes(253)] } else { subdomain_errors(prefix, false) }
 }
 
 /// Replaces the end of a prefix, which may be `-`, as the API server does before it checks one.
@@ -100,6 +104,11 @@ fn masked(name: &str, is_prefix: bool) -> String {
 
 fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
+}
+
+/// Returns the message for keys and values of labels, which counts bytes in words too.
+fn too_many_bytes(limit: usize) -> String {
+    format!("must be no more than {limit} bytes")
 }
 
 fn is_label(name: &str) -> bool {

@@ -55,6 +55,7 @@ fn converted(view: &View, object: &Value) -> Result<Value, ApiError> {
             Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
         }
         Form::Partial(version) => Ok(partial(version, object)),
+        Form::PartialList(_) if view.resource.flavor == Flavor::Custom => Err(ApiError::plain("content is not a list")),
         Form::PartialList(_) => Err(ApiError::not_acceptable(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
             go_type(view, "")

@@ -9,6 +9,7 @@ use super::{
     openapi,
     path::Path,
     query::Query,
+    resource::Flavor,
     server::State,
     status::ApiError,
 };
@@ -41,9 +42,12 @@ pub(super) fn answer(
         Path::Groups => discover(method, headers, false, state),
         Path::Group(group) => {
             let Some(value) = discovery::group(resources, group) else { return Ok(not_found()) };
-            discovered(method, headers, value)
+            let is_custom = resources.versions(group).iter().all(|version| is_custom(state, group, version));
+            discovered(if is_custom { &Method::GET } else { method }, headers, value)
         }
         Path::Version(group, version) => match discovery::resource_list(resources, group, version) {
+            // Custom resources have their own discovery, which does not look at the method.
+            Some(value) if is_custom(state, group, version) => discovered(&Method::GET, headers, value),
             Some(value) => discovered(method, headers, value),
             None if group.is_empty() => Err(ApiError::no_such_path()),
             None => Ok(not_found()),
@@ -51,6 +55,12 @@ pub(super) fn answer(
         Path::Other(path) => other(state, method, path.trim_end_matches('/'), query),
         Path::Resource(_) => Err(ApiError::no_such_path()),
     }
+}
+
+/// Reports whether a group version has custom resources only.
+fn is_custom(state: &State, group: &str, version: &str) -> bool {
+    let resources = state.resources.in_version(group, version).unwrap_or_default();
+    resources.iter().all(|resource| resource.flavor == Flavor::Custom)
 }
 
 fn discover(method: &Method, headers: &HeaderMap, is_core: bool, state: &State) -> Result<Root, ApiError> {
