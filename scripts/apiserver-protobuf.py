@@ -54,7 +54,8 @@ def messages(path):
             json, flags = known.get((name, number), (proto, ""))
             kind = value or kind
             if kind not in SCALARS:
-                kind = short(kind.lstrip(".").rpartition(".")[0]) + "." + kind.rpartition(".")[2] if "." in kind else f"{short(package)}.{kind}"
+                home, _, plain = kind.lstrip(".").rpartition(".")
+                kind = f"{short(home or package)}.{plain}"
                 flags = flags.replace("z", "")
             flags += "r" if label == "repeated" else "m" if value else ""
             fields.append(f"{number} {json or proto} {flags or '-'} {kind}")
@@ -64,7 +65,8 @@ def messages(path):
 def main():
     api, machinery = sys.argv[1:3]
     paths = [p for p in glob.glob(api + "/**/generated.proto", recursive=True) if STABLE.search(p)]
-    paths += [f"{machinery}/pkg/{part}/generated.proto" for part in ("util/intstr", "runtime", "api/resource", "apis/meta/v1")]
+    parts = ("util/intstr", "runtime", "api/resource", "apis/meta/v1")
+    paths += [f"{machinery}/pkg/{part}/generated.proto" for part in parts]
     for line in sorted(line for path in paths for line in messages(path)):
         print(line)
 
