@@ -1,0 +1,1 @@
+//! Authentication and authorization: tokens, impersonation, RBAC and the access reviews.

@@ -1,0 +1,238 @@
+//! One request for a resource, on its way through the verbs.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{
+    attributes::{Attributes, User},
+    hooks::{AdmissionRequest, FieldWrite},
+    path::ResourcePath,
+    query::{FieldValidation, Query, WriteOptions},
+    server::State,
+    status::ApiError,
+    view::View,
+};
+use crate::store::{Draft, GroupResource, ObjectKey, StoreError, StoredObject};
+
+/// One request.
+pub(super) struct Call<'a> {
+    pub state: &'a Arc<State>,
+    pub view: View,
+    pub path: &'a ResourcePath,
+    pub query: &'a Query,
+    pub headers: &'a HeaderMap,
+    pub user: &'a User,
+    pub attributes: &'a Attributes,
+    pub body: &'a [u8],
+    /// The warnings that the response carries.
+    pub warnings: Mutex<Vec<String>>,
+}
+
+/// The answer to a request.
+pub(super) enum Answer {
+    /// A stored object.
+    Stored(u16, Arc<StoredObject>),
+    /// An object without `kind` and `apiVersion`, in the version of the request.
+    Object(u16, Value),
+    /// Any other object, as it is.
+    Plain(u16, Value),
+}
+
+impl Call<'_> {
+    /// Returns the name under which objects are stored.
+    pub fn group_resource(&self) -> GroupResource {
+        self.view.resource.group_resource()
+    }
+
+    /// Returns the key of an object in the namespace of the request.
+    pub fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.namespace(), name)
+    }
+
+    /// Returns the namespace of the request, when the resource has namespaces.
+    pub fn namespace(&self) -> Option<&str> {
+        self.path.namespace.as_deref().filter(|_| self.view.resource.namespaced)
+    }
+
+    /// Returns the name of the request.
+    ///
+    /// # Errors
+    ///
+    /// 400 without one.
+    pub fn name(&self) -> Result<&str, ApiError> {
+        self.path.name.as_deref().ok_or_else(|| ApiError::bad_request("name must be provided"))
+    }
+
+    /// Returns an object of the store.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there is none.
+    pub fn find(&self, name: &str) -> Result<Arc<StoredObject>, ApiError> {
+        let found = self.state.store.get(&self.group_resource(), &self.key(name));
+        found.ok_or_else(|| ApiError::not_found(&self.group_resource(), name))
+    }
+
+    /// Returns a stored object as a tree in the version of the request, without `kind` and `apiVersion`.
+    ///
+    /// # Errors
+    ///
+    /// 500 when the stored bytes are not JSON.
+    pub fn open(&self, object: &StoredObject) -> Result<Value, ApiError> {
+        self.view.open(object)
+    }
+
+    /// Returns an object in the form in which it is stored.
+    ///
+    /// # Errors
+    ///
+    /// 500 when the object cannot be written.
+    pub fn draft(&self, object: &Value) -> Result<Draft, ApiError> {
+        let strategy = &self.view.resource.strategy;
+        let fields = strategy.fields(object);
+        let draft = if strategy.is_stored_version(&self.view.resource) {
+            Draft::from_object(object)
+        } else {
+            let mut stored = object.clone();
+            strategy.convert_to_stored(&self.view.resource, &mut stored);
+            Draft::from_object(&stored)
+        };
+        Ok(draft.map_err(ApiError::internal)?.with_fields(fields))
+    }
+
+    /// Adds a warning to the response.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.warnings.lock().push(warning.into());
+    }
+
+    /// Adds warnings for unknown and duplicate fields, or refuses them.
+    ///
+    /// # Errors
+    ///
+    /// The error that `refuse` makes of the message.
+    pub fn check_problems(
+        &self,
+        problems: Vec<String>,
+        validation: FieldValidation,
+        refuse: impl FnOnce(String) -> ApiError,
+    ) -> Result<(), ApiError> {
+        match validation {
+            FieldValidation::Strict if !problems.is_empty() => {
+                Err(refuse(format!("strict decoding error: {}", problems.join(", "))))
+            }
+            FieldValidation::Warn => {
+                problems.into_iter().for_each(|problem| self.warn(problem));
+                Ok(())
+            }
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+        }
+    }
+
+    /// Returns a write as field management sees it.
+    pub fn field_write<'b>(&'b self, options: &'b WriteOptions) -> FieldWrite<'b> {
+        FieldWrite {
+            resource: &self.view.resource,
+            subresource: &self.path.subresource,
+            manager: self.manager(options),
+            now: self.view.now,
+            force: options.force.unwrap_or_default(),
+        }
+    }
+
+    /// Returns the manager of the fields: the option, or the first part of `User-Agent`.
+    fn manager<'b>(&'b self, options: &'b WriteOptions) -> &'b str {
+        if !options.field_manager.is_empty() {
+            return &options.field_manager;
+        }
+        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let name = agent.unwrap_or("unknown").split('/').next().unwrap_or_default();
+        name.char_indices().nth(128).map_or(name, |(end, _)| &name[..end])
+    }
+
+    /// Returns a write as admission sees it.
+    pub fn admission_request<'b>(
+        &'b self,
+        operation: &'static str,
+        old: Option<&'b Value>,
+        dry_run: bool,
+        options: &'b Value,
+    ) -> AdmissionRequest<'b> {
+        AdmissionRequest {
+            attributes: self.attributes,
+            user: self.user,
+            resource: &self.view.resource,
+            operation,
+            old,
+            dry_run,
+            options,
+            now: self.view.now,
+        }
+    }
+
+    /// Lets admission change an object. It sees `kind` and `apiVersion`.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of an admission.
+    pub fn mutate(&self, request: &AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if self.state.admission.is_empty() {
+            return Ok(());
+        }
+        self.add_type(object);
+        for admission in &self.state.admission {
+            admission.mutate(request, object)?;
+        }
+        remove_type(object);
+        Ok(())
+    }
+
+    /// Lets admission refuse a write.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of an admission.
+    pub fn admit(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<(), ApiError> {
+        if self.state.admission.is_empty() {
+            return Ok(());
+        }
+        let typed = object.map(|object| {
+            let mut typed = object.clone();
+            self.add_type(&mut typed);
+            typed
+        });
+        for admission in &self.state.admission {
+            let warnings = admission.validate(request, typed.as_ref())?;
+            warnings.into_iter().for_each(|warning| self.warn(warning));
+        }
+        Ok(())
+    }
+
+    /// Sets `kind` and `apiVersion` of an object.
+    pub fn add_type(&self, object: &mut Value) {
+        self.view.add_type(object);
+    }
+
+    /// Returns the error that the client gets for one of the store.
+    pub fn store_error(&self, error: StoreError, name: &str) -> ApiError {
+        let resource = self.group_resource();
+        match error {
+            StoreError::AlreadyExists => ApiError::already_exists(&resource, name),
+            StoreError::NotFound => ApiError::not_found(&resource, name),
+            StoreError::Conflict { .. } => ApiError::modified(&resource, name),
+            StoreError::Compacted { requested, oldest } => ApiError::too_old_revision(requested, oldest),
+            StoreError::FutureRevision { requested, current } => ApiError::too_large_revision(requested, current),
+            StoreError::Log(error) => ApiError::internal(error),
+        }
+    }
+}
+
+/// Removes `kind` and `apiVersion` of an object.
+pub(super) fn remove_type(object: &mut Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.remove("kind");
+        members.remove("apiVersion");
+    }
+}

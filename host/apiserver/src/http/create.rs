@@ -1,0 +1,141 @@
+//! The verb `create`.
+
+use serde_json::Value;
+
+use super::{
+    call::{Answer, Call, remove_type},
+    metadata, namespaces, prepare,
+    query::WriteOptions,
+    read_object::read_object,
+    status::ApiError,
+    validate_meta,
+};
+use crate::store::StoreError;
+
+/// The kind of the options of a patch. An apply that creates an object has set its managed fields.
+const APPLY: &str = "PatchOptions";
+/// The number of names that are generated before a create is refused.
+const NAME_ATTEMPTS: usize = 8;
+
+/// Creates the object in the body.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let options = WriteOptions::read(call.query, "CreateOptions", false)?;
+    let object = read_object(call, options.field_validation)?;
+    store_new(call, object, &options, "CreateOptions")
+}
+
+/// Stores a new object: the rest of a create, or of an update or apply of what does not exist.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn store_new(
+    call: &Call<'_>,
+    object: Value,
+    options: &WriteOptions,
+    options_kind: &str,
+) -> Result<Answer, ApiError> {
+    for _ in 1..NAME_ATTEMPTS {
+        match try_store(call, object.clone(), options, options_kind) {
+            Err(Attempt::NameTaken(_)) => {}
+            Err(Attempt::Refused(error)) => return Err(error),
+            Ok(answer) => return Ok(answer),
+        }
+    }
+    try_store(call, object, options, options_kind).map_err(|attempt| match attempt {
+        Attempt::NameTaken(name) => ApiError::generated_name_exists(&call.group_resource(), &name),
+        Attempt::Refused(error) => error,
+    })
+}
+
+/// A create that did not succeed.
+enum Attempt {
+    /// The generated name is taken: another one may be free.
+    NameTaken(String),
+    /// The client gets this error.
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Attempt {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+fn try_store(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+    options_kind: &str,
+) -> Result<Answer, Attempt> {
+    let is_generated =
+        metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
+    if is_generated {
+        let name = call.state.environment.generate_name(metadata::text(&object, "generateName"));
+        metadata::set(&mut object, "name", name);
+    }
+    namespaces::check_namespace(call, metadata::text(&object, "name"))?;
+    if options_kind != APPLY {
+        call.state.patcher.track(&call.field_write(options), None, &mut object)?;
+    }
+    let options_value = options.to_value(options_kind);
+    let request = call.admission_request("CREATE", None, options.dry_run, &options_value);
+    call.mutate(&request, &mut object)?;
+    prepare::set_system_fields(&mut object, &call.state.environment);
+    let warnings = complete(call, &mut object)?;
+    call.admit(&request, Some(&object))?;
+    if !metadata::text(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
+    }
+    let name = metadata::text(&object, "name").to_owned();
+    let answer = insert(call, object, &name, options.dry_run).map_err(|error| match error {
+        StoreError::AlreadyExists if is_generated => Attempt::NameTaken(name.clone()),
+        error => call.store_error(error, &name).into(),
+    })?;
+    warnings.into_iter().for_each(|warning| call.warn(warning));
+    answer.map_err(Attempt::from)
+}
+
+/// Completes and validates a new object, by the rules of its kind or the generic ones. Returns warnings.
+fn complete(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let resource = &call.view.resource;
+    call.add_type(object);
+    let admitted = resource.strategy.admit_create(resource, object, call.view.now).transpose()?;
+    if let Some(admitted) = admitted {
+        *object = admitted.object;
+        remove_type(object);
+        return Ok(admitted.warnings);
+    }
+    remove_type(object);
+    prepare::for_create(resource, object);
+    validate(call, object)?;
+    let mut warnings = validate_meta::finalizer_warnings(resource, None, object);
+    warnings.extend(resource.strategy.warnings(None, object));
+    Ok(warnings)
+}
+
+fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    let mut errors = validate_meta::validate(&call.view.resource, object);
+    errors.extend(call.view.resource.strategy.validate(object));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = metadata::text(object, "name");
+    Err(ApiError::invalid(&call.view.resource.group, &call.view.resource.names.kind, name, &errors))
+}
+
+fn insert(call: &Call<'_>, object: Value, name: &str, dry_run: bool) -> Result<Result<Answer, ApiError>, StoreError> {
+    let (store, resource, key) = (&call.state.store, call.group_resource(), call.key(name));
+    if dry_run {
+        let exists = store.get(&resource, &key).is_some();
+        return if exists { Err(StoreError::AlreadyExists) } else { Ok(Ok(Answer::Object(201, object))) };
+    }
+    match call.draft(&object) {
+        Ok(draft) => store.create(&resource, &key, draft).map(|stored| Ok(Answer::Stored(201, stored))),
+        Err(error) => Ok(Err(error)),
+    }
+}

@@ -1,0 +1,269 @@
+//! The verbs `delete` and `deletecollection`.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::{Answer, Call},
+    field_error::FieldError,
+    json, list, metadata, namespaces, prepare,
+    query::{Query, check_dry_run, check_dry_run_values},
+    read_object::body_as_json,
+    status::ApiError,
+};
+use crate::store::{GroupResource, StoreError, StoredObject};
+
+/// The number of attempts of a deletion, when other writes come first.
+const ATTEMPTS: usize = 100;
+
+/// The options of a deletion.
+#[derive(Clone, Debug, Default)]
+struct DeleteOptions {
+    dry_run: bool,
+    grace_period_seconds: Option<i64>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+}
+
+/// Deletes an object, or marks it when it has finalizers.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let name = call.name()?;
+    let options = DeleteOptions::read(call)?;
+    if namespaces::is_namespaces(call) {
+        namespaces::check_deletion(name)?;
+    }
+    delete_object(call, name, &options)
+}
+
+/// Deletes all selected objects.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError> {
+    let options = DeleteOptions::read(call)?;
+    let page = list::page(call)?;
+    for object in &page.listing.items {
+        match delete_object(call, object.key().name(), &options) {
+            Err(error) if error.code != 404 => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(page)
+}
+
+fn delete_object(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Answer, ApiError> {
+    for _ in 0..ATTEMPTS {
+        let live = call.find(name)?;
+        let object = call.open(&live)?;
+        let is_namespace = namespaces::is_namespaces(call);
+        options.check_preconditions(call, &live, is_namespace)?;
+        let request = call.admission_request("DELETE", Some(&object), options.dry_run, &Value::Null);
+        call.admit(&request, None)?;
+        let changed =
+            if is_namespace { options.terminate_namespace(&object, call) } else { options.mark(&object, call) };
+        if let Some(answer) = finish(call, &live, &object, changed, options)? {
+            return Ok(answer);
+        }
+    }
+    Err(ApiError::modified(&call.group_resource(), name))
+}
+
+/// Stores the marked object, or removes it. Returns `None` when another write came first.
+fn finish(
+    call: &Call<'_>,
+    live: &StoredObject,
+    object: &Value,
+    changed: Option<Value>,
+    options: &DeleteOptions,
+) -> Result<Option<Answer>, ApiError> {
+    let (store, resource) = (&call.state.store, call.group_resource());
+    let accepted = if options.orphan_dependents == Some(false) { 202 } else { 200 };
+    let written = match changed {
+        Some(changed) if options.dry_run => return Ok(Some(Answer::Object(accepted, changed))),
+        Some(changed) => {
+            let draft = call.draft(&changed)?;
+            if live.is_same(&draft) {
+                return Ok(Some(Answer::Object(accepted, changed)));
+            }
+            let updated = store.update(&resource, live.key(), draft, live.revision());
+            updated.map(|stored| Answer::Stored(accepted, stored))
+        }
+        None if options.dry_run => return Ok(Some(deleted(call, live, object))),
+        None => store.delete(&resource, live.key(), live.revision()).map(|_| deleted(call, live, object)),
+    };
+    match written {
+        Ok(answer) => Ok(Some(answer)),
+        Err(StoreError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(call.store_error(error, live.key().name())),
+    }
+}
+
+/// Returns the answer for an object that is gone.
+fn deleted(call: &Call<'_>, live: &StoredObject, object: &Value) -> Answer {
+    if call.view.resource.rules.returns_deleted {
+        return Answer::Object(200, object.clone());
+    }
+    let mut details = Map::new();
+    details.insert("name".into(), live.key().name().into());
+    if !call.view.resource.group.is_empty() {
+        details.insert("group".into(), call.view.resource.group.as_str().into());
+    }
+    details.insert("kind".into(), call.view.resource.names.plural.as_str().into());
+    details.insert("uid".into(), live.uid().into());
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    Answer::Plain(200, status)
+}
+
+impl DeleteOptions {
+    /// Reads the options from the body, or from the query when there is none.
+    fn read(call: &Call<'_>) -> Result<Self, ApiError> {
+        let mut errors = Vec::new();
+        let options = if call.body.trim_ascii().is_empty() {
+            Self::from_query(call.query, &mut errors)?
+        } else {
+            let text = body_as_json(call, ApiError::bad_request)?;
+            let parsed = json::parse(&text).map_err(|error| {
+                ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
+            check_type(&parsed.value)?;
+            Self::from_body(&parsed.value, call.query, &mut errors)?
+        };
+        options.check(&mut errors);
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
+    }
+
+    fn from_query(query: &Query, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
+        Ok(Self {
+            dry_run: check_dry_run(query, errors),
+            grace_period_seconds: query.integer("gracePeriodSeconds")?,
+            orphan_dependents: query.flag("orphanDependents"),
+            propagation_policy: query.get("propagationPolicy").filter(|policy| !policy.is_empty()).map(str::to_owned),
+            ..Self::default()
+        })
+    }
+
+    fn from_body(body: &Value, query: &Query, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let members = body["dryRun"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let dry_run: Vec<&str> = members.iter().filter_map(Value::as_str).collect();
+        // The API server takes `dryRun` from the query too: kubectl sends both.
+        let dry_run = check_dry_run_values(&dry_run, errors) || check_dry_run(query, errors);
+        Ok(Self {
+            dry_run,
+            grace_period_seconds: body["gracePeriodSeconds"].as_i64(),
+            uid: text(&body["preconditions"]["uid"]),
+            resource_version: text(&body["preconditions"]["resourceVersion"]),
+            orphan_dependents: body["orphanDependents"].as_bool(),
+            propagation_policy: text(&body["propagationPolicy"]),
+        })
+    }
+
+    fn check(&self, errors: &mut Vec<FieldError>) {
+        let Some(policy) = &self.propagation_policy else { return };
+        if self.orphan_dependents.is_some() {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", policy.as_str(), detail));
+        }
+        if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
+        }
+    }
+
+    fn check_preconditions(&self, call: &Call<'_>, live: &StoredObject, is_namespace: bool) -> Result<(), ApiError> {
+        let revision = live.revision().to_string();
+        let checks = [
+            ("UID", &self.uid, live.uid(), "The object might have been deleted and then recreated"),
+            ("ResourceVersion", &self.resource_version, revision.as_str(), "The object might have been modified"),
+        ];
+        for (field, wanted, found, hint) in checks {
+            let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) else { continue };
+            let name = live.key().name();
+            if is_namespace {
+                let message =
+                    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+                return Err(ApiError::conflict(&call.group_resource(), name, &message));
+            }
+            let message = format!(
+                "the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). {hint}"
+            );
+            let kind = GroupResource::new(&call.view.resource.group, &call.view.resource.names.kind);
+            return Err(ApiError::conflict(&kind, name, &message));
+        }
+        Ok(())
+    }
+
+    /// Returns the object with the marks of its deletion; `None` when it goes at once.
+    fn mark(&self, object: &Value, call: &Call<'_>) -> Option<Value> {
+        let old: Vec<&str> = metadata::finalizers(object);
+        let finalizers = self.finalizers(&old);
+        let requested = self.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let grace = call.view.resource.strategy.grace_period(object, requested).filter(|seconds| *seconds > 0);
+        if finalizers.is_empty() && grace.is_none() {
+            return None;
+        }
+        let mut changed = object.clone();
+        if finalizers != old {
+            metadata::set(&mut changed, "finalizers", json!(finalizers));
+        }
+        prepare::mark_deleted(&mut changed, call.view.now, grace.unwrap_or_default());
+        Some(changed)
+    }
+
+    /// Returns the finalizers after the garbage collector's are set: they say what happens to dependents.
+    fn finalizers<'a>(&self, old: &[&'a str]) -> Vec<&'a str> {
+        let orphan = self.orphan_wish().unwrap_or(old.contains(&"orphan"));
+        let foreground = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
+            (Some(_), _) => false,
+            (None, Some(policy)) => policy == "Foreground",
+            (None, None) => old.contains(&"foregroundDeletion"),
+        };
+        let is_collectors = |finalizer: &&str| matches!(*finalizer, "orphan" | "foregroundDeletion");
+        let is_wanted = |name: &str| (name == "orphan" && orphan) || (name == "foregroundDeletion" && foreground);
+        if ["orphan", "foregroundDeletion"].iter().all(|name| old.contains(name) == is_wanted(name)) {
+            return old.to_vec();
+        }
+        let mut finalizers: Vec<&str> = old.iter().copied().filter(|finalizer| !is_collectors(finalizer)).collect();
+        finalizers.extend(["orphan", "foregroundDeletion"].into_iter().filter(|name| is_wanted(name)));
+        finalizers
+    }
+
+    /// Returns whether dependents shall stay, when the client says so.
+    fn orphan_wish(&self) -> Option<bool> {
+        self.orphan_dependents.or_else(|| self.propagation_policy.as_deref().map(|policy| policy == "Orphan"))
+    }
+
+    /// Returns the namespace as it terminates; `None` when it goes at once.
+    fn terminate_namespace(&self, object: &Value, call: &Call<'_>) -> Option<Value> {
+        if metadata::is_terminating(object) && namespaces::is_empty(object) {
+            return None;
+        }
+        let changed = namespaces::terminating(object, call.view.now, self.orphan_wish());
+        if namespaces::is_empty(&changed) { None } else { Some(changed) }
+    }
+}
+
+/// Checks that the body of a deletion is `DeleteOptions`.
+fn check_type(body: &Value) -> Result<(), ApiError> {
+    let member = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let kind = member("kind");
+    if kind.is_empty() || kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let api_version = member("apiVersion");
+    Err(ApiError::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )))
+}

@@ -1,0 +1,150 @@
+//! What other parts of the API server plug into HTTP: who may do what, admission, patches, documents.
+//!
+//! Each trait has an implementation that allows everything or refuses what it cannot do, so that a server works without
+//! the parts that a test does not need.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    attributes::{Attributes, User},
+    resource::Resource,
+    status::ApiError,
+};
+
+/// Finds out who sends a request.
+pub trait Authenticator: Send + Sync {
+    /// Returns the user of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::unauthorized`], or the refusal of an impersonation.
+    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<User, ApiError>;
+}
+
+/// Decides who may do what.
+pub trait Authorizer: Send + Sync {
+    /// Allows a request.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError>;
+}
+
+/// A write, as admission sees it.
+pub struct AdmissionRequest<'a> {
+    /// The request.
+    pub attributes: &'a Attributes,
+    /// The user.
+    pub user: &'a User,
+    /// The resource.
+    pub resource: &'a Resource,
+    /// `CREATE`, `UPDATE` or `DELETE`.
+    pub operation: &'static str,
+    /// The stored object of an update or a deletion.
+    pub old: Option<&'a Value>,
+    /// Reports whether the write is only tried.
+    pub dry_run: bool,
+    /// The options of the request, such as `CreateOptions`.
+    pub options: &'a Value,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Changes and refuses writes.
+pub trait Admission: Send + Sync {
+    /// Changes an object before it is validated.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn mutate(&self, _request: &AdmissionRequest<'_>, _object: &mut Value) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Refuses an object, or returns warnings about it. A deletion has no object.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn validate(&self, _request: &AdmissionRequest<'_>, _object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        Ok(Vec::new())
+    }
+}
+
+/// A write, as field management sees it.
+pub struct FieldWrite<'a> {
+    /// The resource.
+    pub resource: &'a Resource,
+    /// The subresource, or `""`.
+    pub subresource: &'a str,
+    /// The manager of the fields.
+    pub manager: &'a str,
+    /// The time.
+    pub now: Timestamp,
+    /// Reports whether an apply takes fields from other managers.
+    pub force: bool,
+}
+
+/// Computes the patches that need the kind's schema, and keeps `metadata.managedFields`.
+pub trait Patcher: Send + Sync {
+    /// Applies a strategic merge patch.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn strategic(&self, _resource: &Resource, _live: &Value, _patch: &Value) -> Result<Value, ApiError> {
+        Err(ApiError::not_implemented("strategic merge patches"))
+    }
+
+    /// Applies a server-side apply patch, to nothing when the object does not exist. The result has its managed fields.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets, such as a conflict with other managers.
+    fn apply(&self, _write: &FieldWrite<'_>, _live: Option<&Value>, _patch: &Value) -> Result<Value, ApiError> {
+        Err(ApiError::not_implemented("server-side apply"))
+    }
+
+    /// Sets the managed fields of an object that was created, updated or patched.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn track(&self, _write: &FieldWrite<'_>, live: Option<&Value>, object: &mut Value) -> Result<(), ApiError> {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(()) };
+        metadata.remove("managedFields");
+        if let Some(fields) = live.and_then(|live| live.pointer("/metadata/managedFields")) {
+            metadata.insert("managedFields".into(), fields.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Serves the OpenAPI documents.
+pub trait OpenApi: Send + Sync {
+    /// Returns the document of a path such as `apis/apps/v1`, in version 3.
+    fn document(&self, path: &str) -> Option<Value>;
+}
+
+/// Allows everything and changes nothing. Every user is an administrator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllowAll;
+
+impl Authenticator for AllowAll {
+    fn authenticate(&self, _request: &http::request::Parts, _attributes: &Attributes) -> Result<User, ApiError> {
+        let groups = vec!["system:masters".into(), "system:authenticated".into()];
+        Ok(User { name: "admin".into(), groups, ..User::default() })
+    }
+}
+
+impl Authorizer for AllowAll {
+    fn authorize(&self, _user: &User, _attributes: &Attributes) -> Result<(), ApiError> {
+        Ok(())
+    }
+}
+
+impl Admission for AllowAll {}
+
+impl Patcher for AllowAll {}

@@ -1,0 +1,195 @@
+//! The verb `patch`.
+
+use serde_json::{Map, Value};
+
+use super::{
+    call::{Answer, Call, remove_type},
+    create::store_new,
+    field_error::FieldError,
+    json, metadata,
+    negotiate::{PatchKind, patch_kind},
+    query::WriteOptions,
+    read_object::{check_patched_namespace, yaml_to_json},
+    resource::Part,
+    status::ApiError,
+    update::{Change, commit, name_mismatch},
+};
+
+/// The operations that a JSON patch may have.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Changes an object, or its status, by a patch.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
+    let name = call.name()?;
+    let kind = patch_kind(call.headers, call.view.resource.flavor)?;
+    let options = WriteOptions::read(call.query, "PatchOptions", kind == PatchKind::Apply)?;
+    if kind == PatchKind::Apply {
+        return apply(call, name, &options, part);
+    }
+    let patch = Patch::read(kind, call.body)?;
+    let options_kind = "PatchOptions";
+    let change = Change { options: &options, options_kind, part, uid_is_precondition: false, is_tracked: false };
+    commit(call, name, &change, |old| {
+        let mut current = old.clone();
+        call.add_type(&mut current);
+        let patched = patch.apply(call, current)?;
+        finish(call, name, patched, &options)
+    })
+}
+
+/// Decodes a patched object as if it came from a client.
+fn finish(call: &Call<'_>, name: &str, patched: Value, options: &WriteOptions) -> Result<Value, ApiError> {
+    let text = serde_json::to_vec(&patched).map_err(ApiError::internal)?;
+    let refuse = |message: String| {
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)])
+    };
+    let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (kind, api_version) = (member("kind"), member("apiVersion"));
+    if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
+        return Err(refuse(format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
+    call.check_problems(decoded.problems, options.field_validation, refuse)?;
+    let mut object = decoded.object;
+    remove_type(&mut object);
+    call.view.resource.strategy.default(&mut object);
+    match metadata::text(&object, "name") {
+        found if found == name => {}
+        found => return Err(name_mismatch(found, name)),
+    }
+    check_patched_namespace(call, &mut object)?;
+    Ok(object)
+}
+
+/// A patch that was parsed.
+enum Patch {
+    Json(json_patch::Patch),
+    /// A JSON patch that is valid JSON, but has an unknown operation or lacks a member.
+    Unusable,
+    Merge(Value),
+    Strategic(Value),
+}
+
+impl Patch {
+    fn read(kind: PatchKind, body: &[u8]) -> Result<Self, ApiError> {
+        let value = json::parse(body).map_err(|error| malformed(&error))?.value;
+        match kind {
+            PatchKind::Json => {
+                let Some(operations) = value.as_array() else {
+                    return Err(malformed(&mismatch(&value, "[]handlers.jsonPatchOp")));
+                };
+                if operations.len() > MAX_OPERATIONS {
+                    return Err(too_many_operations(operations.len()));
+                }
+                Ok(serde_json::from_value(value).map_or(Self::Unusable, Self::Json))
+            }
+            _ if !value.is_object() => Err(malformed(&mismatch(&value, "map[string]interface {}"))),
+            PatchKind::Strategic => Ok(Self::Strategic(value)),
+            PatchKind::Merge | PatchKind::Apply => Ok(Self::Merge(value)),
+        }
+    }
+
+    fn apply(&self, call: &Call<'_>, mut object: Value) -> Result<Value, ApiError> {
+        match self {
+            Self::Unusable => Err(ApiError::unprocessable()),
+            Self::Json(patch) => {
+                for operation in &patch.0 {
+                    apply_operation(&mut object, operation)?;
+                }
+                Ok(object)
+            }
+            Self::Merge(patch) => {
+                json_patch::merge(&mut object, patch);
+                Ok(object)
+            }
+            Self::Strategic(patch) => {
+                remove_type(&mut object);
+                let mut patched = call.state.patcher.strategic(&call.view.resource, &object, patch)?;
+                let Some(members) = patched.as_object_mut() else { return Err(ApiError::unprocessable()) };
+                members.entry("kind").or_insert_with(|| call.view.resource.names.kind.as_str().into());
+                members.entry("apiVersion").or_insert_with(|| call.view.resource.api_version().into());
+                Ok(patched)
+            }
+        }
+    }
+}
+
+/// Applies one operation. As in the API server, `replace` of a missing member of an object adds it.
+fn apply_operation(object: &mut Value, operation: &json_patch::PatchOperation) -> Result<(), ApiError> {
+    let added = match operation {
+        json_patch::PatchOperation::Replace(replace) if object.pointer(replace.path.as_str()).is_none() => {
+            let parent = replace.path.parent().and_then(|parent| object.pointer(parent.as_str()));
+            let add = json_patch::AddOperation { path: replace.path.clone(), value: replace.value.clone() };
+            parent.filter(|parent| parent.is_object()).map(|_| json_patch::PatchOperation::Add(add))
+        }
+        _ => None,
+    };
+    let operation = added.as_ref().unwrap_or(operation);
+    json_patch::patch(object, std::slice::from_ref(operation)).map_err(|_| ApiError::unprocessable())
+}
+
+fn malformed(message: &str) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {message}"))
+}
+
+fn mismatch(value: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", json::type_name(value))
+}
+
+fn too_many_operations(found: usize) -> ApiError {
+    let mut error = ApiError::request_entity_too_large(0);
+    error.message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {found}");
+    error
+}
+
+/// Applies a server-side apply patch, which creates what does not exist.
+fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Result<Answer, ApiError> {
+    let text =
+        yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
+    if !patch.is_object() {
+        return Err(malformed(&mismatch(&patch, "map[string]interface {}")));
+    }
+    let write = call.field_write(options);
+    let is_new = call.state.store.get(&call.group_resource(), &call.key(name)).is_none();
+    if is_new && part == Part::Main {
+        let applied = call.state.patcher.apply(&write, None, &patch)?;
+        let object = named(finish_applied(call, applied, options)?, name)?;
+        return store_applied(call, object, options);
+    }
+    let options_kind = "PatchOptions";
+    let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: true };
+    commit(call, name, &change, |old| {
+        let mut current = old.clone();
+        call.add_type(&mut current);
+        let applied = call.state.patcher.apply(&write, Some(&current), &patch)?;
+        named(finish_applied(call, applied, options)?, name)
+    })
+}
+
+fn finish_applied(call: &Call<'_>, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {
+    call.add_type(&mut applied);
+    if !applied["metadata"].is_object() {
+        applied["metadata"] = Value::Object(Map::new());
+    }
+    let name = metadata::text(&applied, "name").to_owned();
+    finish(call, &name, applied, options)
+}
+
+fn named(object: Value, name: &str) -> Result<Value, ApiError> {
+    match metadata::text(&object, "name") {
+        found if found == name => Ok(object),
+        found => Err(name_mismatch(found, name)),
+    }
+}
+
+fn store_applied(call: &Call<'_>, object: Value, options: &WriteOptions) -> Result<Answer, ApiError> {
+    store_new(call, object, options, "PatchOptions")
+}

@@ -1,0 +1,106 @@
+//! The resources that a server serves.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::RwLock;
+
+use super::resource::Resource;
+
+/// A group and one of its versions.
+type GroupVersion = (String, String);
+/// The resources of each group version, by their plural.
+type ByGroupVersion = BTreeMap<GroupVersion, BTreeMap<String, Arc<Resource>>>;
+
+/// The registry of resources. Clones share it; resources come and go while the server runs.
+#[derive(Clone, Default)]
+pub struct Resources {
+    inner: Arc<RwLock<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    resources: ByGroupVersion,
+    /// The groups in the order in which discovery lists them, each with its versions, the preferred one first.
+    groups: Vec<(String, Vec<String>)>,
+}
+
+impl Resources {
+    /// Adds a resource, or replaces the one of this group, version and plural.
+    ///
+    /// The first version of a group that is added is its preferred one.
+    pub fn register(&self, resource: Resource) {
+        let mut inner = self.inner.write();
+        match inner.groups.iter().position(|(group, _)| *group == resource.group) {
+            None => inner.groups.push((resource.group.clone(), vec![resource.version.clone()])),
+            Some(index) => {
+                let versions = &mut inner.groups[index].1;
+                if !versions.contains(&resource.version) {
+                    versions.push(resource.version.clone());
+                }
+            }
+        }
+        let key = (resource.group.clone(), resource.version.clone());
+        inner.resources.entry(key).or_default().insert(resource.names.plural.clone(), Arc::new(resource));
+    }
+
+    /// Removes a resource in all its versions.
+    pub fn remove(&self, group: &str, plural: &str) {
+        let mut inner = self.inner.write();
+        for ((name, _), resources) in &mut inner.resources {
+            if name == group {
+                resources.remove(plural);
+            }
+        }
+        inner.resources.retain(|_, resources| !resources.is_empty());
+        let served: Vec<GroupVersion> = inner.resources.keys().cloned().collect();
+        for (name, versions) in &mut inner.groups {
+            versions.retain(|version| served.contains(&(name.clone(), version.clone())));
+        }
+        inner.groups.retain(|(_, versions)| !versions.is_empty());
+    }
+
+    /// Sets the order of a group's versions, the preferred one first.
+    pub fn set_version_order(&self, group: &str, order: &[&str]) {
+        let mut inner = self.inner.write();
+        let rank = |version: &String| order.iter().position(|name| name == version).unwrap_or(order.len());
+        if let Some((_, versions)) = inner.groups.iter_mut().find(|(name, _)| name == group) {
+            versions.sort_by_key(rank);
+        }
+    }
+
+    /// Returns a resource.
+    #[must_use]
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        let inner = self.inner.read();
+        inner.resources.get(&(group.to_owned(), version.to_owned()))?.get(plural).cloned()
+    }
+
+    /// Returns a resource in the preferred one of its versions.
+    #[must_use]
+    pub fn preferred(&self, group: &str, plural: &str) -> Option<Arc<Resource>> {
+        let versions = self.versions(group);
+        versions.iter().find_map(|version| self.get(group, version, plural))
+    }
+
+    /// Returns the resources of a group version, in the order of their plurals; none when it is not served.
+    #[must_use]
+    pub fn in_version(&self, group: &str, version: &str) -> Option<Vec<Arc<Resource>>> {
+        let inner = self.inner.read();
+        let resources = inner.resources.get(&(group.to_owned(), version.to_owned()))?;
+        Some(resources.values().cloned().collect())
+    }
+
+    /// Returns the groups in the order in which they were added.
+    #[must_use]
+    pub fn groups(&self) -> Vec<String> {
+        self.inner.read().groups.iter().map(|(group, _)| group.clone()).collect()
+    }
+
+    /// Returns the versions of a group, the preferred one first.
+    #[must_use]
+    pub fn versions(&self, group: &str) -> Vec<String> {
+        let inner = self.inner.read();
+        let found = inner.groups.iter().find(|(name, _)| name == group);
+        found.map(|(_, versions)| versions.clone()).unwrap_or_default()
+    }
+}

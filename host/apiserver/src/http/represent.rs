@@ -1,0 +1,214 @@
+//! Answers as bytes: objects, lists, tables and metadata, in the form that the client accepts.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor,
+    status::ApiError, view::View,
+};
+use crate::store::StoredObject;
+
+/// Returns an answer as JSON.
+///
+/// # Errors
+///
+/// 406 when the client wants a list, 400 for a wrong `includeObject`.
+pub(super) fn answer(view: &View, answer: Answer) -> Result<(u16, Vec<u8>), ApiError> {
+    match answer {
+        Answer::Plain(code, value) => Ok((code, value.to_string().into_bytes())),
+        Answer::Stored(code, object) => Ok((code, stored(view, &object)?)),
+        Answer::Object(code, mut object) => {
+            if view.accepted.form == Form::Object {
+                view.add_type(&mut object);
+                return Ok((code, object.to_string().into_bytes()));
+            }
+            Ok((code, converted(view, &object)?.to_string().into_bytes()))
+        }
+    }
+}
+
+/// Returns a stored object as JSON.
+///
+/// # Errors
+///
+/// As [`answer`].
+pub(super) fn stored(view: &View, object: &StoredObject) -> Result<Vec<u8>, ApiError> {
+    if view.takes_stored_bytes() {
+        let mut out = Vec::new();
+        object.write_json(&mut out, &view.resource.type_meta());
+        return Ok(out);
+    }
+    let mut value = view.open(object)?;
+    if view.accepted.form == Form::Object {
+        view.add_type(&mut value);
+        return Ok(value.to_string().into_bytes());
+    }
+    Ok(converted(view, &value)?.to_string().into_bytes())
+}
+
+/// Returns one object in another form.
+fn converted(view: &View, object: &Value) -> Result<Value, ApiError> {
+    match &view.accepted.form {
+        Form::Table(version) => {
+            let columns = Some(view.resource.strategy.columns());
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+        }
+        Form::Partial(version) => Ok(partial(version, object)),
+        Form::PartialList(_) if view.resource.flavor == Flavor::Custom => Err(ApiError::plain("content is not a list")),
+        Form::PartialList(_) => Err(ApiError::not_acceptable(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            go_type(view, "")
+        ))),
+        Form::Object => Ok(object.clone()),
+    }
+}
+
+/// Returns the object of a watch event in the form that the client accepts. Only the first table has columns.
+///
+/// # Errors
+///
+/// As [`answer`].
+pub(super) fn event_object(view: &View, object: &Value, is_first: bool) -> Result<Value, ApiError> {
+    match &view.accepted.form {
+        Form::Table(version) => {
+            let columns = is_first.then(|| view.resource.strategy.columns());
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+        }
+        Form::Partial(version) | Form::PartialList(version) => Ok(partial(version, object)),
+        Form::Object => {
+            let mut object = object.clone();
+            view.add_type(&mut object);
+            Ok(object)
+        }
+    }
+}
+
+/// Returns a list as JSON.
+///
+/// # Errors
+///
+/// 406 when the client wants a single object, 400 for a wrong `includeObject`.
+pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
+    match &view.accepted.form {
+        Form::Object => object_list(view, page),
+        Form::Table(version) => {
+            let rows: Result<_, ApiError> =
+                page.listing.items.iter().map(|object| row(view, version, &view.open(object)?)).collect();
+            let columns = Some(view.resource.strategy.columns());
+            Ok(table(version, columns, list_metadata(page, false), rows?).to_string().into_bytes())
+        }
+        Form::PartialList(version) => {
+            let items: Result<Vec<Value>, ApiError> =
+                page.listing.items.iter().map(|object| Ok(partial(version, &view.open(object)?))).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
+                "metadata": list_metadata(page, false), "items": items?,
+            });
+            Ok(list.to_string().into_bytes())
+        }
+        Form::Partial(_) => Err(ApiError::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            go_type(view, "List")
+        ))),
+    }
+}
+
+fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
+    let resource = &view.resource;
+    let is_custom = resource.flavor == Flavor::Custom;
+    let size: usize = page.listing.items.iter().map(|object| object.size() + 128).sum();
+    let mut out = Vec::with_capacity(size + 128);
+    let (kind, api_version) = (&resource.names.list_kind, resource.api_version());
+    let metadata = list_metadata(page, is_custom);
+    let head = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#);
+    out.extend_from_slice(head.as_bytes());
+    let type_meta = if is_custom { resource.type_meta() } else { String::new() };
+    let is_stored_version = resource.strategy.is_stored_version(resource);
+    for (index, object) in page.listing.items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if is_stored_version {
+            object.write_json(&mut out, &type_meta);
+        } else {
+            let mut value = view.open(object)?;
+            if is_custom {
+                view.add_type(&mut value);
+            }
+            out.extend_from_slice(value.to_string().as_bytes());
+        }
+    }
+    out.extend_from_slice(b"]}");
+    Ok(out)
+}
+
+/// Returns the metadata of a list. Lists of custom resources have an empty token.
+fn list_metadata(page: &Page, is_custom: bool) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), page.listing.revision.to_string().into());
+    if is_custom || !page.continue_token.is_empty() {
+        metadata.insert("continue".into(), page.continue_token.as_str().into());
+    }
+    if let Some(remaining) = page.remaining {
+        metadata.insert("remainingItemCount".into(), remaining.into());
+    }
+    Value::Object(metadata)
+}
+
+fn partial(version: &str, object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": object["metadata"],
+    })
+}
+
+fn table(version: &str, columns: Option<Vec<Column>>, metadata: Value, rows: Vec<Value>) -> Value {
+    let columns: Option<Vec<Value>> = columns.map(|columns| columns.iter().map(column).collect());
+    json!({
+        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows,
+    })
+}
+
+fn column(column: &Column) -> Value {
+    json!({
+        "name": column.name, "type": column.kind, "format": column.format, "description": column.description,
+        "priority": column.priority,
+    })
+}
+
+fn row(view: &View, version: &str, object: &Value) -> Result<Value, ApiError> {
+    let shown = match view.include_object.as_str() {
+        "" | "Metadata" => partial(version, object),
+        "None" => Value::Null,
+        "Object" => {
+            let mut typed = object.clone();
+            view.add_type(&mut typed);
+            typed
+        }
+        other => {
+            let error = FieldError::invalid("includeObject", other, "must be 'Metadata', 'Object', 'None', or empty");
+            return Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {error}")));
+        }
+    };
+    let strategy = &view.resource.strategy;
+    let mut row = json!({"cells": strategy.cells(object, view.now), "object": shown});
+    let conditions = strategy.row_conditions(object);
+    if !conditions.is_empty() {
+        row["conditions"] = conditions.into();
+    }
+    Ok(row)
+}
+
+/// Returns the Go type of an object or list, which the API server names in some errors.
+fn go_type(view: &View, suffix: &str) -> String {
+    let resource = &view.resource;
+    match resource.flavor {
+        Flavor::Custom => format!("*unstructured.Unstructured{suffix}"),
+        Flavor::BuiltIn => {
+            let package = resource.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+            format!("*{package}.{}{suffix}", resource.names.kind)
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The verb `update`, and what updates and patches have in common.
+
+use serde_json::Value;
+
+use super::{
+    call::{Answer, Call, remove_type},
+    create::store_new,
+    field_error::{FieldError, quote},
+    metadata, namespaces, prepare,
+    query::WriteOptions,
+    read_object::read_object,
+    resource::Part,
+    status::ApiError,
+    validate_meta,
+};
+use crate::store::{StoreError, StoredObject};
+
+/// The number of attempts of a write that names no revision, when other writes come first.
+const ATTEMPTS: usize = 100;
+
+/// A change of a stored object.
+pub(super) struct Change<'a> {
+    pub options: &'a WriteOptions,
+    /// The kind of the options, such as `UpdateOptions`.
+    pub options_kind: &'a str,
+    pub part: Part,
+    /// Reports whether a wrong UID is a failed precondition, as in updates.
+    pub uid_is_precondition: bool,
+    /// Reports whether the new object has its managed fields already.
+    pub is_tracked: bool,
+}
+
+/// Replaces an object, or its status.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
+    let name = call.name()?;
+    let options = WriteOptions::read(call.query, "UpdateOptions", false)?;
+    let object = read_object(call, options.field_validation)?;
+    check_name(&object, name)?;
+    let exists = call.state.store.get(&call.group_resource(), &call.key(name)).is_some();
+    if !exists && call.view.resource.rules.create_on_update && part == Part::Main {
+        return store_new(call, object, &options, "UpdateOptions");
+    }
+    let options_kind = "UpdateOptions";
+    let change = Change { options: &options, options_kind, part, uid_is_precondition: true, is_tracked: false };
+    commit(call, name, &change, |_| Ok(object.clone()))
+}
+
+fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
+    match metadata::text(object, "name") {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        found if found != name => Err(name_mismatch(found, name)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error for an object whose name is not the one of the path.
+pub(super) fn name_mismatch(found: &str, name: &str) -> ApiError {
+    ApiError::bad_request(format!("the name of the object ({found}) does not match the name on the URL ({name})"))
+}
+
+/// Changes a stored object: `build` makes the new object from the stored one. When another write comes first, this starts
+/// anew, unless the new object names a revision.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn commit(
+    call: &Call<'_>,
+    name: &str,
+    change: &Change<'_>,
+    mut build: impl FnMut(&Value) -> Result<Value, ApiError>,
+) -> Result<Answer, ApiError> {
+    for _ in 0..ATTEMPTS {
+        let live = call.find(name)?;
+        let old = call.open(&live)?;
+        let mut object = build(&old)?;
+        check_preconditions(call, &live, &mut object, change)?;
+        if let Some(answer) = try_commit(call, &live, &old, object, change)? {
+            return Ok(answer);
+        }
+    }
+    Err(ApiError::modified(&call.group_resource(), name))
+}
+
+fn check_preconditions(
+    call: &Call<'_>,
+    live: &StoredObject,
+    object: &mut Value,
+    change: &Change<'_>,
+) -> Result<(), ApiError> {
+    let (resource, name) = (call.group_resource(), live.key().name());
+    let uid = metadata::text(object, "uid");
+    if change.uid_is_precondition && !uid.is_empty() && uid != live.uid() {
+        let cause = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {uid}, UID in object meta: {}",
+            storage_key(call, live),
+            live.uid()
+        );
+        return Err(ApiError::conflict(&resource, name, &cause));
+    }
+    let text = metadata::text(object, "resourceVersion");
+    let wanted = if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
+    let wanted =
+        wanted.map_err(|_| ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text))))?;
+    if wanted == 0 && !call.view.resource.rules.unconditional_update {
+        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        return Err(ApiError::invalid(resource.group(), resource.resource(), name, &[error]));
+    }
+    if wanted != 0 && wanted != live.revision() {
+        return Err(ApiError::modified(&resource, name));
+    }
+    metadata::set(object, "resourceVersion", live.revision().to_string());
+    Ok(())
+}
+
+/// Returns the key that the API server has for an object in etcd.
+fn storage_key(call: &Call<'_>, live: &StoredObject) -> String {
+    let resource = &call.view.resource;
+    let prefix = if resource.group.is_empty() || !resource.group.contains('.') || resource.group.ends_with(".k8s.io") {
+        resource.names.plural.clone()
+    } else {
+        format!("{}/{}", resource.group, resource.names.plural)
+    };
+    format!("/registry/{prefix}/{}", live.key().as_str())
+}
+
+/// Writes a changed object. Returns `None` when another write came first.
+fn try_commit(
+    call: &Call<'_>,
+    live: &StoredObject,
+    old: &Value,
+    mut object: Value,
+    change: &Change<'_>,
+) -> Result<Option<Answer>, ApiError> {
+    let dry_run = change.options.dry_run;
+    if !change.is_tracked {
+        call.state.patcher.track(&call.field_write(change.options), Some(old), &mut object)?;
+    }
+    let options = change.options.to_value(change.options_kind);
+    let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
+    call.mutate(&request, &mut object)?;
+    prepare::keep_system_fields(old, &mut object);
+    let warnings = complete(call, old, &mut object, change.part)?;
+    call.admit(&request, Some(&object))?;
+    warnings.into_iter().for_each(|warning| call.warn(warning));
+    let resource = call.group_resource();
+    let is_empty_namespace =
+        namespaces::is_namespaces(call) && metadata::is_terminating(&object) && namespaces::is_empty(&object);
+    let is_deleted =
+        if namespaces::is_namespaces(call) { is_empty_namespace } else { prepare::is_deletion_complete(&object) };
+    if dry_run {
+        return Ok(Some(Answer::Object(200, object)));
+    }
+    let written = if is_deleted {
+        call.state.store.delete(&resource, live.key(), live.revision()).map(|_| Answer::Object(200, object))
+    } else {
+        let draft = call.draft(&object)?;
+        if live.is_same(&draft) {
+            return Ok(Some(Answer::Object(200, object)));
+        }
+        call.state.store.update(&resource, live.key(), draft, live.revision()).map(|stored| Answer::Stored(200, stored))
+    };
+    match written {
+        Ok(answer) => Ok(Some(answer)),
+        Err(StoreError::Conflict { .. } | StoreError::NotFound) => Ok(None),
+        Err(error) => Err(call.store_error(error, live.key().name())),
+    }
+}
+
+/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. Returns warnings.
+fn complete(call: &Call<'_>, old: &Value, object: &mut Value, part: Part) -> Result<Vec<String>, ApiError> {
+    let resource = &call.view.resource;
+    let mut typed_old = old.clone();
+    call.add_type(&mut typed_old);
+    call.add_type(object);
+    let admitted = resource.strategy.admit_update(resource, &typed_old, object, part, call.view.now).transpose()?;
+    if let Some(admitted) = admitted {
+        *object = admitted.object;
+        remove_type(object);
+        return Ok(admitted.warnings);
+    }
+    remove_type(object);
+    prepare::for_update(resource, old, object, part);
+    validate(call, old, object, part)?;
+    let mut warnings = validate_meta::finalizer_warnings(resource, Some(old), object);
+    warnings.extend(resource.strategy.warnings(Some(old), object));
+    Ok(warnings)
+}
+
+fn validate(call: &Call<'_>, old: &Value, object: &Value, part: Part) -> Result<(), ApiError> {
+    let mut errors = validate_meta::validate_update(&call.view.resource, old, object);
+    errors.extend(call.view.resource.strategy.validate_update(old, object, part));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = metadata::text(object, "name");
+    Err(ApiError::invalid(&call.view.resource.group, &call.view.resource.names.kind, name, &errors))
+}

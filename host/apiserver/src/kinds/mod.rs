@@ -1,0 +1,1 @@
+//! The built-in kinds: their schemas, defaults, validation and strategic merge patches.

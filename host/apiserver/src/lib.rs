@@ -1,0 +1,11 @@
+//! An embedded Kubernetes API server for development, tests and simulation.
+//!
+//! It keeps objects in memory. What it does, it does as kube-apiserver does; what it does not do, it refuses.
+
+pub mod admission;
+pub mod apply;
+pub mod authz;
+pub mod crd;
+pub mod http;
+pub mod kinds;
+pub mod store;

@@ -1,0 +1,219 @@
+//! The state behind the store's lock.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use tokio::sync::watch;
+
+use super::{
+    error::{LogError, StoreError},
+    key::{GroupResource, ObjectKey},
+    log::{Log, Record, Replayer, Snapshot},
+    object::{Draft, StoredObject},
+    window::{Event, EventKind, Events, Window},
+};
+
+/// The objects of one resource, by key.
+pub(super) type Objects = BTreeMap<ObjectKey, Arc<StoredObject>>;
+
+/// The revision of an empty store, as etcd's after its first write: 0 means "any" in requests.
+const FIRST_REVISION: u64 = 1;
+
+/// The objects, the window and the log.
+pub(super) struct Inner {
+    /// The revision of the last change.
+    revision: u64,
+    objects: HashMap<GroupResource, Objects>,
+    events: Events,
+    /// A sender for each resource that was ever watched; it carries the revision of the resource's last change.
+    signals: HashMap<GroupResource, watch::Sender<u64>>,
+    log: Option<Log>,
+}
+
+impl Inner {
+    pub fn new(window: Window) -> Self {
+        Self {
+            revision: FIRST_REVISION,
+            objects: HashMap::new(),
+            events: Events::new(window, FIRST_REVISION),
+            signals: HashMap::new(),
+            log: None,
+        }
+    }
+
+    pub fn attach(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub fn compacted(&self, resource: &GroupResource) -> u64 {
+        self.events.compacted(resource)
+    }
+
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub fn objects(&self, resource: &GroupResource) -> Option<&Objects> {
+        self.objects.get(resource)
+    }
+
+    pub fn count(&self, resource: &GroupResource) -> usize {
+        self.objects.get(resource).map_or(0, BTreeMap::len)
+    }
+
+    pub fn get(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Arc<StoredObject>> {
+        self.objects.get(resource)?.get(key).cloned()
+    }
+
+    pub fn create(
+        &mut self,
+        resource: &GroupResource,
+        key: &ObjectKey,
+        draft: Draft,
+    ) -> Result<Arc<StoredObject>, StoreError> {
+        if self.objects.get(resource).is_some_and(|objects| objects.contains_key(key)) {
+            return Err(StoreError::AlreadyExists);
+        }
+        self.store(resource, StoredObject::new(key.clone(), self.revision + 1, draft), None)
+    }
+
+    pub fn update(
+        &mut self,
+        resource: &GroupResource,
+        key: &ObjectKey,
+        draft: Draft,
+        expected: u64,
+    ) -> Result<Arc<StoredObject>, StoreError> {
+        let previous = self.expect(resource, key, expected)?;
+        self.store(resource, StoredObject::new(key.clone(), self.revision + 1, draft), Some(previous))
+    }
+
+    pub fn delete(
+        &mut self,
+        resource: &GroupResource,
+        key: &ObjectKey,
+        expected: u64,
+    ) -> Result<Arc<StoredObject>, StoreError> {
+        let previous = self.expect(resource, key, expected)?;
+        let revision = self.revision + 1;
+        self.append(&Record::delete(revision, resource, key))?;
+        Replayer::remove(self, resource, key);
+        let object = Arc::new(previous.at_revision(revision));
+        let event = Event { kind: EventKind::Deleted, object: Arc::clone(&object), previous: Some(previous) };
+        self.publish(resource, event);
+        Ok(object)
+    }
+
+    fn expect(
+        &self,
+        resource: &GroupResource,
+        key: &ObjectKey,
+        expected: u64,
+    ) -> Result<Arc<StoredObject>, StoreError> {
+        let object = self.get(resource, key).ok_or(StoreError::NotFound)?;
+        if object.revision() == expected {
+            Ok(object)
+        } else {
+            Err(StoreError::Conflict { current: object.revision() })
+        }
+    }
+
+    fn store(
+        &mut self,
+        resource: &GroupResource,
+        object: StoredObject,
+        previous: Option<Arc<StoredObject>>,
+    ) -> Result<Arc<StoredObject>, StoreError> {
+        self.append(&Record::put(resource, &object))?;
+        let object = self.insert(resource, object);
+        let kind = if previous.is_some() { EventKind::Updated } else { EventKind::Created };
+        self.publish(resource, Event { kind, object: Arc::clone(&object), previous });
+        Ok(object)
+    }
+
+    fn append(&mut self, record: &Record) -> Result<(), LogError> {
+        let Some(log) = self.log.as_mut() else { return Ok(()) };
+        log.append(record)
+    }
+
+    fn publish(&mut self, resource: &GroupResource, event: Event) {
+        self.revision = event.revision();
+        self.events.push(resource, event);
+        if let Some(signal) = self.signals.get(resource) {
+            signal.send_replace(self.revision);
+        }
+        if self.log.as_ref().is_some_and(Log::is_bloated)
+            && let Err(error) = self.compact_file()
+        {
+            tracing::warn!("failed to compact the data file, going on with the old one: {error}");
+        }
+    }
+
+    /// Inserts an object without an event.
+    fn insert(&mut self, resource: &GroupResource, object: StoredObject) -> Arc<StoredObject> {
+        let object = Arc::new(object);
+        let objects = match self.objects.get_mut(resource) {
+            Some(objects) => objects,
+            None => self.objects.entry(resource.clone()).or_default(),
+        };
+        objects.insert(object.key().clone(), Arc::clone(&object));
+        object
+    }
+
+    pub fn compact(&mut self) {
+        self.events.clear(self.revision);
+        for signal in self.signals.values() {
+            signal.send_replace(self.revision);
+        }
+    }
+
+    pub fn compact_file(&mut self) -> Result<(), LogError> {
+        let Some(mut log) = self.log.take() else { return Ok(()) };
+        let result = log.rewrite(&self.snapshot());
+        self.log = Some(log);
+        result
+    }
+
+    pub fn subscribe(&mut self, resource: &GroupResource, revision: u64) -> Result<watch::Receiver<u64>, StoreError> {
+        self.check_window(resource, revision)?;
+        let signal = self.signals.entry(resource.clone()).or_insert_with(|| watch::Sender::new(0));
+        Ok(signal.subscribe())
+    }
+
+    /// Checks that all changes of a resource after a revision are in the window.
+    pub fn check_window(&self, resource: &GroupResource, revision: u64) -> Result<(), StoreError> {
+        let oldest = self.compacted(resource);
+        if revision < oldest { Err(StoreError::Compacted { requested: revision, oldest }) } else { Ok(()) }
+    }
+}
+
+impl Replayer for Inner {
+    fn put(&mut self, resource: &GroupResource, object: StoredObject) {
+        self.insert(resource, object);
+    }
+
+    fn remove(&mut self, resource: &GroupResource, key: &ObjectKey) {
+        if let Some(objects) = self.objects.get_mut(resource) {
+            objects.remove(key);
+        }
+    }
+
+    fn resume_at(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+        self.compact();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let objects = self
+            .objects
+            .iter()
+            .flat_map(|(resource, objects)| objects.values().map(move |object| (resource.clone(), Arc::clone(object))));
+        Snapshot { revision: self.revision, objects: objects.collect() }
+    }
+}
