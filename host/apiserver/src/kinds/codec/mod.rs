@@ -1,0 +1,14 @@
+//! JSON of typed objects as Go's decoder reads and its encoder writes it.
+
+mod custom;
+pub(crate) mod decode;
+mod encode;
+pub(crate) mod json;
+mod quantity;
+mod time;
+pub(crate) mod types;
+
+pub use encode::write;
+pub use json::SyntaxError;
+pub use quantity::{Quantity, QuantityError};
+pub use time::Instant;

@@ -1,0 +1,208 @@
+//! Replays requests that scripts/kinds-record.py sent to a real API server, and compares the responses.
+
+use std::collections::HashMap;
+
+use operetta_apiserver::kinds::{
+    DecodedObject, FieldValidation, Instant, KindError, Resource, ServiceAllocator, allocate, decode_body,
+    decode_value, prepare_create, prepare_update, resource_of_plural, write,
+};
+use serde_json::{Value, json};
+
+const RECORDED: &[u8] = include_bytes!("kinds_requests.zst");
+/// The differences that are known, by request: none may be added without a reason.
+const MAX_DIFFERENT: usize = 0;
+
+/// A recorded request: method, path, content type, body, code, response, warnings.
+type Entry = (String, String, String, Value, u16, Value, Vec<String>);
+
+fn entries() -> Vec<Entry> {
+    let text = zstd::bulk::decompress(RECORDED, 64 << 20).expect("the recorded requests decompress");
+    serde_json::from_slice(&text).expect("the recorded requests are JSON")
+}
+
+/// The parts of a path.
+struct Target {
+    resource: Resource,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    query: String,
+}
+
+fn target(path: &str) -> Target {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let mut parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let group = if parts.remove(0) == "api" { String::new() } else { parts.remove(0).to_owned() };
+    let version = parts.remove(0);
+    let namespace = (parts[0] == "namespaces" && parts.len() > 2 && parts[2] != "status").then(|| parts.drain(..2).nth(1)).flatten();
+    let resource = resource_of_plural(&group, version, parts[0]).expect("the resource is known").clone();
+    Target {
+        resource,
+        namespace: namespace.map(str::to_owned),
+        name: parts.get(1).map(ToString::to_string),
+        subresource: parts.get(2).map(ToString::to_string),
+        query: query.to_owned(),
+    }
+}
+
+/// Hands out what the real server allocated.
+struct Recorded<'a>(&'a Value);
+
+impl ServiceAllocator for Recorded<'_> {
+    fn cluster_ip(&mut self) -> Option<String> {
+        self.0["spec"]["clusterIP"].as_str().map(str::to_owned)
+    }
+
+    fn node_port(&mut self) -> Option<i64> {
+        self.0["spec"]["ports"][0]["nodePort"].as_i64()
+    }
+}
+
+fn now() -> Instant {
+    Instant { seconds: 1_700_000_000, nanos: 0 }
+}
+
+#[derive(Default)]
+struct Replay {
+    objects: HashMap<String, Value>,
+}
+
+impl Replay {
+    /// Returns the code, the body and the warnings of a request.
+    fn answer(&mut self, entry: &Entry) -> Option<(u16, Value, Vec<String>)> {
+        let (method, path, content, body, _, expected, _) = entry;
+        let target = target(path);
+        let result = match method.as_str() {
+            "POST" => self.create(&target, body, expected),
+            "PUT" => self.update(&target, body, expected),
+            _ => {
+                let _ = content;
+                return None;
+            }
+        };
+        Some(match result {
+            Ok((object, warnings)) => (if method == "POST" { 201 } else { 200 }, object, warnings),
+            Err(error) => (error.code(), error.status(), Vec::new()),
+        })
+    }
+
+    fn create(&mut self, target: &Target, body: &Value, expected: &Value) -> Result<(Value, Vec<String>), KindError> {
+        let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+        let validation = match target.query.rsplit('=').next() {
+            Some("Strict") => FieldValidation::Strict,
+            Some("Ignore") => FieldValidation::Ignore,
+            _ => FieldValidation::Warn,
+        };
+        let DecodedObject { mut object, warnings } = decode_body(&target.resource, text.as_bytes(), validation)?;
+        if let Some(namespace) = &target.namespace {
+            let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            if !own.is_empty() && own != namespace {
+                let message = "the namespace of the provided object does not match the namespace sent on the request";
+                return Err(KindError::BadRequest(message.to_owned()));
+            }
+            object["metadata"]["namespace"] = namespace.as_str().into();
+        }
+        object["metadata"]["uid"] = uid_of(expected).unwrap_or_else(|| "uid".into());
+        object["metadata"]["creationTimestamp"] = now().to_seconds().into();
+        if object["metadata"].get("generateName").is_some() && object["metadata"].get("name").is_none() {
+            object["metadata"]["name"] = expected["metadata"]["name"].clone();
+        }
+        let version = target.resource.api_version();
+        if target.resource.kind == "Service" {
+            allocate(&mut object, &mut Recorded(expected));
+        }
+        let object = prepare_create(&version, &target.resource.kind, object, now())?;
+        Ok((object, warnings))
+    }
+
+    fn update(&mut self, target: &Target, body: &Value, expected: &Value) -> Result<(Value, Vec<String>), KindError> {
+        let version = target.resource.api_version();
+        let decoded = decode_value(&version, &target.resource.kind, body, FieldValidation::Warn)?;
+        let old = self.objects.get(&key(target, target.name.as_deref())).cloned().unwrap_or_default();
+        let kinds = (version.as_str(), target.resource.kind.as_str());
+        let mut new = decoded.object;
+        if target.resource.kind == "Service" && target.subresource.is_none() {
+            let kept = prepare_update(kinds, None, &old, new.clone(), now())?;
+            new = kept;
+            allocate(&mut new, &mut Recorded(expected));
+        }
+        let object = prepare_update(kinds, target.subresource.as_deref(), &old, new, now())?;
+        Ok((object, decoded.warnings))
+    }
+
+    fn keep(&mut self, entry: &Entry) {
+        if matches!(entry.0.as_str(), "POST" | "PUT" | "PATCH") && entry.4 < 300 {
+            let target = target(&entry.1);
+            let key = key(&target, entry.5["metadata"]["name"].as_str());
+            self.objects.insert(key, entry.5.clone());
+        }
+    }
+}
+
+fn uid_of(expected: &Value) -> Option<Value> {
+    expected["metadata"].get("uid").cloned()
+}
+
+fn key(target: &Target, name: Option<&str>) -> String {
+    format!("{} {} {}", target.resource.plural, target.resource.group, name.unwrap_or_default())
+}
+
+/// Removes what differs between any two runs, and what admission adds to Pods.
+fn normalized(mut object: Value, expected: &Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            metadata.remove(key);
+        }
+    }
+    if object["status"].get("lastPhaseTransitionTime").is_some() {
+        object["status"]["lastPhaseTransitionTime"] = json!("time");
+    }
+    if object["kind"] == "Pod" && expected["kind"] == "Pod" {
+        if let Some(spec) = object["spec"].as_object_mut() {
+            for key in ["tolerations", "priority", "preemptionPolicy"] {
+                spec.remove(key);
+            }
+        }
+    }
+    object
+}
+
+/// Returns a text with both values, if they differ.
+fn difference(entry: &Entry, answer: (u16, Value, Vec<String>)) -> Option<String> {
+    let (method, path, _, body, code, expected, warnings) = entry;
+    let (own_code, own, own_warnings) = answer;
+    let (expected, own) = (normalized(expected.clone(), expected), normalized(own, expected));
+    let own_warnings: Vec<String> = own_warnings.iter().map(|text| format!("299 - {}", json!(text))).collect();
+    let mut printed = (Vec::new(), Vec::new());
+    write(&expected, &mut printed.0);
+    write(&own, &mut printed.1);
+    let listed = own_warnings.iter().all(|warning| warnings.contains(warning));
+    if own_code == *code && printed.0 == printed.1 && listed {
+        return None;
+    }
+    let shown = |value: &Value| value["message"].as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Some(format!(
+        "{method} {path}\n  body {body}\n  real {code} {} {warnings:?}\n  own  {own_code} {} {own_warnings:?}",
+        shown(&expected),
+        shown(&own)
+    ))
+}
+
+#[test]
+fn recorded_requests_get_the_real_responses() {
+    let mut replay = Replay::default();
+    let mut count = 0;
+    let mut differences = Vec::new();
+    for (index, entry) in entries().iter().enumerate() {
+        if let Some(answer) = replay.answer(entry) {
+            count += 1;
+            differences.extend(difference(entry, answer).map(|text| format!("{index} {text}")));
+        }
+        replay.keep(entry);
+    }
+    println!("{count} requests, {} different", differences.len());
+    if let Ok(file) = std::env::var("KINDS_DIFFERENCES") {
+        std::fs::write(file, differences.join("\n")).expect("the file is writable");
+    }
+    assert!(differences.len() <= MAX_DIFFERENT, "{}", differences.join("\n"));
+}
