@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::codec::decode::quote;
+use super::codec::{decode::quote, typed_json};
 
 /// The kinds of field errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,39 @@ impl FieldErrorType {
     }
 }
 
+/// The value in the message of a field error.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BadValue {
+    /// A value that is printed as JSON, texts in quotes.
+    Json(Value),
+    /// The text of an object, as the real server prints it.
+    Text(String),
+}
+
+impl<T: Into<Value>> From<T> for BadValue {
+    fn from(value: T) -> Self {
+        Self::Json(value.into())
+    }
+}
+
+/// Returns an object as the internal Go type prints it: names in upper case, and null where there is none.
+pub(super) fn internal_object(object: &Value, keys: &[&str]) -> BadValue {
+    let names = [("ipBlock", "IPBlock"), ("apiGroup", "APIGroup"), ("seLinuxOptions", "SELinuxOptions")];
+    let mut text = String::from("{");
+    for (index, key) in keys.iter().enumerate() {
+        let fixed = names.iter().find(|(own, _)| own == key).map(|(_, name)| (*name).to_owned());
+        let name = fixed.unwrap_or_else(|| key[..1].to_uppercase() + &key[1..]);
+        let comma = if index > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}\"{name}\":{}", object.get(key).unwrap_or(&Value::Null)));
+    }
+    BadValue::Text(text + "}")
+}
+
+/// Returns an object as its Go type prints it, as in `meta/v1.LabelSelector`.
+pub(super) fn typed_object(name: &str, object: &Value) -> BadValue {
+    BadValue::Text(typed_json(name, object))
+}
+
 /// An error of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
@@ -63,7 +96,7 @@ pub struct FieldError {
     /// The path, as in `spec.ports[0].name`.
     pub field: String,
     /// The value; it is part of the message, except for those that are missing, forbidden or too long.
-    pub value: Value,
+    pub value: BadValue,
     /// What is wrong with the value.
     pub detail: String,
 }
@@ -75,8 +108,9 @@ impl FieldError {
         let mut body = match self.kind {
             FieldErrorType::Required | FieldErrorType::Forbidden | FieldErrorType::TooLong => words.to_owned(),
             _ => match &self.value {
-                Value::String(text) => format!("{words}: {}", quote(text)),
-                other => format!("{words}: {other}"),
+                BadValue::Json(Value::String(text)) => format!("{words}: {}", quote(text)),
+                BadValue::Json(other) => format!("{words}: {other}"),
+                BadValue::Text(text) => format!("{words}: {text}"),
             },
         };
         if !self.detail.is_empty() {

@@ -14,7 +14,7 @@ mod strategy;
 mod validation;
 
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
-pub use errors::{FieldError, FieldErrorType, KindError};
+pub use errors::{BadValue, FieldError, FieldErrorType, KindError};
 pub use openapi::{openapi_v3, openapi_v3_index, openapi_v3_of_version, schema_of_kind, schema_of_reference};
 pub use request::{
     DecodedObject, FieldValidation, decode_body, decode_value, normalize, prepare_create, prepare_update,

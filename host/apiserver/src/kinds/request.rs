@@ -166,7 +166,7 @@ pub fn prepare_create(api_version: &str, kind: &str, object: Value, now: Instant
     let object = complete(api_version, kind, object);
     let errors = validation::create(api_version, kind, &object);
     invalid(api_version, kind, &object, errors)?;
-    Ok(object)
+    Ok(stored(api_version, kind, object))
 }
 
 /// Prepares and validates an update of a resource, or of its subresource `status` or `finalize`.
@@ -185,7 +185,13 @@ pub fn prepare_update(
     let new = complete(api_version, kind, new);
     let errors = validation::update(api_version, kind, subresource, old, &new);
     invalid(api_version, kind, &new, errors)?;
-    Ok(new)
+    Ok(stored(api_version, kind, new))
+}
+
+/// Returns an object as it is read back from storage, where defaulting sees it once more.
+fn stored(api_version: &str, kind: &str, mut object: Value) -> Value {
+    defaults::apply(api_version, kind, &mut object);
+    complete(api_version, kind, object)
 }
 
 /// Adds the zero values that encoding prints.

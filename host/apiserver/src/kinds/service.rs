@@ -19,6 +19,12 @@ pub fn allocate(service: &mut Value, allocator: &mut dyn ServiceAllocator) {
     if kind == "ExternalName" {
         return;
     }
+    let headless = text(spec, "clusterIP") == "None";
+    if headless && super::object::fields(spec, "selector").is_empty() {
+        // Without a selector, the real server leaves the families to whoever writes the endpoints.
+        set_default(spec, "ipFamilyPolicy", "RequireDualStack");
+        set_default(spec, "ipFamilies", json!(["IPv4", "IPv6"]));
+    }
     set_default(spec, "ipFamilyPolicy", "SingleStack");
     set_default(spec, "ipFamilies", json!(["IPv4"]));
     if text(spec, "clusterIP").is_empty() {

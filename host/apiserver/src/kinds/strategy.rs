@@ -37,6 +37,7 @@ fn generation_of(api_version: &str, kind: &str) -> Generation {
         ("admissionregistration.k8s.io", _) => Generation::Field("webhooks"),
         ("scheduling.k8s.io", "PriorityClass") => Generation::Constant,
         ("discovery.k8s.io", "EndpointSlice") => Generation::AllButMetadata,
+        ("v1", "PodTemplate") => Generation::Field("template"),
         _ => Generation::None,
     }
 }

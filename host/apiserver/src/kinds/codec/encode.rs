@@ -19,9 +19,16 @@ pub fn write(object: &Value, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the JSON of a value of a Go type, as in `meta/v1.LabelSelector`.
+pub(crate) fn typed_json(name: &str, object: &Value) -> String {
+    let mut out = Vec::new();
+    value(TYPES.named(name), object, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Appends a list: its type, its metadata, its items.
 fn list(item: TypeId, map: &Map<String, Value>, out: &mut Vec<u8>) {
-    let metadata = TYPES.of_meta("ListMeta");
+    let metadata = TYPES.named("meta/v1.ListMeta");
     let mut fields = Fields::new(out);
     for key in ["kind", "apiVersion"] {
         if let Some(part) = map.get(key) {

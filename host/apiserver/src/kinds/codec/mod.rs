@@ -8,6 +8,7 @@ mod quantity;
 mod time;
 pub(crate) mod types;
 
+pub(crate) use encode::typed_json;
 pub use encode::write;
 pub use json::SyntaxError;
 pub use quantity::{Quantity, QuantityError};

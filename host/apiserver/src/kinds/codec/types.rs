@@ -74,9 +74,9 @@ impl Types {
         self.kinds.get(format!("{api_version} {kind}").as_str()).copied()
     }
 
-    /// Returns a type of meta/v1.
-    pub(crate) fn of_meta(&self, name: &str) -> Option<TypeId> {
-        self.by_name.get(format!("meta/v1.{name}").as_str()).copied()
+    /// Returns the type of an expression, as in `meta/v1.LabelSelector`.
+    pub(crate) fn named(&self, name: &str) -> Option<TypeId> {
+        self.by_name.get(name).copied()
     }
 
     /// Returns a type.

@@ -10,7 +10,7 @@ mod workloads;
 
 use serde_json::Value;
 
-pub(super) use pod::image_pull_policy;
+
 
 use super::object::{at_mut, fields, items, items_mut, set, set_default, text};
 

@@ -49,6 +49,10 @@ fn pod_spec(spec: &mut Value) {
     set_default(spec, "restartPolicy", "Always");
     set_default(spec, "securityContext", json!({}));
     set_default(spec, "terminationGracePeriodSeconds", 30);
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        // The conversion to the internal type.
+        set(spec, "terminationGracePeriodSeconds", 1);
+    }
     set_default(spec, "schedulerName", "default-scheduler");
     service_account(spec);
     let host_network = is_true(spec, "hostNetwork");
@@ -127,7 +131,7 @@ fn http_get(action: &mut Value) {
 }
 
 /// Returns the pull policy of an image without one: `Always` for the tag `latest`, also where it is left out.
-pub(crate) fn image_pull_policy(image: &str) -> &'static str {
+pub(super) fn image_pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),
         None => (image, false),

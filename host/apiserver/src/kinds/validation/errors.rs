@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::errors::{FieldError, FieldErrorType};
+use super::super::errors::{BadValue, FieldError, FieldErrorType};
 
 /// The errors found so far, in their order.
 #[derive(Debug, Default)]
@@ -21,12 +21,12 @@ impl Errors {
         self.list.len()
     }
 
-    fn push(&mut self, kind: FieldErrorType, field: &str, value: Value, detail: &str) {
+    fn push(&mut self, kind: FieldErrorType, field: &str, value: BadValue, detail: &str) {
         self.list.push(FieldError { kind, field: field.to_owned(), value, detail: detail.to_owned() });
     }
 
     /// Adds the error for a value that a field cannot have.
-    pub(crate) fn invalid(&mut self, field: &str, value: impl Into<Value>, detail: &str) {
+    pub(crate) fn invalid(&mut self, field: &str, value: impl Into<BadValue>, detail: &str) {
         self.push(FieldErrorType::Invalid, field, value.into(), detail);
     }
 
@@ -37,32 +37,32 @@ impl Errors {
 
     /// Adds the error for a missing value.
     pub(crate) fn required(&mut self, field: &str, detail: &str) {
-        self.push(FieldErrorType::Required, field, Value::Null, detail);
+        self.push(FieldErrorType::Required, field, Value::Null.into(), detail);
     }
 
     /// Adds the error for a value that may not be set.
     pub(crate) fn forbidden(&mut self, field: &str, detail: &str) {
-        self.push(FieldErrorType::Forbidden, field, Value::Null, detail);
+        self.push(FieldErrorType::Forbidden, field, Value::Null.into(), detail);
     }
 
     /// Adds the error for a value that occurs twice.
-    pub(crate) fn duplicate(&mut self, field: &str, value: impl Into<Value>) {
+    pub(crate) fn duplicate(&mut self, field: &str, value: impl Into<BadValue>) {
         self.push(FieldErrorType::Duplicate, field, value.into(), "");
     }
 
     /// Adds the error for a name of something that does not exist.
-    pub(crate) fn not_found(&mut self, field: &str, value: impl Into<Value>) {
+    pub(crate) fn not_found(&mut self, field: &str, value: impl Into<BadValue>) {
         self.push(FieldErrorType::NotFound, field, value.into(), "");
     }
 
     /// Adds the error for a text or list of too many bytes.
     pub(crate) fn too_long(&mut self, field: &str, limit: usize) {
         let detail = format!("may not be more than {limit} bytes");
-        self.push(FieldErrorType::TooLong, field, Value::Null, &detail);
+        self.push(FieldErrorType::TooLong, field, Value::Null.into(), &detail);
     }
 
     /// Adds the error for a value that is none of the allowed ones.
-    pub(crate) fn not_supported(&mut self, field: &str, value: impl Into<Value>, allowed: &[&str]) {
+    pub(crate) fn not_supported(&mut self, field: &str, value: impl Into<BadValue>, allowed: &[&str]) {
         let list: Vec<String> = allowed.iter().map(|value| format!("\"{value}\"")).collect();
         let detail = format!("supported values: {}", list.join(", "));
         self.push(FieldErrorType::NotSupported, field, value.into(), &detail);

@@ -25,6 +25,10 @@ fn regex_error(words: &str, expression: &str, examples: &[&str]) -> String {
 }
 
 fn max_length(limit: usize) -> String {
+    format!("must be no more than {limit} characters")
+}
+
+fn max_bytes(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
@@ -127,7 +131,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     if name.is_empty() {
         messages.push(format!("name part {EMPTY}"));
     } else if name.len() > 63 {
-        messages.push(format!("name part {}", max_length(63)));
+        messages.push(format!("name part {}", max_bytes(63)));
     }
     if !is_name(name) {
         let words = format!("name part {NAME_WORDS}");
@@ -140,7 +144,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if text.len() > 63 {
-        messages.push(max_length(63));
+        messages.push(max_bytes(63));
     }
     if !text.is_empty() && !is_name(text) {
         let words = format!("a valid label must be an empty string or {}", NAME_WORDS.trim_start_matches("must "));

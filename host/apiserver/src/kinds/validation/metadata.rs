@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::{
+    errors::typed_object,
     object::{at, fields, has, int, is_true, items, text},
     resources::resource_of_kind,
 };
@@ -10,6 +11,8 @@ use super::{errors::Errors, format};
 
 /// The largest size of all annotations in bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
+/// The longest name of a CronJob: its Jobs add eleven characters.
+const MAX_CRON_JOB: usize = 52;
 
 /// Validates the metadata of a new object of a kind.
 pub(super) fn validate(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
@@ -91,7 +94,7 @@ fn owners(references: &[Value], errors: &mut Errors) {
         }
         if (version, text(reference, "kind")) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.invalid(PATH, reference.clone(), detail);
+            errors.invalid(PATH, typed_object("meta/v1.OwnerReference", reference), detail);
         }
         if is_true(reference, "controller") {
             let name = format!("{}/{}", text(reference, "kind"), text(reference, "name"));
@@ -100,7 +103,8 @@ fn owners(references: &[Value], errors: &mut Errors) {
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                     );
-                    errors.invalid(PATH, references.to_vec(), &detail);
+                    let list = typed_object("[]meta/v1.OwnerReference", &references.into());
+                    errors.invalid(PATH, list, &detail);
                 }
                 None => controller = Some(name),
             }
@@ -167,8 +171,10 @@ pub(super) fn validate_update(old: &Value, new: &Value, errors: &mut Errors) {
 /// Returns the check of the names of a kind.
 fn name_format(api_version: &str, kind: &str) -> fn(&str) -> Vec<String> {
     match (api_version, kind) {
-        ("v1", "Service") => format::label_1035,
-        ("v1", "Namespace") => format::label,
+        ("v1", "Service" | "Namespace") | ("apps/v1", "StatefulSet") => format::label,
+        ("batch/v1", "CronJob") => |name| {
+            if name.len() > MAX_CRON_JOB { vec!["must be no more than 52 characters".to_owned()] } else { format::subdomain(name) }
+        },
         ("rbac.authorization.k8s.io/v1", _) => format::path_segment,
         _ => format::subdomain,
     }
