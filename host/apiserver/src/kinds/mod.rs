@@ -10,6 +10,7 @@ mod qos;
 mod request;
 mod resources;
 mod service;
+mod strategic;
 mod strategy;
 mod validation;
 
@@ -23,4 +24,5 @@ pub use resources::{
     Resource, Subresource, discovery_of_core, discovery_of_groups, resource_of_kind, resource_of_plural, resources,
 };
 pub use service::{ServiceAllocator, allocate};
+pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
 pub use strategy::reset_fields;

@@ -46,7 +46,10 @@ pub fn decode_body(
 ) -> Result<DecodedObject, KindError> {
     let node = parse(body).map_err(|error| unrecognized(&resource.kind, &error.to_string(), body))?;
     decode_node(&resource.api_version(), &resource.kind, &node, validation)
-        .map_err(|error| if error.is_empty() { unrecognized(&resource.kind, "", body) } else { bad_request(error) })
+        .map_err(|error| match error.strip_prefix(UNRECOGNIZED) {
+            Some(cause) => unrecognized(&resource.kind, cause, body),
+            None => bad_request(error),
+        })
 }
 
 /// Decodes a value as an object of a kind and sets its defaults. The kind need not be that of a resource.
@@ -72,6 +75,32 @@ pub fn normalize(api_version: &str, kind: &str, value: &Value) -> Result<Value, 
 
 fn bad_request(message: String) -> KindError {
     KindError::BadRequest(message)
+}
+
+/// Marks the error for a value whose kind cannot be read.
+const UNRECOGNIZED: &str = "\0";
+
+/// Returns why the kind of a value cannot be read.
+fn unreadable_kind(node: &Node) -> Option<String> {
+    const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let kind_of = |node: &Node| match node {
+        Node::Bool(_) => Some("bool"),
+        Node::Number(_) => Some("number"),
+        Node::String(_) => Some("string"),
+        Node::Array(_) => Some("array"),
+        Node::Object(_) => Some("object"),
+        Node::Null => None,
+    };
+    let Node::Object(fields) = node else {
+        return kind_of(node).map(|kind| format!("json: cannot unmarshal {kind} into Go value of type {TYPE}"));
+    };
+    let wrong = fields.iter().find(|(key, value)| {
+        matches!(key.as_str(), "apiVersion" | "kind") && !matches!(value, Node::String(_) | Node::Null)
+    });
+    wrong.and_then(|(key, value)| {
+        let kind = kind_of(value)?;
+        Some(format!("json: cannot unmarshal {kind} into Go struct field .{key} of type string"))
+    })
 }
 
 /// Returns the error for a body whose kind cannot be read.
@@ -122,6 +151,9 @@ fn decode_node(
         Some(Node::String(text)) if !text.is_empty() => text.clone(),
         _ => default.to_owned(),
     };
+    if let Some(cause) = unreadable_kind(node) {
+        return Err(format!("{UNRECOGNIZED}{cause}"));
+    }
     let own_version = text("apiVersion", api_version);
     let own_kind = text("kind", kind);
     let version = own_version.rsplit('/').next().unwrap_or_default().to_owned();
@@ -190,7 +222,7 @@ pub fn prepare_update(
 
 /// Returns an object as it is read back from storage, where defaulting sees it once more.
 fn stored(api_version: &str, kind: &str, mut object: Value) -> Value {
-    defaults::apply(api_version, kind, &mut object);
+    defaults::apply_stored(api_version, kind, &mut object);
     complete(api_version, kind, object)
 }
 

@@ -94,6 +94,7 @@ pub(super) fn prepare_for_create(api_version: &str, kind: &str, object: &mut Val
         ("v1", "Secret") => string_data(object),
         ("apps/v1", "DaemonSet") => template_generation(object, 1),
         ("batch/v1", "Job") => job_selector(object),
+        ("coordination.k8s.io/v1", "Lease") => drop_lease_strategy(&Value::Null, object),
         _ => {}
     }
 }
@@ -106,6 +107,15 @@ pub(super) fn string_data(object: &mut Value) {
     for (key, text) in texts {
         let encoded = BASE64_STANDARD.encode(text.as_str().unwrap_or_default());
         set(&mut object["data"], &key, encoded);
+    }
+}
+
+/// Drops what coordinated leader election has, which is off in 1.36.
+fn drop_lease_strategy(old: &Value, new: &mut Value) {
+    for key in ["strategy", "preferredHolder"] {
+        if !has(old, &format!("spec.{key}")) && has(new, "spec") {
+            remove(&mut new["spec"], key);
+        }
     }
 }
 
@@ -201,11 +211,9 @@ fn main_update(api_version: &str, kind: &str, old: &Value, new: &mut Value) {
             set_default(new, "spec", json!({}));
             copy(old, new, "spec.finalizers");
         }
-        ("v1", "Secret") => {
-            string_data(new);
-            // Defaulting made an empty type Opaque before.
-        }
+        ("v1", "Secret") => string_data(new),
         ("v1", "Service") => service::keep_allocated(old, new),
+        ("coordination.k8s.io/v1", "Lease") => drop_lease_strategy(old, new),
         ("apps/v1", "DaemonSet") => {
             let current = text(old, "metadata.annotations").parse::<i64>().unwrap_or(0);
             let annotation = at(old, "metadata.annotations")[TEMPLATE_GENERATION].as_str();

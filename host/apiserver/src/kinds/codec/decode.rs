@@ -155,6 +155,7 @@ impl Decoder {
             self.enter(key);
             let value = self.value(element, item)?.unwrap_or_else(|| zero(element));
             self.path.truncate(length);
+            let value = if value.is_null() && TYPES.get(element).shape == Shape::Bytes { "".into() } else { value };
             // Defaulting rounds all resources up to thousandths.
             let value = if &*of.name == "v1.ResourceList" { custom::rounded_to_milli(value) } else { value };
             map.insert(key.clone(), value);

@@ -59,6 +59,14 @@ pub(super) fn apply(api_version: &str, kind: &str, object: &mut Value) {
     }
 }
 
+/// Sets the defaults of an object that is complete: those that come from what the server generates.
+pub(super) fn apply_stored(api_version: &str, kind: &str, object: &mut Value) {
+    apply(api_version, kind, object);
+    if (api_version, kind) == ("batch/v1", "Job") {
+        workloads::job_labels(object);
+    }
+}
+
 /// Sets the protocol of ports.
 fn protocols(object: &mut Value, path: &str) {
     items_mut(object, path).for_each(|port| set_default(port, "protocol", "TCP"));

@@ -90,10 +90,6 @@ pub(super) fn daemon_set(object: &mut Value) {
 
 pub(super) fn job(object: &mut Value) {
     pod::template(object, "spec.template");
-    let labels = fields(object, "spec.template.metadata.labels").clone();
-    if !labels.is_empty() {
-        set_default(&mut object["metadata"], "labels", labels);
-    }
     let Some(spec) = at_mut(object, "spec") else { return };
     if spec["completions"].is_null() && spec["parallelism"].is_null() {
         set(spec, "completions", 1);
@@ -110,6 +106,14 @@ pub(super) fn job(object: &mut Value) {
     set_default(spec, "podReplacementPolicy", replacement);
     for rule in items_mut(spec, "podFailurePolicy.rules") {
         items_mut(rule, "onPodConditions").for_each(|condition| set_default(condition, "status", "True"));
+    }
+}
+
+/// Gives a Job without labels those of its template, also those that the server generates.
+pub(super) fn job_labels(object: &mut Value) {
+    let labels = fields(object, "spec.template.metadata.labels").clone();
+    if !labels.is_empty() {
+        set_default(&mut object["metadata"], "labels", labels);
     }
 }
 

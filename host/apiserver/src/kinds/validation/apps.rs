@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     errors::{internal_object, typed_object},
-    object::{at, fields, has, int, text},
+    object::{at, fields, has, int, items, text},
 };
 use super::{errors::Errors, format, pod, selector};
 
@@ -44,6 +44,11 @@ fn required_selector(spec: &Value, kind: &str, errors: &mut Errors) {
 
 /// Validates a template and that the selector matches its labels. A selector without requirements matches none.
 fn template(spec: &Value, errors: &mut Errors) {
+    template_labels(spec, errors);
+    pod::template(at(spec, "template"), "spec.template", errors);
+}
+
+fn template_labels(spec: &Value, errors: &mut Errors) {
     let labels = fields(spec, "template.metadata.labels");
     let selector = at(spec, "selector");
     if !selector::is_empty(selector) || selector.is_null() {
@@ -53,7 +58,6 @@ fn template(spec: &Value, errors: &mut Errors) {
             errors.invalid("spec.template.metadata.labels", labels_value(spec), NO_MATCH);
         }
     }
-    pod::template(at(spec, "template"), "spec.template", errors);
 }
 
 /// Returns the labels of a template; null if there are none.
@@ -104,7 +108,8 @@ fn replica_template(spec: &Value, errors: &mut Errors) {
 fn replica_set(spec: &Value, errors: &mut Errors) {
     errors.non_negative("spec.replicas", &spec["replicas"]);
     errors.non_negative("spec.minReadySeconds", &spec["minReadySeconds"]);
-    required_selector(spec, "replicaset", errors);
+    // The real server says "deployment" here, too.
+    required_selector(spec, "deployment", errors);
     let matcher = at(spec, "selector");
     if !matcher.is_null() && selector::matches(matcher, fields(spec, "template.metadata.labels")).is_none() {
         let value = typed_object("meta/v1.LabelSelector", matcher);
@@ -188,7 +193,9 @@ fn stateful_set(spec: &Value, errors: &mut Errors) {
     if !matcher.is_null() && selector::matches(matcher, fields(spec, "template.metadata.labels")).is_none() {
         errors.invalid("spec.selector", typed_object("meta/v1.LabelSelector", matcher), "");
     } else {
-        template(spec, errors);
+        template_labels(spec, errors);
+        let claims = items(spec, "volumeClaimTemplates");
+        pod::template_with_claims(at(spec, "template"), claims, "spec.template", errors);
     }
     runs_forever(spec, "StatefulSet", errors);
 }

@@ -42,11 +42,23 @@ pub(super) fn validate(api_version: &str, kind: &str, object: &Value, errors: &m
     qualified_finalizers(api_version, kind, metadata, errors);
 }
 
-/// Validates labels, annotations, owners and finalizers.
-fn common(metadata: &Value, errors: &mut Errors) {
+/// Validates the metadata of a changed object of any kind.
+pub(super) fn validate_any(object: &Value, errors: &mut Errors) {
+    let metadata = at(object, "metadata");
+    errors.non_negative("metadata.generation", at(metadata, "generation"));
+    common(metadata, errors);
+}
+
+/// Validates labels, annotations and owners.
+fn described(metadata: &Value, errors: &mut Errors) {
     labels(metadata, "labels", "metadata.labels", errors);
     annotations(metadata, "metadata.annotations", errors);
     owners(items(metadata, "ownerReferences"), errors);
+}
+
+/// Validates labels, annotations, owners and finalizers.
+fn common(metadata: &Value, errors: &mut Errors) {
+    described(metadata, errors);
     let finalizers = items(metadata, "finalizers");
     for finalizer in finalizers.iter().filter_map(Value::as_str) {
         errors.invalid_each("metadata.finalizers", finalizer, &format::qualified_name(finalizer));
@@ -165,7 +177,7 @@ pub(super) fn validate_update(old: &Value, new: &Value, errors: &mut Errors) {
         let path = format!("metadata.{key}");
         errors.immutable(&path, at(old, &path), at(new, &path));
     }
-    common(at(new, "metadata"), errors);
+    described(at(new, "metadata"), errors);
 }
 
 /// Returns the check of the names of a kind.

@@ -81,7 +81,17 @@ fn content(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
 /// Validates an update.
 pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
     let mut errors = Errors::default();
+    // The real server checks the metadata of an update for all kinds first, and once more in the checks of the kind.
+    metadata::validate_any(new, &mut errors);
     metadata::validate_update(old, new, &mut errors);
+    metadata::validate_update(old, new, &mut errors);
+    let validated_again = match kind {
+        "ConfigMap" | "Secret" | "Service" | "PersistentVolume" => api_version == "v1",
+        _ => api_version == "rbac.authorization.k8s.io/v1",
+    };
+    if validated_again && subresource.is_none() {
+        metadata::validate(api_version, kind, new, &mut errors);
+    }
     match subresource {
         None => changed(api_version, kind, old, new, &mut errors),
         Some("status") => status(api_version, kind, old, new, &mut errors),

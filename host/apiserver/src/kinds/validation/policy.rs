@@ -69,6 +69,8 @@ pub(super) fn autoscaler(object: &Value, errors: &mut Errors) {
         if text(metric, "type").is_empty() {
             errors.required(&path, "must specify a metric source type");
         } else {
+            // The real server's two validations both report it.
+            errors.one_of(&path, &metric["type"], &kinds);
             errors.one_of(&path, &metric["type"], &kinds);
         }
     }
@@ -176,7 +178,7 @@ fn limits(limit: &Value, path: &str, errors: &mut Errors) {
                     words.1,
                     large.canonical()
                 );
-                let value = if field == "min" { small.canonical() } else { quantity(field).map_or_else(String::new, |q| q.canonical()) };
+                let value = if matches!(field, "min" | "default") && low == "min" { small.canonical() } else { quantity(field).map_or_else(String::new, |q| q.canonical()) };
                 errors.invalid(&format!("{path}.{field}[{name}]"), value, &detail);
             }
         };
@@ -184,7 +186,7 @@ fn limits(limit: &Value, path: &str, errors: &mut Errors) {
         check("min", "defaultRequest", "defaultRequest", ("min", "default request"));
         check("defaultRequest", "max", "defaultRequest", ("default request", "max"));
         check("defaultRequest", "default", "defaultRequest", ("default request", "default"));
-        check("min", "default", "min", ("min", "default"));
+        check("min", "default", "default", ("min", "default"));
         check("default", "max", "default", ("default", "max"));
     }
 }

@@ -22,7 +22,7 @@ use super::{errors::Errors, format, metadata};
 /// Validates a Pod's spec after its metadata.
 pub(super) fn pod(object: &Value, errors: &mut Errors) {
     let spec = at(object, "spec");
-    pod_spec(spec, "spec", true, errors);
+    pod_spec(spec, &[], "spec", true, errors);
     if text(spec, "serviceAccountName").is_empty() {
         for (index, volume) in items(spec, "volumes").iter().enumerate() {
             for (source, part) in items(volume, "projected.sources").iter().enumerate() {
@@ -53,10 +53,15 @@ pub(super) fn new_pod(object: &Value, errors: &mut Errors) {
 
 /// Validates a template at a path.
 pub(super) fn template(template: &Value, path: &str, errors: &mut Errors) {
+    template_with_claims(template, &[], path, errors);
+}
+
+/// Validates a template whose containers may also mount the volumes of claims.
+pub(super) fn template_with_claims(template: &Value, claims: &[Value], path: &str, errors: &mut Errors) {
     metadata::labels(at(template, "metadata"), "labels", &format!("{path}.labels"), errors);
     metadata::annotations(at(template, "metadata"), &format!("{path}.annotations"), errors);
     let spec = at(template, "spec");
-    pod_spec(spec, &format!("{path}.spec"), false, errors);
+    pod_spec(spec, claims, &format!("{path}.spec"), false, errors);
     if !items(spec, "ephemeralContainers").is_empty() {
         let path = format!("{path}.spec.ephemeralContainers");
         errors.forbidden(&path, "ephemeral containers not allowed in pod template");
@@ -64,8 +69,9 @@ pub(super) fn template(template: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// Validates the spec of a Pod or a template, in the order of the real server.
-fn pod_spec(spec: &Value, path: &str, is_pod: bool, errors: &mut Errors) {
-    let volumes = volume::all(items(spec, "volumes"), &format!("{path}.volumes"), errors);
+fn pod_spec(spec: &Value, claims: &[Value], path: &str, is_pod: bool, errors: &mut Errors) {
+    let mut volumes = volume::all(items(spec, "volumes"), &format!("{path}.volumes"), errors);
+    volumes.extend(claims.iter().map(|claim| (text(claim, "metadata.name"), claim)));
     containers(spec, &volumes, &format!("{path}.containers"), errors);
     init_containers(spec, &volumes, &format!("{path}.initContainers"), errors);
     host_network(spec, path, is_pod, errors);
