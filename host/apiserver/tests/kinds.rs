@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use operetta_apiserver::kinds::{
-    DecodedObject, FieldValidation, Instant, KindError, Resource, ServiceAllocator, allocate, decode_body,
-    decode_value, prepare_create, prepare_update, resource_of_plural, strategic_merge_patch, write,
+    DecodedObject, FieldSelector, FieldValidation, Instant, KindError, Resource, ServiceAllocator, allocate, decode_body,
+    decode_value, prepare_create, prepare_update, resource_of_plural, strategic_merge_patch, table_columns, table_row, write,
 };
 use serde_json::{Value, json};
 
@@ -255,4 +255,66 @@ fn recorded_requests_get_the_real_responses() {
         std::fs::write(file, differences.join("\n")).expect("the file is writable");
     }
     assert!(differences.len() <= MAX_DIFFERENT, "{}", differences.join("\n"));
+}
+
+/// Returns the value of a parameter of a query, without the escapes that the recorder writes.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    value.map(|value| value.replace("%21%3D", "!=").replace("%3D", "="))
+}
+
+/// Compares the tables of lists: the columns, and each row's cells but those of times.
+#[test]
+fn recorded_tables_have_the_real_columns_and_cells() {
+    const TIMES: [&str; 5] = ["Age", "Last Seen", "First Seen", "Last Schedule", "Duration"];
+    let mut rows = 0;
+    let mut differences = Vec::new();
+    for (method, path, _, _, code, expected, _) in entries() {
+        if method != "GET" || code != 200 {
+            continue;
+        }
+        let target = target(&path);
+        let columns = table_columns(&target.resource);
+        assert_eq!(columns, expected["columnDefinitions"], "{path}");
+        let names: Vec<&str> =
+            columns.as_array().into_iter().flatten().filter_map(|column| column["name"].as_str()).collect();
+        let selector = parameter(&target.query, "fieldSelector").unwrap_or_default();
+        let version = target.resource.api_version();
+        let selector = FieldSelector::parse(&version, &target.resource.kind, &selector).expect("the selector is valid");
+        for row in expected["rows"].as_array().into_iter().flatten() {
+            rows += 1;
+            let object = &row["object"];
+            assert!(selector.matches(object), "{path} {object}");
+            let own = table_row(&version, &target.resource.kind, object, now());
+            assert_eq!(own.cells.len(), names.len(), "{path}");
+            let conditions = row.get("conditions").cloned().unwrap_or(json!([]));
+            if json!(own.conditions) != conditions {
+                differences.push(format!("{path}: {:?} instead of {conditions}", own.conditions));
+            }
+            for ((name, real), own) in names.iter().zip(row["cells"].as_array().into_iter().flatten()).zip(&own.cells) {
+                if !TIMES.contains(name) && real != own {
+                    differences.push(format!("{path} {}: {name} is {real}, own {own}", object["metadata"]["name"]));
+                }
+            }
+        }
+    }
+    println!("{rows} rows");
+    assert!(rows > 300, "{rows}");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn recorded_field_selectors_are_rejected_alike() {
+    let mut count = 0;
+    for (method, path, _, _, code, expected, _) in entries() {
+        if method != "GET" || code == 200 {
+            continue;
+        }
+        count += 1;
+        let target = target(&path);
+        let selector = parameter(&target.query, "fieldSelector").unwrap_or_default();
+        let error = FieldSelector::parse(&target.resource.api_version(), &target.resource.kind, &selector);
+        assert_eq!(error.map_err(|error| error.status()), Err(expected), "{path}");
+    }
+    assert!(count > 5, "{count}");
 }

@@ -1,6 +1,7 @@
 //! The built-in kinds: their schemas, defaults, validation and strategic merge patches.
 
 mod codec;
+mod columns;
 mod data;
 mod defaults;
 mod errors;
@@ -9,12 +10,14 @@ mod openapi;
 mod qos;
 mod request;
 mod resources;
+mod selectors;
 mod service;
 mod strategic;
 mod strategy;
 mod validation;
 
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
+pub use columns::{TableRow, table_columns, table_row};
 pub use errors::{BadValue, FieldError, FieldErrorType, KindError};
 pub use openapi::{openapi_v3, openapi_v3_index, openapi_v3_of_version, schema_of_kind, schema_of_reference};
 pub use request::{
@@ -23,6 +26,7 @@ pub use request::{
 pub use resources::{
     Resource, Subresource, discovery_of_core, discovery_of_groups, resource_of_kind, resource_of_plural, resources,
 };
+pub use selectors::FieldSelector;
 pub use service::{ServiceAllocator, allocate};
 pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
 pub use strategy::reset_fields;
