@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use operetta_apiserver::kinds::{
-    DecodedObject, FieldSelector, FieldValidation, Instant, KindError, Resource, ServiceAllocator, allocate, decode_body,
-    decode_value, prepare_create, prepare_update, resource_of_plural, strategic_merge_patch, table_columns, table_row, write,
+    DecodedObject, FieldSelector, FieldValidation, Instant, KindError, Resource, ServiceAllocator, allocate,
+    decode_body, decode_value, prepare_create, prepare_update, resource_of_plural, strategic_merge_patch,
+    table_columns, table_row, write,
 };
 use serde_json::{Value, json};
 
@@ -34,7 +35,9 @@ fn target(path: &str) -> Target {
     let mut parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let group = if parts.remove(0) == "api" { String::new() } else { parts.remove(0).to_owned() };
     let version = parts.remove(0);
-    let namespace = (parts[0] == "namespaces" && parts.len() > 2 && parts[2] != "status").then(|| parts.drain(..2).nth(1)).flatten();
+    let namespace = (parts[0] == "namespaces" && parts.len() > 2 && parts[2] != "status")
+        .then(|| parts.drain(..2).nth(1))
+        .flatten();
     let resource = resource_of_plural(&group, version, parts[0]).expect("the resource is known").clone();
     Target {
         resource,
@@ -190,7 +193,9 @@ fn normalized(mut object: Value, expected: &Value) -> Value {
     }
     if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
         // Admission adds them.
-        finalizers.retain(|finalizer| finalizer != "kubernetes.io/pv-protection" && finalizer != "kubernetes.io/pvc-protection");
+        finalizers.retain(|finalizer| {
+            finalizer != "kubernetes.io/pv-protection" && finalizer != "kubernetes.io/pvc-protection"
+        });
         if finalizers.is_empty() {
             object["metadata"].as_object_mut().map(|metadata| metadata.remove("finalizers"));
         }
@@ -218,13 +223,18 @@ fn difference(entry: &Entry, answer: (u16, Value, Vec<String>)) -> Option<String
     write(&expected, &mut printed.0);
     write(&own, &mut printed.1);
     // The real server appends the difference of its internal types to some messages. This crate has none of these types.
-    let internal = |value: &Value| value["message"].as_str().is_some_and(|text| text.contains("\n@@") || text.contains("spec.template: Invalid value"));
+    let internal = |value: &Value| {
+        value["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("\n@@") || text.contains("spec.template: Invalid value"))
+    };
     if code == &own_code && internal(expected_value) {
         let reason = |value: &Value| {
             let text = value["message"].as_str().unwrap_or_default();
             text.split("\n@@").next().and_then(|text| text.split(": {").next()).unwrap_or_default().to_owned()
         };
-        return (reason(expected_value) != reason(&own)).then(|| format!("{method} {path}\n  body {body}\n  real {expected_value}\n  own  {own}"));
+        return (reason(expected_value) != reason(&own))
+            .then(|| format!("{method} {path}\n  body {body}\n  real {expected_value}\n  own  {own}"));
     }
     let listed = own_warnings.iter().all(|warning| warnings.contains(warning));
     if own_code == *code && printed.0 == printed.1 && listed {

@@ -97,7 +97,7 @@ pub struct FieldError {
     pub field: String,
     /// The value; it is part of the message, except for those that are missing, forbidden or too long.
     pub value: BadValue,
-    /// What is wrong with the value.
+    /// The fault of the value.
     pub detail: String,
 }
 

@@ -19,9 +19,7 @@ pub(super) fn class(pod: &Value) -> &'static str {
         quantity.and_then(Result::ok).filter(|quantity| quantity.sign() > 0)
     };
     let any = containers.iter().any(|container| {
-        ["requests", "limits"]
-            .iter()
-            .any(|list| RESOURCES.iter().any(|name| positive(container, list, name).is_some()))
+        ["requests", "limits"].iter().any(|list| RESOURCES.iter().any(|name| positive(container, list, name).is_some()))
     });
     if !any && fields(spec, "resources").is_empty() {
         return "BestEffort";

@@ -39,17 +39,14 @@ pub struct DecodedObject {
 ///
 /// # Errors
 /// Returns the real server's 400 for a body that is no JSON, of another kind, of wrong types, or with unknown fields.
-pub fn decode_body(
-    resource: &Resource,
-    body: &[u8],
-    validation: FieldValidation,
-) -> Result<DecodedObject, KindError> {
+pub fn decode_body(resource: &Resource, body: &[u8], validation: FieldValidation) -> Result<DecodedObject, KindError> {
     let node = parse(body).map_err(|error| unrecognized(&resource.kind, &error.to_string(), body))?;
-    decode_node(&resource.api_version(), &resource.kind, &node, validation)
-        .map_err(|error| match error.strip_prefix(UNRECOGNIZED) {
+    decode_node(&resource.api_version(), &resource.kind, &node, validation).map_err(|error| {
+        match error.strip_prefix(UNRECOGNIZED) {
             Some(cause) => unrecognized(&resource.kind, cause, body),
             None => bad_request(error),
-        })
+        }
+    })
 }
 
 /// Decodes a value as an object of a kind and sets its defaults. The kind need not be that of a resource.
@@ -82,7 +79,8 @@ const UNRECOGNIZED: &str = "\0";
 
 /// Returns why the kind of a value cannot be read.
 fn unreadable_kind(node: &Node) -> Option<String> {
-    const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    const TYPE: &str =
+        r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     let kind_of = |node: &Node| match node {
         Node::Bool(_) => Some("bool"),
         Node::Number(_) => Some("number"),
@@ -157,9 +155,8 @@ fn decode_node(
     let own_version = text("apiVersion", api_version);
     let own_kind = text("kind", kind);
     let version = own_version.rsplit('/').next().unwrap_or_default().to_owned();
-    let wrap = |error: String| {
-        format!("{own_kind} in version {} cannot be handled as a {kind}: {error}", quote(&version))
-    };
+    let wrap =
+        |error: String| format!("{own_kind} in version {} cannot be handled as a {kind}: {error}", quote(&version));
     if own_version != api_version || own_kind != kind {
         return Err(wrap(mismatch((api_version, kind), (&own_version, &own_kind))));
     }

@@ -23,7 +23,7 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// The categories, as in `all`.
     pub categories: Vec<String>,
-    /// Whether the objects are in namespaces.
+    /// True if the objects are in namespaces.
     pub namespaced: bool,
     /// The verbs in alphabetical order.
     pub verbs: Vec<String>,

@@ -156,12 +156,9 @@ fn job_selector(object: &mut Value) {
     let metadata = &mut spec["template"]["metadata"];
     set_default(metadata, "labels", json!({}));
     let labels = &mut metadata["labels"];
-    for (key, value) in [
-        ("controller-uid", &uid),
-        ("job-name", &name),
-        (selector_key, &uid),
-        ("batch.kubernetes.io/job-name", &name),
-    ] {
+    for (key, value) in
+        [("controller-uid", &uid), ("job-name", &name), (selector_key, &uid), ("batch.kubernetes.io/job-name", &name)]
+    {
         set_default(labels, key, value.as_str());
     }
     set_default(spec, "selector", json!({}));
@@ -285,4 +282,3 @@ fn phase_transition(old: &Value, new: &mut Value, now: Instant) {
         set(&mut new["status"], "lastPhaseTransitionTime", now.to_seconds());
     }
 }
-

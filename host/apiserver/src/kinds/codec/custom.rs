@@ -3,13 +3,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use super::{
-    decode::Fault,
-    json::Node,
-    quantity::Quantity,
-    time::Instant,
-    types::Type,
-};
+use super::{fault::Fault, json::Node, quantity::Quantity, time::Instant, types::Type};
 
 /// Decodes a value of a type with its own encoding; `None` is the zero value.
 ///

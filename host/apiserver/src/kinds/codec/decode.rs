@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     custom,
+    fault::Fault,
     json::{Node, number},
     types::{Field, Shape, TYPES, Type, TypeId},
 };
@@ -36,14 +37,6 @@ pub(crate) fn decode(id: TypeId, node: &Node) -> Result<Decoded, String> {
     }
     let value = value.unwrap_or_else(|| zero(id));
     Ok(Decoded { value, strict: decoder.strict })
-}
-
-/// An error before its place in the object is added.
-pub(crate) enum Fault {
-    /// A value of another type than expected.
-    Type { value: String, of: String },
-    /// A complete message.
-    Message(String),
 }
 
 #[derive(Default)]

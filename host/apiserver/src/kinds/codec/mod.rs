@@ -3,6 +3,7 @@
 mod custom;
 pub(crate) mod decode;
 mod encode;
+mod fault;
 pub(crate) mod json;
 mod quantity;
 mod time;

@@ -20,12 +20,7 @@ impl Instant {
         let days = self.seconds.div_euclid(86_400);
         let second = self.seconds.rem_euclid(86_400);
         let (year, month, day) = civil(days);
-        format!(
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        )
+        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
     }
 
     /// Returns the time as `metav1.MicroTime` prints it.

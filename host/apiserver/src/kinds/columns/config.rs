@@ -126,8 +126,10 @@ fn event(printer: &Printer<'_>) -> Vec<Value> {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
-    let text_of = |paths: &[&str]| paths.iter().map(|path| printer.text(path)).find(|text| !text.is_empty()).unwrap_or_default();
-    let component = text_of(&["source.component", "deprecatedSource.component", "reportingComponent", "reportingController"]);
+    let text_of =
+        |paths: &[&str]| paths.iter().map(|path| printer.text(path)).find(|text| !text.is_empty()).unwrap_or_default();
+    let component =
+        text_of(&["source.component", "deprecatedSource.component", "reportingComponent", "reportingController"]);
     let host = text_of(&["source.host", "deprecatedSource.host", "reportingInstance"]);
     let source = if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };
     vec![

@@ -113,13 +113,7 @@ fn slice(printer: &Printer<'_>) -> Vec<Value> {
     let addresses: Vec<String> =
         items(printer.object, "endpoints").iter().flat_map(|endpoint| texts(&endpoint["addresses"])).collect();
     let addresses = if addresses.is_empty() { "<unset>".to_owned() } else { format::shortened(&addresses, SHOWN) };
-    vec![
-        printer.name(),
-        printer.text("addressType").into(),
-        ports.into(),
-        addresses.into(),
-        printer.age(),
-    ]
+    vec![printer.name(), printer.text("addressType").into(), ports.into(), addresses.into(), printer.age()]
 }
 
 fn ingress(printer: &Printer<'_>) -> Vec<Value> {

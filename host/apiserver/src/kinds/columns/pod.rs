@@ -51,7 +51,7 @@ fn readiness_gates(pod: &Value) -> String {
     format!("{}/{}", gates.iter().filter(is_met).count(), gates.len())
 }
 
-/// What the columns say of a Pod's containers.
+/// The summary of a Pod's containers in the columns.
 struct Summary<'a> {
     reason: String,
     containers: usize,
@@ -74,8 +74,7 @@ impl<'a> Summary<'a> {
         };
         let sidecars = items(pod, "spec.initContainers").iter().filter(|item| is_sidecar(item)).count();
         let containers = items(pod, "spec.containers").len() + sidecars;
-        let mut summary =
-            Self { reason: reason.to_owned(), containers, ready: 0, restarts: 0, last_restart: None };
+        let mut summary = Self { reason: reason.to_owned(), containers, ready: 0, restarts: 0, last_restart: None };
         let initializing = summary.init_containers(pod);
         let initialized = condition_is_true(pod, "Initialized");
         if !initializing || initialized {

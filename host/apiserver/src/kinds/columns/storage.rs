@@ -28,12 +28,8 @@ pub(super) fn cells(kind: &str, printer: &Printer<'_>) -> Option<Vec<Value>> {
 /// Returns access modes in the order RWO, ROX, RWX, RWOP.
 fn modes(object: &Value, path: &str) -> String {
     let list = items(object, path);
-    let known = [
-        ("ReadWriteOnce", "RWO"),
-        ("ReadOnlyMany", "ROX"),
-        ("ReadWriteMany", "RWX"),
-        ("ReadWriteOncePod", "RWOP"),
-    ];
+    let known =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
     let shown: Vec<&str> =
         known.iter().filter(|(mode, _)| list.iter().any(|item| item == mode)).map(|(_, short)| *short).collect();
     shown.join(",")
@@ -106,7 +102,11 @@ fn csi_driver(printer: &Printer<'_>) -> Vec<Value> {
     let object = printer.object;
     let join = |list: Vec<&str>, none: &str| if list.is_empty() { none.to_owned() } else { list.join(",") };
     let audiences = if has(object, "spec.tokenRequests") {
-        items(object, "spec.tokenRequests").iter().map(|request| text(request, "audience")).collect::<Vec<_>>().join(",")
+        items(object, "spec.tokenRequests")
+            .iter()
+            .map(|request| text(request, "audience"))
+            .collect::<Vec<_>>()
+            .join(",")
     } else {
         "<unset>".to_owned()
     };

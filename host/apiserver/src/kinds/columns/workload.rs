@@ -205,8 +205,11 @@ fn metrics(object: &Value) -> String {
     if specs.is_empty() {
         return "<none>".to_owned();
     }
-    let list: Vec<String> =
-        specs.iter().enumerate().map(|(index, spec)| metric(spec, current.get(index).unwrap_or(&Value::Null))).collect();
+    let list: Vec<String> = specs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| metric(spec, current.get(index).unwrap_or(&Value::Null)))
+        .collect();
     let head = list.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match list.len().checked_sub(SHOWN) {
         Some(more) if more > 0 => format!("{head} + {more} more..."),

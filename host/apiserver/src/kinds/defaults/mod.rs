@@ -1,6 +1,7 @@
 //! Defaults of the built-in kinds, as Kubernetes' defaulting functions set them.
 
 mod admission;
+mod image;
 mod pod;
 mod policy;
 mod service;
@@ -9,8 +10,6 @@ mod volumes;
 mod workloads;
 
 use serde_json::Value;
-
-
 
 use super::object::{at_mut, fields, items, items_mut, set, set_default, text};
 

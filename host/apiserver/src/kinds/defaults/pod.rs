@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::object::{at, at_mut, fields, has, is_true, items_mut, set, set_default, text};
-use super::volumes;
+use super::{image::image_pull_policy, volumes};
 
 /// The lists of a pod's containers.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -113,7 +113,8 @@ fn container(container: &mut Value, host_network: bool) {
 }
 
 fn probe(probe: &mut Value) {
-    for (key, number) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    for (key, number) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
         set_default(probe, key, number);
     }
@@ -128,38 +129,4 @@ fn probe(probe: &mut Value) {
 fn http_get(action: &mut Value) {
     set_default(action, "path", "/");
     set_default(action, "scheme", "HTTP");
-}
-
-/// Returns the pull policy of an image without one: `Always` for the tag `latest`, also where it is left out.
-pub(super) fn image_pull_policy(image: &str) -> &'static str {
-    let (name, digest) = match image.split_once('@') {
-        Some((name, _)) => (name, true),
-        None => (image, false),
-    };
-    let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
-    match last.split_once(':') {
-        Some((_, "latest")) => "Always",
-        None if !digest => "Always",
-        _ => "IfNotPresent",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::image_pull_policy;
-
-    #[test]
-    fn pull_policy_depends_on_the_tag() {
-        let table = [
-            ("nginx", "Always"),
-            ("nginx:latest", "Always"),
-            ("nginx:1.25", "IfNotPresent"),
-            ("example.com:5000/nginx", "Always"),
-            ("example.com:5000/nginx:1", "IfNotPresent"),
-            ("nginx@sha256:abc", "IfNotPresent"),
-        ];
-        for (image, policy) in table {
-            assert_eq!(image_pull_policy(image), policy, "{image}");
-        }
-    }
 }

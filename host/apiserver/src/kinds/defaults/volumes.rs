@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::object::{at_mut, items_mut, set, set_default, text};
-use super::{pod::image_pull_policy, storage};
+use super::{image::image_pull_policy, storage};
 
 /// The mode of files from ConfigMaps, Secrets and the like: 0644.
 const FILE_MODE: i64 = 420;

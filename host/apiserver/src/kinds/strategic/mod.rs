@@ -4,9 +4,10 @@
 //! `x-kubernetes-patch-strategy`. Directives: `$patch` (replace, delete), `$retainKeys`,
 //! `$deleteFromPrimitiveList/FIELD` and `$setElementOrder/FIELD`.
 
-mod list;
+mod directive;
 mod merge;
 mod order;
+mod print;
 mod schema;
 
 use serde_json::Value;
@@ -17,7 +18,8 @@ use super::{
     errors::{FieldError, FieldErrorType, KindError},
     openapi::schema_of_kind,
 };
-pub(super) use schema::Schema;
+use print::{go_kind, go_print};
+use schema::Schema;
 
 /// The key of a directive in a patch.
 const PATCH: &str = "$patch";
@@ -73,11 +75,7 @@ pub fn strategic_merge_patch(
 ///
 /// # Errors
 /// Returns a [`PatchError`] for a patch that cannot be merged.
-pub fn merge_with_schema(
-    schema: Option<&'static Value>,
-    original: &Value,
-    patch: &Value,
-) -> Result<Value, PatchError> {
+pub fn merge_with_schema(schema: Option<&'static Value>, original: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Object(patch) = patch else { return Err(PatchError::Other("invalid JSON document".to_owned())) };
     let original = original.as_object().cloned().unwrap_or_default();
     merge::map(original, patch.clone(), &Schema::new(schema)).map(Value::Object)
@@ -103,38 +101,6 @@ fn mismatch(id: TypeId, value: &Value) -> Option<String> {
         (Shape::Int(bits), _) => Some(format!("unrecognized type: int{bits}")),
         (Shape::Float, _) => Some("unrecognized type: float64".to_owned()),
         (Shape::Pointer(_), _) => None,
-    }
-}
-
-/// Returns the kind of a value's Go type.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "slice",
-        Value::Object(_) => "map",
-    }
-}
-
-/// Returns a value as Go prints it with `%v`.
-fn go_print(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(go_print).collect();
-            format!("[{}]", items.join(" "))
-        }
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            let items: Vec<String> = keys.into_iter().map(|key| format!("{key}:{}", go_print(&map[key]))).collect();
-            format!("map[{}]", items.join(" "))
-        }
-        other => other.to_string(),
     }
 }
 

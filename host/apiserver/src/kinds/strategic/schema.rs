@@ -10,7 +10,7 @@ pub(crate) struct Schema {
     schema: Option<&'static Value>,
 }
 
-/// What a patch needs to know of a field.
+/// The patch metadata of a field.
 pub(crate) struct FieldSchema {
     /// The schema of the field's value, of a list's items.
     pub(crate) of: Schema,
@@ -28,7 +28,10 @@ impl Schema {
     /// Returns the schema of a field, or of the values of a map.
     pub(crate) fn field(self, name: &str) -> FieldSchema {
         let property = self.schema.and_then(|schema| {
-            schema.get("properties").and_then(|properties| properties.get(name)).or_else(|| schema.get("additionalProperties"))
+            schema
+                .get("properties")
+                .and_then(|properties| properties.get(name))
+                .or_else(|| schema.get("additionalProperties"))
         });
         let text = |key: &str| property.and_then(|property| property[key].as_str()).unwrap_or_default();
         let strategies = text("x-kubernetes-patch-strategy");

@@ -26,12 +26,24 @@ fn set() -> Value {
 fn lists_are_merged_by_key() {
     let table = [
         (json!([{"name": "a"}]), json!({"list": [{"name": "b"}]}), json!([{"name": "b"}, {"name": "a"}])),
-        (json!([{"name": "a", "x": 1}]), json!({"list": [{"name": "a", "y": 2}]}), json!([{"name": "a", "x": 1, "y": 2}])),
-        (json!([{"name": "a"}, {"name": "b"}]), json!({"list": [{"name": "a", "$patch": "delete"}]}), json!([{"name": "b"}])),
+        (
+            json!([{"name": "a", "x": 1}]),
+            json!({"list": [{"name": "a", "y": 2}]}),
+            json!([{"name": "a", "x": 1, "y": 2}]),
+        ),
+        (
+            json!([{"name": "a"}, {"name": "b"}]),
+            json!({"list": [{"name": "a", "$patch": "delete"}]}),
+            json!([{"name": "b"}]),
+        ),
         (json!([{"name": "a"}]), json!({"list": [{"$patch": "replace"}, {"name": "z"}]}), json!([{"name": "z"}])),
         (json!([{"name": "a"}]), json!({"list": [{"$patch": "replace"}]}), json!([])),
         (json!([{"name": "a", "x": 1}]), json!({"list": [{"name": "a", "x": null}]}), json!([{"name": "a"}])),
-        (json!([{"name": "a", "inner": [1, 2]}]), json!({"list": [{"name": "a", "inner": [3]}]}), json!([{"name": "a", "inner": [3, 1, 2]}])),
+        (
+            json!([{"name": "a", "inner": [1, 2]}]),
+            json!({"list": [{"name": "a", "inner": [3]}]}),
+            json!([{"name": "a", "inner": [3, 1, 2]}]),
+        ),
         (
             json!([{"name": "a"}, {"name": "b"}, {"name": "c"}]),
             json!({"$setElementOrder/list": [{"name": "c"}, {"name": "a"}], "list": [{"name": "a", "x": 1}]}),
@@ -47,7 +59,7 @@ fn lists_are_merged_by_key() {
 #[test]
 fn scalars_are_merged_as_sets() {
     let table = [
-        (json!([1, 2]), json!({"list": [2, 3]}), json!([2, 3, 1])),
+        (json!([1, 2]), json!({"list": [2, 3]}), json!([1, 2, 3])),
         (json!([1, 2, 3]), json!({"$deleteFromPrimitiveList/list": [2]}), json!([1, 3])),
         (
             json!([1, 2, 3]),
@@ -67,7 +79,11 @@ fn maps_follow_directives() {
         (json!({"map": {"a": 1}}), json!({"map": {"$patch": "replace", "b": 2}}), json!({"map": {"b": 2}})),
         (json!({"map": {"a": 1}}), json!({"map": {"$patch": "delete"}}), json!({"map": {}})),
         (json!({"map": {"a": 1, "b": 1}}), json!({"map": {"$retainKeys": ["b"]}}), json!({"map": {"b": 1}})),
-        (json!({"map": {"a": 1}}), json!({"map": {"a": null, "c": {"d": null, "e": 1}}}), json!({"map": {"c": {"e": 1}}})),
+        (
+            json!({"map": {"a": 1}}),
+            json!({"map": {"a": null, "c": {"d": null, "e": 1}}}),
+            json!({"map": {"c": {"e": 1}}}),
+        ),
         (json!({}), json!({"map": {"$patch": "delete"}}), json!({})),
         (json!({"a": 1}), json!({"$patch": "replace", "b": 2}), json!({"b": 2})),
     ];
@@ -91,13 +107,15 @@ fn malformed_patches_are_rejected() {
     let message = bad(set(), json!({"list": [1]}), json!({"list": ["a"]}));
     assert_eq!(message, "list element types are not identical: [[1] [a]]");
     assert_eq!(bad(set(), json!({"list": [[1]]}), json!({"list": [[2]]})), "lists of lists are not supported");
-    let patch = json!({"$setElementOrder/list": [{"name": "a"}, {"name": "b"}], "list": [{"name": "b"}, {"name": "a"}]});
+    let patch =
+        json!({"$setElementOrder/list": [{"name": "a"}, {"name": "b"}], "list": [{"name": "b"}, {"name": "a"}]});
     assert!(bad(by_name(), original, patch).starts_with("The order in patch list:\n[map[name:b] map[name:a]]\n"));
 }
 
 #[test]
 fn containers_are_merged_by_name_and_ports_by_number() {
-    let original = json!({"spec": {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 1, "name": "a"}]}]}});
+    let original =
+        json!({"spec": {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 1, "name": "a"}]}]}});
     let patch = json!({"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 2}]}]}});
     let result = strategic_merge_patch("v1", "Pod", &original, &patch).unwrap_or_default();
     let ports = json!([{"containerPort": 2}, {"containerPort": 1, "name": "a"}]);

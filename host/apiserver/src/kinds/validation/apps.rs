@@ -358,8 +358,11 @@ pub(super) fn validate_status(kind: &str, old: &Value, new: &Value, errors: &mut
     }
     let available = number("availableReplicas");
     if available > number("readyReplicas") {
-        let detail =
-            if kind == "StatefulSet" { "cannot be greater than status.readyReplicas" } else { "cannot be greater than readyReplicas" };
+        let detail = if kind == "StatefulSet" {
+            "cannot be greater than status.readyReplicas"
+        } else {
+            "cannot be greater than readyReplicas"
+        };
         errors.invalid("status.availableReplicas", available, detail);
     }
 }

@@ -160,14 +160,28 @@ fn cron_schedule(schedule: &str, errors: &mut Errors) {
 /// those of the regions of the tz database.
 fn time_zone(zone: &str, errors: &mut Errors) {
     const REGIONS: [&str; 11] = [
-        "Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Etc", "Europe", "Indian", "Pacific",
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Etc",
+        "Europe",
+        "Indian",
+        "Pacific",
     ];
     if zone.is_empty() {
         errors.invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string");
         return;
     }
     if zone.eq_ignore_ascii_case("local") {
-        errors.invalid("spec.timeZone", zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
+        errors.invalid(
+            "spec.timeZone",
+            zone,
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+        );
     }
     let known = match zone.split_once('/') {
         Some((region, _)) => REGIONS.contains(&region) || region == "US",

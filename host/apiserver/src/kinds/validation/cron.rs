@@ -33,7 +33,11 @@ pub(super) fn parse(schedule: &str) -> Result<(), String> {
         }
         if let Some(duration) = spec.strip_prefix("@every ") {
             let valid = duration.ends_with(['s', 'm', 'h']) && duration.starts_with(|c: char| c.is_ascii_digit());
-            return if valid { Ok(()) } else { Err(format!("failed to parse duration {spec}: time: invalid duration {duration:?}")) };
+            return if valid {
+                Ok(())
+            } else {
+                Err(format!("failed to parse duration {spec}: time: invalid duration {duration:?}"))
+            };
         }
         return Err(format!("unrecognized descriptor: {spec}"));
     }
@@ -93,9 +97,7 @@ fn parse_number(text: &str) -> Result<u32, String> {
     match text.parse::<i64>() {
         Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {text}")),
         Ok(number) => u32::try_from(number).map_err(|_| format!("failed to parse int from {text}")),
-        Err(_) => Err(format!(
-            "failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax"
-        )),
+        Err(_) => Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")),
     }
 }
 

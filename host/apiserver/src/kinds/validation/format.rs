@@ -8,7 +8,8 @@ const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case
 const SUBDOMAIN_WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const LABEL_1035_WORDS: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD_WORDS: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
-const NAME_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const NAME_WORDS: &str =
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 /// The message for something empty.
 pub(crate) const EMPTY: &str = "must be non-empty";
 
@@ -214,9 +215,9 @@ pub(crate) fn config_key(text: &str) -> Vec<String> {
 
 /// Returns what is wrong with a percentage.
 pub(crate) fn percent(text: &str) -> Vec<String> {
-    let valid = text.strip_suffix('%').is_some_and(|digits| {
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-    });
+    let valid = text
+        .strip_suffix('%')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()));
     if valid {
         return Vec::new();
     }

@@ -185,7 +185,11 @@ fn name_format(api_version: &str, kind: &str) -> fn(&str) -> Vec<String> {
     match (api_version, kind) {
         ("v1", "Service" | "Namespace") | ("apps/v1", "StatefulSet") => format::label,
         ("batch/v1", "CronJob") => |name| {
-            if name.len() > MAX_CRON_JOB { vec!["must be no more than 52 characters".to_owned()] } else { format::subdomain(name) }
+            if name.len() > MAX_CRON_JOB {
+                vec!["must be no more than 52 characters".to_owned()]
+            } else {
+                format::subdomain(name)
+            }
         },
         ("rbac.authorization.k8s.io/v1", _) => format::path_segment,
         _ => format::subdomain,

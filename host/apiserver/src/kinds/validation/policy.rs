@@ -115,7 +115,8 @@ fn quota_list(object: &Value, path: &str, errors: &mut Errors) {
         let own = format!("{path}[{name}]");
         errors.invalid_each(&own, name, &format::qualified_name(name));
         let bare = name.trim_start_matches("requests.").trim_start_matches("limits.");
-        let compute = matches!(bare, "cpu" | "memory" | "ephemeral-storage" | "storage") || bare.starts_with("hugepages-");
+        let compute =
+            matches!(bare, "cpu" | "memory" | "ephemeral-storage" | "storage") || bare.starts_with("hugepages-");
         let counted = matches!(
             name.as_str(),
             "pods"
@@ -178,7 +179,11 @@ fn limits(limit: &Value, path: &str, errors: &mut Errors) {
                     words.1,
                     large.canonical()
                 );
-                let value = if matches!(field, "min" | "default") && low == "min" { small.canonical() } else { quantity(field).map_or_else(String::new, |q| q.canonical()) };
+                let value = if matches!(field, "min" | "default") && low == "min" {
+                    small.canonical()
+                } else {
+                    quantity(field).map_or_else(String::new, |q| q.canonical())
+                };
                 errors.invalid(&format!("{path}.{field}[{name}]"), value, &detail);
             }
         };

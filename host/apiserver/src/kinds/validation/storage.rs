@@ -166,7 +166,8 @@ pub(super) fn claim_update(old: &Value, new: &Value, errors: &mut Errors) {
         copy(old, &mut comparable, "spec.storageClassName");
     }
     if old["spec"] != comparable["spec"] {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        let detail =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         errors.forbidden("spec", detail);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::super::object::{at, has, int, is_true, items, text};
 use super::super::{errors::Errors, format};
-use super::{env, resources, security, volume::Volumes};
+use super::{env, path::descending_path, resources, security, volume::Volumes};
 
 /// Validates what containers and init containers have in common.
 pub(super) fn common(container: &Value, volumes: &Volumes<'_>, spec: &Value, path: &str, errors: &mut Errors) {
@@ -119,16 +119,6 @@ fn mounts(container: &Value, volumes: &Volumes<'_>, path: &str, errors: &mut Err
 
 fn pairs<'a>(container: &'a Value, list: &str, key: &str) -> HashMap<&'a str, &'a str> {
     items(container, list).iter().map(|item| (text(item, "name"), text(item, key))).collect()
-}
-
-/// Validates a relative path without `..`.
-pub(super) fn descending_path(target: &str, path: &str, errors: &mut Errors) {
-    if target.starts_with('/') {
-        errors.invalid(path, target, "must be a relative path");
-    }
-    if target.split('/').any(|part| part == "..") {
-        errors.invalid(path, target, "must not contain '..'");
-    }
 }
 
 fn propagation(mount: &Value, container: &Value, path: &str, errors: &mut Errors) {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::super::object::{at, has, text};
 use super::super::{errors::Errors, format};
+use super::path::descending_path;
 
 /// The fields of a Pod that a variable can take.
 const FIELDS: [&str; 9] = [
@@ -64,7 +65,8 @@ fn value_from(variable: &Value, path: &str, errors: &mut Errors) {
         count += 1;
     }
     if count == 0 {
-        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        let detail =
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
         errors.invalid(path, "", detail);
     } else if !text(variable, "value").is_empty() {
         errors.invalid(path, "", "may not be specified when `value` is not empty");
@@ -152,14 +154,13 @@ pub(super) fn sources(sources: &[Value], path: &str, errors: &mut Errors) {
 
 /// Validates the files of a downward API volume.
 pub(super) fn downward_files(files: &[Value], path: &str, errors: &mut Errors) {
-    let allowed =
-        ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+    let allowed = ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     for (index, file) in files.iter().enumerate() {
         let path = format!("{path}[{index}]");
         if text(file, "path").is_empty() {
             errors.required(&format!("{path}.path"), "");
         }
-        super::container::descending_path(text(file, "path"), &format!("{path}.path"), errors);
+        descending_path(text(file, "path"), &format!("{path}.path"), errors);
         if has(file, "fieldRef") {
             field(at(file, "fieldRef"), &allowed, &format!("{path}.fieldRef"), errors);
             if has(file, "resourceFieldRef") {

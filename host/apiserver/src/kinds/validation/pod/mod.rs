@@ -2,6 +2,7 @@
 
 mod container;
 mod env;
+mod path;
 mod probe;
 mod resources;
 mod scheduling;
@@ -88,11 +89,7 @@ fn pod_spec(spec: &Value, claims: &[Value], path: &str, is_pod: bool, errors: &m
         errors.invalid_each(&path, name, &format::qualified_name(name));
     }
     scheduling::gates(items(spec, "schedulingGates"), &format!("{path}.schedulingGates"), errors);
-    scheduling::spread(
-        items(spec, "topologySpreadConstraints"),
-        &format!("{path}.topologySpreadConstraints"),
-        errors,
-    );
+    scheduling::spread(items(spec, "topologySpreadConstraints"), &format!("{path}.topologySpreadConstraints"), errors);
     names(spec, path, errors);
     scheduling::tolerations(items(spec, "tolerations"), &format!("{path}.tolerations"), errors);
     host_aliases(spec, &format!("{path}.hostAliases"), errors);

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::{
-    codec::Quantity,
-    object::fields,
-};
+use super::super::super::{codec::Quantity, object::fields};
 use super::super::{errors::Errors, format};
 
 /// The resources that may be requested without a limit, or with less than it.

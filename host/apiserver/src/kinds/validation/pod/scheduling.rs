@@ -18,8 +18,7 @@ pub(super) fn tolerations(tolerations: &[Value], path: &str, errors: &mut Errors
         if !key.is_empty() {
             errors.invalid_each(&format!("{path}.key"), key, &format::qualified_name(key));
         } else if operator != "Exists" {
-            let detail =
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.invalid(&format!("{path}.operator"), operator, detail);
         }
         let effect = text(toleration, "effect");
@@ -87,9 +86,7 @@ pub(super) fn spread(constraints: &[Value], path: &str, errors: &mut Errors) {
                 errors.invalid(&format!("{own}.minDomains"), domains, "must be greater than zero");
             }
             if action != "DoNotSchedule" {
-                let detail = format!(
-                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-                );
+                let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
                 errors.invalid(&format!("{own}.minDomains"), domains, &detail);
             }
         }
@@ -174,7 +171,8 @@ fn node_requirement(requirement: &Value, is_field: bool, path: &str, errors: &mu
             errors.forbidden(&format!("{path}.values"), detail);
         }
         "Gt" | "Lt" if values.len() != 1 => {
-            errors.required(&format!("{path}.values"), "must be specified single value when `operator` is 'Lt' or 'Gt'");
+            errors
+                .required(&format!("{path}.values"), "must be specified single value when `operator` is 'Lt' or 'Gt'");
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
         _ => errors.invalid(&format!("{path}.operator"), operator, "not a valid selector operator"),

@@ -60,9 +60,9 @@ fn tolerations(old: &Value, new: &Value, errors: &mut Errors) {
         super::super::super::object::remove(&mut toleration, "tolerationSeconds");
         toleration
     };
-    let kept = items(old, PATH).iter().all(|toleration| {
-        after.iter().any(|other| without_seconds(other) == without_seconds(toleration))
-    });
+    let kept = items(old, PATH)
+        .iter()
+        .all(|toleration| after.iter().any(|other| without_seconds(other) == without_seconds(toleration)));
     if !kept {
         errors.forbidden(PATH, "existing toleration can not be modified except its tolerationSeconds");
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::super::object::{at, has, int, items, text};
 use super::super::{errors::Errors, format};
-use super::{container::descending_path, env};
+use super::{env, path::descending_path};
 
 /// The valid volumes by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -130,8 +130,7 @@ fn host_path(source: &Value, path: &str, errors: &mut Errors) {
     if text(source, "path").split('/').any(|part| part == "..") {
         errors.invalid(&format!("{path}.path"), text(source, "path"), "must not contain '..'");
     }
-    let kinds =
-        ["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    let kinds = ["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     errors.one_of(&format!("{path}.type"), &source["type"], &kinds);
 }
 
@@ -170,7 +169,8 @@ fn projected(source: &Value, path: &str, errors: &mut Errors) {
     for (index, part) in items(source, "sources").iter().enumerate() {
         let own = format!("{path}.sources[{index}]");
         let mut count = 0;
-        for key in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
+        for key in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"]
+        {
             let inner = at(part, key);
             if inner.is_null() {
                 continue;
