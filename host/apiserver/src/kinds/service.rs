@@ -43,10 +43,10 @@ pub fn allocate(service: &mut Value, allocator: &mut dyn ServiceAllocator) {
         return;
     }
     for port in items_mut(spec, "ports") {
-        if port["nodePort"].as_i64().unwrap_or(0) == 0 {
-            if let Some(number) = allocator.node_port() {
-                set(port, "nodePort", number);
-            }
+        if port["nodePort"].as_i64().unwrap_or(0) == 0
+            && let Some(number) = allocator.node_port()
+        {
+            set(port, "nodePort", number);
         }
     }
 }

@@ -50,12 +50,6 @@ impl Type {
     pub(crate) fn bare_name(&self) -> &str {
         self.name.rsplit_once('.').map_or(&self.name, |(_, bare)| bare)
     }
-
-    /// Returns the field of a name.
-    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        let Shape::Struct(fields) = &self.shape else { return None };
-        fields.iter().find(|field| &*field.name == name)
-    }
 }
 
 /// All types, and the types of kinds.

@@ -73,12 +73,12 @@ fn protocols(object: &mut Value, path: &str) {
 
 fn namespace(object: &mut Value) {
     let name = text(object, "metadata.name").to_owned();
-    if !name.is_empty() {
-        if let Some(metadata) = at_mut(object, "metadata") {
-            set_default(metadata, "labels", serde_json::json!({}));
-            if let Some(labels) = at_mut(metadata, "labels") {
-                set(labels, "kubernetes.io/metadata.name", name);
-            }
+    if !name.is_empty()
+        && let Some(metadata) = at_mut(object, "metadata")
+    {
+        set_default(metadata, "labels", serde_json::json!({}));
+        if let Some(labels) = at_mut(metadata, "labels") {
+            set(labels, "kubernetes.io/metadata.name", name);
         }
     }
     if let Some(status) = at_mut(object, "status") {

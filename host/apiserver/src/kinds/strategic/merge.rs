@@ -145,7 +145,9 @@ fn ordered_lists(
         };
         let empty = Vec::new();
         element_kind(&[old.as_ref().unwrap_or(&empty), new.as_ref().unwrap_or(&empty)])?;
-        let both = order::normalize(merged, &order, old.as_deref().unwrap_or_default(), field.merge_key)?;
+        let earlier = old.as_deref().unwrap_or_default();
+        let server = order::after_merge(earlier, new.as_deref().unwrap_or_default(), &field);
+        let both = order::normalize(merged, &order, &server, field.merge_key)?;
         original.insert(name.to_owned(), Value::Array(both));
         patch.remove(name);
     }
@@ -169,23 +171,27 @@ fn validate(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchErro
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let kept: Vec<&Value> = patch.iter().filter(|item| key.is_empty() || item.get(PATCH).is_none()).collect();
-    let mut rest = order.iter();
-    for item in &kept {
-        let wanted = order::value_of(item, key)?;
-        loop {
-            let Some(next) = rest.next() else {
-                let show = |items: &[Value]| go_print(&Value::Array(items.to_vec()));
-                return Err(PatchError::Other(format!(
-                    "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
-                    show(patch),
-                    show(order)
-                )));
-            };
-            if order::value_of(next, key)? == wanted {
-                break;
-            }
+    let deleted = |item: &Value| !key.is_empty() && item.get(PATCH).is_some_and(|directive| directive == "delete");
+    let kept: Vec<&Value> = patch.iter().filter(|item| !deleted(item)).collect();
+    let mut at = 0;
+    let mut place = 0;
+    while at < kept.len() && place < order.len() {
+        if kept[at].get(PATCH).is_some() {
+            at += 1;
+            continue;
         }
+        if order::value_of(kept[at], key)? == order::value_of(&order[place], key)? {
+            at += 1;
+        }
+        place += 1;
+    }
+    if at < kept.len() && place >= order.len() {
+        let show = |items: &[Value]| go_print(&Value::Array(items.to_vec()));
+        return Err(PatchError::Other(format!(
+            "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
+            show(patch),
+            show(order)
+        )));
     }
     Ok(())
 }
@@ -198,7 +204,7 @@ fn merge_list(original: Vec<Value>, patch: Vec<Value>, field: &FieldSchema) -> R
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let maps = element_kind(&[&original, &patch])? == Some(discriminant(&Value::Object(serde_json::Map::new())));
+    let maps = element_kind(&[&original, &patch])? == Some(discriminant(&Value::Object(Map::new())));
     let key = field.merge_key;
     if !maps {
         let both: Vec<Value> = original.iter().chain(&patch).cloned().collect();

@@ -59,14 +59,14 @@ pub fn strategic_merge_patch(
     patch: &Value,
 ) -> Result<Value, KindError> {
     let merged = merge_with_schema(schema_of_kind(api_version, kind), original, patch)?;
-    if let Some(id) = TYPES.of_kind(api_version, kind) {
-        if let Some(detail) = mismatch(id, &merged) {
-            let value = go_print(patch).into();
-            let field = "patch".to_owned();
-            let error = FieldError { kind: FieldErrorType::Invalid, field, value, detail };
-            let (group, kind, name) = (String::new(), String::new(), String::new());
-            return Err(KindError::Invalid { group, kind, name, errors: vec![error] });
-        }
+    if let Some(id) = TYPES.of_kind(api_version, kind)
+        && let Some(detail) = mismatch(id, &merged)
+    {
+        let value = go_print(patch).into();
+        let field = "patch".to_owned();
+        let error = FieldError { kind: FieldErrorType::Invalid, field, value, detail };
+        let (group, kind, name) = (String::new(), String::new(), String::new());
+        return Err(KindError::Invalid { group, kind, name, errors: vec![error] });
     }
     Ok(merged)
 }

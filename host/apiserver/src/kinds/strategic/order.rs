@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{PatchError, directive::no_merge_key};
+use super::{PATCH, PatchError, directive::no_merge_key, schema::FieldSchema};
 
 /// Returns the identity of an element: the value of the merge key, or the element itself.
 pub(super) fn value_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
@@ -18,6 +18,39 @@ fn index(items: &[Value], item: &Value, key: &str) -> Option<usize> {
         |item: &Value| if key.is_empty() { item.clone() } else { item.get(key).cloned().unwrap_or_default() };
     let wanted = identity(item);
     items.iter().position(|other| identity(other) == wanted)
+}
+
+/// Returns a server's list as the real library sees it after the merge. The merge happens in place: a deletion moves
+/// the elements behind it, and leaves the last one twice until a new element takes its place.
+pub(super) fn after_merge(list: &[Value], patch: &[Value], field: &FieldSchema) -> Vec<Value> {
+    let key = field.merge_key;
+    let mut seen = list.to_vec();
+    if key.is_empty() || field.strategy != "merge" {
+        return seen;
+    }
+    let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
+    let mut length = seen.len();
+    for item in patch.iter().filter(|item| directive(item).as_deref() == Some("delete")) {
+        while let Some(index) = seen[..length].iter().position(|element| element.get(key) == item.get(key)) {
+            for at in index..length - 1 {
+                seen[at] = seen[at + 1].clone();
+            }
+            length -= 1;
+        }
+    }
+    if patch.iter().any(|item| directive(item).as_deref() == Some("replace")) {
+        return seen;
+    }
+    for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
+        let found = seen[..length].iter().any(|element| element.get(key) == item.get(key));
+        if !found && length < seen.len() {
+            seen[length] = item.clone();
+            length += 1;
+        } else if !found {
+            break;
+        }
+    }
+    seen
 }
 
 /// Sorts the elements that the patch knows by its order, those that only the server knows by the server's, and merges

@@ -78,10 +78,8 @@ pub(super) fn secret(object: &Value, errors: &mut Errors) {
         }
         "kubernetes.io/tls" => need(&["tls.crt", "tls.key"]),
         "kubernetes.io/ssh-auth" => need(&["ssh-privatekey"]),
-        "kubernetes.io/basic-auth" => {
-            if !data.contains_key("username") && !data.contains_key("password") {
-                need(&["username", "password"]);
-            }
+        "kubernetes.io/basic-auth" if !data.contains_key("username") && !data.contains_key("password") => {
+            need(&["username", "password"]);
         }
         "kubernetes.io/dockercfg" => json_value(object, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => json_value(object, ".dockerconfigjson", errors),

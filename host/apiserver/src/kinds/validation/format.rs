@@ -2,11 +2,9 @@
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN_WORDS: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-const LABEL_1035_WORDS: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
 const WILDCARD_WORDS: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
 const NAME_WORDS: &str =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -79,18 +77,6 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
     }
     if !is_subdomain(text) {
         messages.push(regex_error(SUBDOMAIN_WORDS, SUBDOMAIN, &["example.com"]));
-    }
-    messages
-}
-
-/// Returns what is wrong with a DNS-1035 label, as the name of a Service.
-pub(crate) fn label_1035(text: &str) -> Vec<String> {
-    let mut messages = Vec::new();
-    if text.len() > 63 {
-        messages.push(max_length(63));
-    }
-    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
-        messages.push(regex_error(LABEL_1035_WORDS, LABEL_1035, &["my-name", "abc-123"]));
     }
     messages
 }
@@ -248,10 +234,9 @@ mod tests {
 
     #[test]
     fn formats_accept_and_reject() {
-        let table: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 7] = [
+        let table: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 6] = [
             (label, &["a", "a-b", "1"], &["", "-a", "a-", "A", "a.b"]),
             (subdomain, &["a.b-c", "1.2"], &["a..b", ".a", "a_b", ""]),
-            (label_1035, &["a1"], &["1a", "a."]),
             (qualified_name, &["a", "a.b/c_D", "A"], &["", "/a", "a/", "a/b/c", "-a", "A/b"]),
             (label_value, &["", "a_b", "A.9"], &["-", "a b", "é"]),
             (port_name, &["http", "a-1"], &["", "1", "a--b", "-a", "aaaaaaaaaaaaaaaa"]),

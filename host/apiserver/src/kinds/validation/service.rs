@@ -169,10 +169,10 @@ fn duplicate_ports(spec: &Value, errors: &mut Errors) {
     for (index, port) in items(spec, "ports").iter().enumerate() {
         let path = format!("spec.ports[{index}]");
         let protocol = text(port, "protocol");
-        if let Some(node) = int(port, "nodePort").filter(|node| *node != 0) {
-            if !nodes.insert((protocol, node)) {
-                errors.duplicate(&format!("{path}.nodePort"), node);
-            }
+        if let Some(node) = int(port, "nodePort").filter(|node| *node != 0)
+            && !nodes.insert((protocol, node))
+        {
+            errors.duplicate(&format!("{path}.nodePort"), node);
         }
         let number = int(port, "port").unwrap_or(0);
         if !numbers.insert((protocol, number)) {

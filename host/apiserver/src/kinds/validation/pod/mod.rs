@@ -114,10 +114,10 @@ fn names(spec: &Value, path: &str, errors: &mut Errors) {
             errors.invalid_each(&format!("{path}.{key}"), name, &format::subdomain(name));
         }
     }
-    if let Some(seconds) = int(spec, "activeDeadlineSeconds") {
-        if let Some(message) = format::range(seconds, 1, i64::from(i32::MAX)) {
-            errors.invalid(&format!("{path}.activeDeadlineSeconds"), seconds, &message);
-        }
+    if let Some(seconds) = int(spec, "activeDeadlineSeconds")
+        && let Some(message) = format::range(seconds, 1, i64::from(i32::MAX))
+    {
+        errors.invalid(&format!("{path}.activeDeadlineSeconds"), seconds, &message);
     }
     for key in ["hostname", "subdomain"] {
         let name = text(spec, key);

@@ -9,10 +9,10 @@ const MAX_ID: i64 = i32::MAX as i64;
 
 /// Validates a user or group id.
 fn id(value: &Value, path: &str, errors: &mut Errors) {
-    if let Some(number) = value.as_i64() {
-        if let Some(message) = format::range(number, 0, MAX_ID) {
-            errors.invalid(path, number, &message);
-        }
+    if let Some(number) = value.as_i64()
+        && let Some(message) = format::range(number, 0, MAX_ID)
+    {
+        errors.invalid(path, number, &message);
     }
 }
 
