@@ -18,7 +18,7 @@ fn random_patches_have_the_results_of_the_real_library() {
             Ok(merged) if merged == *result && error.is_empty() => {}
             Ok(merged) => differences.push(format!("{index}: {original} {patch}: {result} {error}, own {merged}")),
             Err(own) if error.is_empty() => {
-                differences.push(format!("{index}: {original} {patch}: {result}, own {own}"))
+                differences.push(format!("{index}: {original} {patch}: {result}, own {own}"));
             }
             Err(own) => {
                 rejected += 1;

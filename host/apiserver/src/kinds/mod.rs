@@ -15,6 +15,7 @@ mod service;
 mod strategic;
 mod strategy;
 mod validation;
+mod warnings;
 
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
 pub use columns::{TableRow, table_columns, table_row};
@@ -30,3 +31,4 @@ pub use selectors::FieldSelector;
 pub use service::{ServiceAllocator, allocate};
 pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
 pub use strategy::reset_fields;
+pub use warnings::{deprecation_warning, object_warnings};

@@ -176,7 +176,8 @@ pub(super) fn binding(object: &Value, errors: &mut Errors) {
     }
     let both = ["Deny", "Warn"].iter().all(|name| actions.iter().any(|action| action == name));
     if both {
-        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
+            API response and headers serves no purpose)";
         errors.invalid("spec.validationActions", actions.to_vec(), detail);
     }
 }

@@ -324,7 +324,9 @@ fn stateful_update(old: &Value, new: &Value, errors: &mut Errors) {
         spec
     };
     if fixed(old) != fixed(new) {
-        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+            'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' \
+            are forbidden";
         errors.forbidden("spec", detail);
     }
 }

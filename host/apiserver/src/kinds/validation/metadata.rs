@@ -113,7 +113,8 @@ fn owners(references: &[Value], errors: &mut Errors) {
             match &controller {
                 Some(first) => {
                     let detail = format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                            {first} and {name}"
                     );
                     let list = typed_object("[]meta/v1.OwnerReference", &references.into());
                     errors.invalid(PATH, list, &detail);

@@ -20,6 +20,7 @@ mod service;
 mod storage;
 
 pub(super) use errors::Errors;
+pub(super) use format::label as dns_label;
 
 use serde_json::Value;
 

@@ -277,7 +277,8 @@ pub(super) fn priority_class(object: &Value, errors: &mut Errors) {
     let system = matches!(name, "system-cluster-critical" | "system-node-critical");
     if name.starts_with("system-") && !system {
         let detail = format!(
-            "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+            "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a \
+                known system priority class"
         );
         errors.forbidden("metadata.name", &detail);
     } else if value > HIGHEST && !system {

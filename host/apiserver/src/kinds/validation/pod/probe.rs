@@ -83,7 +83,8 @@ fn http_get(action: &Value, path: &str, errors: &mut Errors) {
     for header in items(action, "httpHeaders") {
         let name = text(header, "name");
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-            let detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+            let detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', \
+                regex used for validation is '[-A-Za-z0-9]+')";
             errors.invalid(&format!("{path}.httpHeaders"), name, detail);
         }
     }

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::super::super::object::{at, copy, int, items, items_mut, set};
 use super::super::errors::Errors;
 
-const RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const RULE: &str = "pod updates may not change fields other than \
+    `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
+    (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
+    was previously negative)";
 
 /// Validates an update of a Pod's spec.
 ///
