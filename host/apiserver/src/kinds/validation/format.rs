@@ -235,9 +235,11 @@ pub(crate) fn ip(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    type Check = fn(&str) -> Vec<String>;
+
     #[test]
     fn formats_accept_and_reject() {
-        let table: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 6] = [
+        let table: [(Check, &[&str], &[&str]); 6] = [
             (label, &["a", "a-b", "1"], &["", "-a", "a-", "A", "a.b"]),
             (subdomain, &["a.b-c", "1.2"], &["a..b", ".a", "a_b", ""]),
             (qualified_name, &["a", "a.b/c_D", "A"], &["", "/a", "a/", "a/b/c", "-a", "A/b"]),
