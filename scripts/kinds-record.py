@@ -315,6 +315,11 @@ def main():
         recorder.send("GET", path_of(kind) + "?table=1&includeObject=Object&limit=40")
     for kind, selector in [("Pod", "status.phase=Running"), ("Pod", "spec.nodeName!=x,metadata.name=a"), ("Pod", "spec.foo=x"), ("ConfigMap", "data=x"), ("Secret", "type=Opaque"), ("Namespace", "status.phase=Active"), ("Node", "spec.unschedulable=true"), ("Job", "status.successful=0"), ("Event", "reason=R,involvedObject.kind=Pod"), ("Deployment", "spec.replicas=1"), ("ReplicaSet", "status.replicas=0"), ("Service", "spec.type=NodePort"), ("Service", "spec.clusterIP=None"), ("Pod", "x"), ("Pod", "a=b=c")]:
         recorder.send("GET", path_of(kind) + "?table=1&includeObject=Object&limit=5&fieldSelector=" + selector.replace("!=", "%21%3D"))
+    _, events = recorder.send("GET", path_of("Event"), record=False)
+    for event in events["items"]:
+        path = path_of("Event", event["metadata"]["name"])
+        recorder.send("GET", path)
+        recorder.send("GET", path.replace("/api/v1/", "/apis/events.k8s.io/v1/"))
     text = json.dumps(recorder.entries, separators=(",", ":"), ensure_ascii=True).encode()
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_bytes(subprocess.run(["zstd", "--ultra", "-22", "-q", "-c"], input=text, stdout=subprocess.PIPE, check=True).stdout)
