@@ -24,7 +24,7 @@ fn generation_of(api_version: &str, kind: &str) -> Generation {
         ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet")
         | ("batch", "Job" | "CronJob")
         | ("policy", "PodDisruptionBudget")
-        | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy" | "ServiceCIDR" | "IPAddress")
+        | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
         | ("v1", "ReplicationController" | "Pod")
         | (
             "admissionregistration.k8s.io",
@@ -33,6 +33,8 @@ fn generation_of(api_version: &str, kind: &str) -> Generation {
             | "MutatingAdmissionPolicy"
             | "MutatingAdmissionPolicyBinding",
         )
+        | ("resource.k8s.io", "DeviceClass" | "ResourceSlice" | "DeviceTaintRule")
+        | ("apiextensions.k8s.io", "CustomResourceDefinition")
         | ("flowcontrol.apiserver.k8s.io", _) => Generation::Field("spec"),
         ("admissionregistration.k8s.io", _) => Generation::Field("webhooks"),
         ("scheduling.k8s.io", "PriorityClass") => Generation::Constant,
@@ -53,6 +55,9 @@ pub fn reset_fields(api_version: &str, kind: &str, subresource: Option<&str>) ->
         (Some("status"), "Pod") => {
             vec![vec!["spec"], vec!["metadata", "deletionTimestamp"], vec!["metadata", "ownerReferences"]]
         }
+        (Some("status"), "CertificateSigningRequest") => vec![vec!["spec"], vec!["status", "conditions"]],
+        (Some("approval"), "CertificateSigningRequest") => vec![vec!["spec"], vec!["status", "certificate"]],
+        (Some("status"), "CustomResourceDefinition") => vec![vec!["spec"]],
         (Some("status"), _) if resets_metadata(api_version, kind) => vec![vec!["spec"], vec!["metadata"]],
         (Some("status"), _) => vec![vec!["spec"]],
         _ => Vec::new(),
@@ -66,6 +71,7 @@ fn resets_metadata(api_version: &str, kind: &str) -> bool {
         (group, kind),
         ("admissionregistration.k8s.io", _)
             | ("networking.k8s.io", "ServiceCIDR")
+            | ("storage.k8s.io", "VolumeAttachment")
             | ("resource.k8s.io", _)
             | ("flowcontrol.apiserver.k8s.io", _)
             | ("apiextensions.k8s.io" | "apiregistration.k8s.io", _)
@@ -181,6 +187,10 @@ pub(super) fn prepare_for_update(
         None => main_update(api_version, kind, old, new),
         Some("status") => status_update(api_version, kind, old, new, now),
         Some("finalize") => copy(old, new, "status"),
+        Some("approval") => {
+            copy(old, new, "spec");
+            copy(old, new, "status.certificate");
+        }
         Some(_) => {}
     }
 }
@@ -209,6 +219,7 @@ fn main_update(api_version: &str, kind: &str, old: &Value, new: &mut Value) {
             copy(old, new, "spec.finalizers");
         }
         ("v1", "Secret") => string_data(new),
+        ("certificates.k8s.io/v1", "CertificateSigningRequest") => copy(old, new, "spec"),
         ("v1", "Service") => service::keep_allocated(old, new),
         ("coordination.k8s.io/v1", "Lease") => drop_lease_strategy(old, new),
         ("apps/v1", "DaemonSet") => {
@@ -280,5 +291,35 @@ fn phase_transition(old: &Value, new: &mut Value, now: Instant) {
         copy(old, new, TIME);
     } else if !same && (!has(new, TIME) || at(old, TIME) == at(new, TIME)) {
         set(&mut new["status"], "lastPhaseTransitionTime", now.to_seconds());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reset_fields;
+
+    type Paths = &'static [&'static [&'static str]];
+
+    #[test]
+    fn reset_fields_are_those_of_the_real_strategies() {
+        let table: [(&str, &str, Option<&str>, Paths); 9] = [
+            ("apps/v1", "Deployment", None, &[&["status"]]),
+            ("apps/v1", "Deployment", Some("status"), &[&["spec"], &["metadata", "labels"]]),
+            ("apps/v1", "StatefulSet", Some("status"), &[&["spec"]]),
+            ("v1", "ConfigMap", None, &[]),
+            ("v1", "Namespace", Some("finalize"), &[&["status"]]),
+            ("storage.k8s.io/v1", "VolumeAttachment", Some("status"), &[&["spec"], &["metadata"]]),
+            ("networking.k8s.io/v1", "ServiceCIDR", Some("status"), &[&["spec"], &["metadata"]]),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", Some("status"), &[&["spec"]]),
+            (
+                "v1",
+                "Pod",
+                Some("status"),
+                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+            ),
+        ];
+        for (api_version, kind, subresource, expected) in table {
+            assert_eq!(reset_fields(api_version, kind, subresource), expected, "{kind} {subresource:?}");
+        }
     }
 }
