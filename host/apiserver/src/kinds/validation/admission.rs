@@ -57,6 +57,9 @@ fn versions(hook: &Value, path: &str, errors: &mut Errors) {
         errors.required(path, "must specify one of v1, v1beta1");
         return;
     }
+    for (index, version) in list.iter().filter_map(Value::as_str).enumerate() {
+        errors.invalid_each(&format!("{path}[{index}]"), version, &format::label_1035(version));
+    }
     if !list.iter().any(|version| version == "v1" || version == "v1beta1") {
         errors.invalid(path, list.to_vec(), "must include at least one of v1, v1beta1");
     }
@@ -73,10 +76,9 @@ fn client(client: &Value, path: &str, errors: &mut Errors) {
             }
         }
         (false, true) => {
-            for key in ["namespace", "name"] {
+            for key in ["name", "namespace"] {
                 if text(client, &format!("service.{key}")).is_empty() {
-                    let detail = format!("service {key} is required");
-                    errors.required(&format!("{path}.service.{key}"), &detail);
+                    errors.required(&format!("{path}.service.{key}"), "");
                 }
             }
             let port = int(client, "service.port").unwrap_or(0);
@@ -107,6 +109,11 @@ fn rule_of(rule: &Value, path: &str, errors: &mut Errors) {
         let field = format!("{path}.{key}");
         if list.is_empty() {
             errors.required(&field, "");
+        }
+        for index in list.iter().enumerate().filter(|(_, item)| *item == "").map(|(index, _)| index) {
+            if key == "apiVersions" {
+                errors.required(&format!("{field}[{index}]"), "");
+            }
         }
         if list.len() > 1 && list.iter().any(|item| item == "*") {
             let detail = format!("if '*' is present, must not specify other API {words}");
@@ -172,7 +179,7 @@ pub(super) fn binding(object: &Value, errors: &mut Errors) {
         errors.required("spec.validationActions", "at least one validation action is required");
     }
     for (index, action) in actions.iter().enumerate() {
-        errors.one_of(&format!("spec.validationActions[{index}]"), action, &["Audit", "Deny", "Warn"]);
+        errors.required_one_of(&format!("spec.validationActions[{index}]"), action, &["Audit", "Deny", "Warn"]);
     }
     let both = ["Deny", "Warn"].iter().all(|name| actions.iter().any(|action| action == name));
     if both {

@@ -116,6 +116,18 @@ pub(super) fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
+/// The longest name of a CronJob: its Jobs add eleven characters.
+const MAX_CRON_JOB: usize = 52;
+
+/// Validates a new CronJob.
+pub(super) fn new_cron_job(object: &Value, errors: &mut Errors) {
+    cron_job(object, errors);
+    let name = text(object, "metadata.name");
+    if name.len() > MAX_CRON_JOB {
+        errors.invalid("metadata.name", name, "must be no more than 52 characters");
+    }
+}
+
 /// Validates a CronJob.
 pub(super) fn cron_job(object: &Value, errors: &mut Errors) {
     let spec = at(object, "spec");

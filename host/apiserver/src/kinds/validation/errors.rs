@@ -76,6 +76,14 @@ impl Errors {
         }
     }
 
+    /// Adds the error for a text that is none of the allowed ones, also for an empty one.
+    pub(crate) fn required_one_of(&mut self, field: &str, value: &Value, allowed: &[&str]) {
+        let text = value.as_str().unwrap_or_default();
+        if !allowed.contains(&text) {
+            self.not_supported(field, text, allowed);
+        }
+    }
+
     /// Adds the error for a number below zero.
     pub(crate) fn non_negative(&mut self, field: &str, value: &Value) {
         if let Some(number) = value.as_i64().filter(|number| *number < 0) {

@@ -2,6 +2,7 @@
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_WORDS: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
     must start and end with an alphanumeric character";
@@ -80,6 +81,20 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
     }
     if !is_subdomain(text) {
         messages.push(regex_error(SUBDOMAIN_WORDS, SUBDOMAIN, &["example.com"]));
+    }
+    messages
+}
+
+/// Returns what is wrong with a DNS-1035 label, as a version.
+pub(crate) fn label_1035(text: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    if text.len() > 63 {
+        messages.push(max_length(63));
+    }
+    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        let words = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+            alphabetic character, and end with an alphanumeric character";
+        messages.push(regex_error(words, LABEL_1035, &["my-name", "abc-123"]));
     }
     messages
 }

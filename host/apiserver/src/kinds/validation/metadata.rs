@@ -11,8 +11,6 @@ use super::{errors::Errors, format};
 
 /// The largest size of all annotations in bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
-/// The longest name of a CronJob: its Jobs add eleven characters.
-const MAX_CRON_JOB: usize = 52;
 
 /// Validates the metadata of a new object of a kind.
 pub(super) fn validate(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
@@ -185,13 +183,6 @@ pub(super) fn validate_update(old: &Value, new: &Value, errors: &mut Errors) {
 fn name_format(api_version: &str, kind: &str) -> fn(&str) -> Vec<String> {
     match (api_version, kind) {
         ("v1", "Service" | "Namespace") | ("apps/v1", "StatefulSet") => format::label,
-        ("batch/v1", "CronJob") => |name| {
-            if name.len() > MAX_CRON_JOB {
-                vec!["must be no more than 52 characters".to_owned()]
-            } else {
-                format::subdomain(name)
-            }
-        },
         ("rbac.authorization.k8s.io/v1", _) => format::path_segment,
         _ => format::subdomain,
     }

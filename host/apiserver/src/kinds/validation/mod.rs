@@ -34,6 +34,7 @@ pub(super) fn create(api_version: &str, kind: &str, object: &Value) -> Errors {
             pod::new_pod(object, &mut errors);
         }
         ("batch/v1", "Job") => batch::job(object, &mut errors),
+        ("batch/v1", "CronJob") => batch::new_cron_job(object, &mut errors),
         _ => content(api_version, kind, object, &mut errors),
     }
     errors

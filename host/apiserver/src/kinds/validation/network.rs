@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::object::{at, has, int, items, text};
 use super::{errors::Errors, format, selector, service};
 
-const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+pub(super) const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Validates an Ingress.
 pub(super) fn ingress(object: &Value, errors: &mut Errors) {
@@ -64,7 +64,10 @@ fn paths(paths: &[Value], path: &str, errors: &mut Errors) {
         let target = text(entry, "path");
         let field = format!("{own}.path");
         match text(entry, "pathType") {
-            "" => errors.required(&format!("{own}.pathType"), "pathType must be specified"),
+            "" => {
+                errors.required(&format!("{own}.pathType"), "pathType must be specified");
+                continue;
+            }
             "Exact" | "Prefix" => {
                 if !target.starts_with('/') {
                     errors.invalid(&field, target, "must be an absolute path");
@@ -136,6 +139,17 @@ pub(super) fn ingress_class(object: &Value, errors: &mut Errors) {
         }
         _ => errors.invalid(PATH, controller, WORDS),
     }
+    if has(object, "spec.parameters") {
+        for key in ["kind", "name"] {
+            let path = format!("spec.parameters.{key}");
+            let name = text(object, &path);
+            if name.is_empty() {
+                errors.required(&path, "");
+            } else {
+                errors.invalid_each(&path, name, &format::path_segment(name));
+            }
+        }
+    }
 }
 
 /// Validates a NetworkPolicy.
@@ -201,7 +215,7 @@ fn policy_peer(peer: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// Returns the address and the length of a CIDR.
-fn cidr(text: &str) -> Option<(IpAddr, u8)> {
+pub(super) fn cidr(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     let length: u8 = length.parse().ok()?;
@@ -249,9 +263,6 @@ pub(super) fn endpoint_slice(object: &Value, errors: &mut Errors) {
     } else {
         errors.one_of("addressType", &object["addressType"], &["FQDN", "IPv4", "IPv6"]);
     }
-    for (index, endpoint) in items(object, "endpoints").iter().enumerate() {
-        slice_endpoint(endpoint, kind, &format!("endpoints[{index}]"), errors);
-    }
     for (index, port) in items(object, "ports").iter().enumerate() {
         let path = format!("ports[{index}]");
         let name = text(port, "name");
@@ -263,6 +274,9 @@ pub(super) fn endpoint_slice(object: &Value, errors: &mut Errors) {
         if let Some((number, message)) = number.and_then(|number| Some((number, format::range(number, 1, 65_535)?))) {
             errors.invalid(&format!("{path}.port"), number, &message);
         }
+    }
+    for (index, endpoint) in items(object, "endpoints").iter().enumerate() {
+        slice_endpoint(endpoint, kind, &format!("endpoints[{index}]"), errors);
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::{
     errors::internal_object,
     object::{at, fields, has, int, items, text},
 };
-use super::{apps, errors::Errors, format, metadata, pod, selector};
+use super::{apps, errors::Errors, format, metadata, network, pod, selector};
 
 /// Validates a PodDisruptionBudget.
 pub(super) fn budget(object: &Value, errors: &mut Errors) {
@@ -236,9 +236,14 @@ pub(super) fn node(object: &Value, errors: &mut Errors) {
             errors.one_of(&format!("{path}.effect"), &taint["effect"], &effects);
         }
     }
+    for (index, range) in items(object, "spec.podCIDRs").iter().filter_map(Value::as_str).enumerate() {
+        if network::cidr(range).is_none() {
+            errors.invalid(&format!("spec.podCIDRs[{index}]"), range, network::CIDR);
+        }
+    }
     for list in ["capacity", "allocatable"] {
         for (name, amount) in fields(object, &format!("status.{list}")) {
-            pod::quantity(name, amount, &format!("status.{list}[{name}]"), errors);
+            pod::quantity(name, amount, &format!("status.{list}.{name}"), errors);
         }
     }
 }
@@ -251,7 +256,6 @@ pub(super) fn event(object: &Value, errors: &mut Errors) {
     let cluster_scoped = about.is_empty() && matches!(namespace, "default" | "kube-system");
     if !cluster_scoped && about != namespace {
         errors.invalid("involvedObject.namespace", about, "does not match event.namespace");
-        return;
     }
     if !has(object, "eventTime") {
         return;

@@ -34,9 +34,10 @@ fn access_modes(spec: &Value, detail: &str, errors: &mut Errors) {
         errors.required("spec.accessModes", detail);
     }
     for mode in modes {
-        errors.one_of("spec.accessModes", mode, &ACCESS_MODES);
+        errors.required_one_of("spec.accessModes", mode, &ACCESS_MODES);
     }
-    let kinds: HashSet<&str> = modes.iter().filter_map(Value::as_str).collect();
+    let known = |mode: &&str| ACCESS_MODES.contains(mode);
+    let kinds: HashSet<&str> = modes.iter().filter_map(Value::as_str).filter(known).collect();
     if kinds.contains("ReadWriteOncePod") && kinds.len() > 1 {
         errors.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes");
     }
