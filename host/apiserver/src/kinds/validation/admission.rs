@@ -32,11 +32,11 @@ fn webhook(hook: &Value, mutating: bool, path: &str, errors: &mut Errors) {
     for key in ["namespaceSelector", "objectSelector"] {
         selector::validate(at(hook, key), &format!("{path}.{key}"), errors);
     }
-    client(at(hook, "clientConfig"), &format!("{path}.clientConfig"), errors);
     if mutating {
         let policies = ["IfNeeded", "Never"];
         errors.one_of(&format!("{path}.reinvocationPolicy"), &hook["reinvocationPolicy"], &policies);
     }
+    client(at(hook, "clientConfig"), &format!("{path}.clientConfig"), errors);
     versions(hook, &format!("{path}.admissionReviewVersions"), errors);
 }
 
@@ -76,9 +76,10 @@ fn client(client: &Value, path: &str, errors: &mut Errors) {
             }
         }
         (false, true) => {
-            for key in ["name", "namespace"] {
+            // The real server exchanges the two in its messages.
+            for (key, shown) in [("namespace", "name"), ("name", "namespace")] {
                 if text(client, &format!("service.{key}")).is_empty() {
-                    errors.required(&format!("{path}.service.{key}"), "");
+                    errors.required(&format!("{path}.service.{shown}"), "");
                 }
             }
             let port = int(client, "service.port").unwrap_or(0);
@@ -102,7 +103,7 @@ fn rule_of(rule: &Value, path: &str, errors: &mut Errors) {
     }
     for (index, operation) in operations.iter().enumerate() {
         let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-        errors.one_of(&format!("{field}[{index}]"), operation, &known);
+        errors.required_one_of(&format!("{field}[{index}]"), operation, &known);
     }
     for (key, words) in [("apiGroups", "groups"), ("apiVersions", "versions")] {
         let list = items(rule, key);

@@ -84,9 +84,11 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Errors) {
     errors.one_of(&format!("{path}.podReplacementPolicy"), &spec["podReplacementPolicy"], &policies);
     pod::template(at(spec, "template"), &format!("{path}.template"), errors);
     let policy = text(spec, "template.spec.restartPolicy");
-    if !matches!(policy, "OnFailure" | "Never") {
-        let detail = "valid values: \"OnFailure\", \"Never\"";
-        errors.required(&format!("{path}.template.spec.restartPolicy"), detail);
+    let field = format!("{path}.template.spec.restartPolicy");
+    match policy {
+        "OnFailure" | "Never" => {}
+        "" | "Always" => errors.required(&field, "valid values: \"OnFailure\", \"Never\""),
+        other => errors.not_supported(&field, other, &["OnFailure", "Never"]),
     }
     if has(spec, "podFailurePolicy") && policy != "Never" {
         let detail = "only \"Never\" is supported when podFailurePolicy is specified";
@@ -148,13 +150,13 @@ pub(super) fn cron_job(object: &Value, errors: &mut Errors) {
         let allowed = ["nil", "false"];
         errors.not_supported("spec.jobTemplate.spec.manualSelector", true, &allowed);
     }
-    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        errors.non_negative(&format!("spec.{key}"), &spec[key]);
-    }
     job_spec(template, "spec.jobTemplate.spec", errors);
     if has(template, "selector") {
         let value = typed_object("meta/v1.LabelSelector", &template["selector"]);
         errors.invalid("spec.jobTemplate.spec.selector", value, "`selector` will be auto-generated");
+    }
+    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        errors.non_negative(&format!("spec.{key}"), &spec[key]);
     }
 }
 

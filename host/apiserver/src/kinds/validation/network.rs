@@ -270,10 +270,6 @@ pub(super) fn endpoint_slice(object: &Value, errors: &mut Errors) {
             errors.invalid_each(&format!("{path}.name"), name, &format::label(name));
         }
         errors.one_of(&format!("{path}.protocol"), &port["protocol"], &["SCTP", "TCP", "UDP"]);
-        let number = int(port, "port");
-        if let Some((number, message)) = number.and_then(|number| Some((number, format::range(number, 1, 65_535)?))) {
-            errors.invalid(&format!("{path}.port"), number, &message);
-        }
     }
     for (index, endpoint) in items(object, "endpoints").iter().enumerate() {
         slice_endpoint(endpoint, kind, &format!("endpoints[{index}]"), errors);

@@ -68,10 +68,17 @@ pub(super) fn autoscaler(object: &Value, errors: &mut Errors) {
         let path = format!("spec.metrics[{index}].type");
         if text(metric, "type").is_empty() {
             errors.required(&path, "must specify a metric source type");
+            errors.not_supported(&path, "", &kinds);
         } else {
             // The real server's two validations both report it.
             errors.one_of(&path, &metric["type"], &kinds);
             errors.one_of(&path, &metric["type"], &kinds);
+        }
+    }
+    for (index, metric) in items(spec, "metrics").iter().enumerate() {
+        if has(metric, "resource") && text(metric, "resource.name").is_empty() {
+            let path = format!("spec.metrics[{index}].resource.name");
+            errors.required(&path, "must specify a resource name");
         }
     }
     let external = items(spec, "metrics").iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
@@ -92,8 +99,8 @@ fn scale_target(target: &Value, errors: &mut Errors) {
         }
     }
     let version = text(target, "apiVersion");
-    if version.is_empty() {
-        errors.invalid("spec.scaleTargetRef.apiVersion", "", "apiVersion must specify API group");
+    if !version.contains('/') {
+        errors.invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group");
     }
 }
 
