@@ -1,11 +1,12 @@
 //! The built-in kinds: their schemas, defaults, validation and strategic merge patches.
 //!
 //! A pure library over JSON values, with the facts of a real API server of the same version: `data/README.md` says
-//! where they come from, what is not validated, and how answers may differ. A create is [`decode_body`], the namespace,
-//! name, uid and creation time of the store, [`allocate`] for a Service, and [`prepare_create`]; an update is
-//! [`decode_value`], [`allocate`] and [`prepare_update`] with the object in the store. Both yield the stored form, which
-//! [`write`] prints in the order of the Go types. Versions of resources, managed fields, deletion, admission (the
-//! protection finalizers, tolerations and priorities of Pods) and the allocation of ranges belong to others.
+//! where they come from, what is not validated, and how answers may differ. A create is [`decode_body`], the
+//! namespace, name, uid and creation time of the store, [`allocate`] for a Service, and [`prepare_create`]; an
+//! update is [`decode_value`], [`allocate`] and [`prepare_update`] with the object in the store. Both yield the
+//! stored form, which [`write`] prints in the order of the Go types. Versions of resources, managed fields,
+//! deletion, admission (the protection finalizers, tolerations and priorities of Pods) and the allocation of ranges
+//! belong to others.
 //!
 //! ```
 //! use operetta_apiserver::kinds::{FieldValidation, Instant, decode_body, prepare_create, resource_of_plural};

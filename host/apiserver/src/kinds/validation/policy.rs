@@ -56,8 +56,10 @@ pub(super) fn autoscaler(object: &Value, errors: &mut Errors) {
         errors.invalid("spec.minReplicas", minimum, "must be greater than or equal to 1");
     }
     let maximum = int(spec, "maxReplicas").unwrap_or(0);
-    if maximum < 1 {
+    if maximum == 0 {
         errors.required("spec.maxReplicas", "must be set and greater than 0");
+    } else if maximum < 0 {
+        errors.invalid("spec.maxReplicas", maximum, "must be greater than or equal to 1");
     }
     if minimum.is_some_and(|minimum| maximum < minimum) {
         errors.invalid("spec.maxReplicas", maximum, "must be greater than or equal to `minReplicas`");
