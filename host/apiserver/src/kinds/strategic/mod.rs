@@ -1,0 +1,108 @@
+//! Strategic merge patches, as `k8s.io/apimachinery/pkg/util/strategicpatch` applies them.
+//!
+//! The merge keys and strategies come from the schemas' `x-kubernetes-patch-merge-key` and
+//! `x-kubernetes-patch-strategy`. Directives: `$patch` (replace, delete), `$retainKeys`,
+//! `$deleteFromPrimitiveList/FIELD` and `$setElementOrder/FIELD`.
+
+mod directive;
+mod merge;
+mod order;
+mod print;
+mod schema;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{
+    codec::types::{Shape, TYPES, TypeId},
+    errors::{FieldError, FieldErrorType, KindError},
+    openapi::schema_of_kind,
+};
+use print::{go_kind, go_print};
+use schema::Schema;
+
+/// The key of a directive in a patch.
+const PATCH: &str = "$patch";
+
+/// An error of a patch in the real server's words.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum PatchError {
+    /// A malformed directive: code 400.
+    #[error("invalid patch format of {0}")]
+    Format(&'static str),
+    /// Lists in lists cannot be merged: code 400.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// Another error, on which the real server answers 500.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<PatchError> for KindError {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::Other(message) => Self::Internal(message),
+            other => Self::BadRequest(other.to_string()),
+        }
+    }
+}
+
+/// Applies a strategic merge patch to an object of a kind. The result is not yet decoded.
+///
+/// # Errors
+/// Returns 400 or 500 for a patch that cannot be merged, as the real server does, and 422 for a value of the wrong
+/// type in the result.
+pub fn strategic_merge_patch(
+    api_version: &str,
+    kind: &str,
+    original: &Value,
+    patch: &Value,
+) -> Result<Value, KindError> {
+    let merged = merge_with_schema(schema_of_kind(api_version, kind), original, patch)?;
+    if let Some(id) = TYPES.of_kind(api_version, kind)
+        && let Some(detail) = mismatch(id, &merged)
+    {
+        let value = go_print(patch).into();
+        let field = "patch".to_owned();
+        let error = FieldError { kind: FieldErrorType::Invalid, field, value, detail };
+        let (group, kind, name) = (String::new(), String::new(), String::new());
+        return Err(KindError::Invalid { group, kind, name, errors: vec![error] });
+    }
+    Ok(merged)
+}
+
+/// Applies a strategic merge patch with the merge keys of an OpenAPI schema.
+///
+/// # Errors
+/// Returns a [`PatchError`] for a patch that cannot be merged.
+pub fn merge_with_schema(schema: Option<&'static Value>, original: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let Value::Object(patch) = patch else { return Err(PatchError::Other("invalid JSON document".to_owned())) };
+    let original = original.as_object().cloned().unwrap_or_default();
+    merge::map(original, patch.clone(), &Schema::new(schema)).map(Value::Object)
+}
+
+/// Returns what the real server's converter says of the first value of a wrong type.
+fn mismatch(id: TypeId, value: &Value) -> Option<String> {
+    let of = TYPES.get(TYPES.target(id));
+    match (&of.shape, value) {
+        (_, Value::Null) | (Shape::Custom | Shape::Bytes, _) => None,
+        (Shape::Struct(fields), Value::Object(map)) => {
+            fields.iter().find_map(|field| mismatch(field.of, map.get(&*field.name)?))
+        }
+        (Shape::Map(element), Value::Object(map)) => map.values().find_map(|item| mismatch(*element, item)),
+        (Shape::Slice(element), Value::Array(items)) => items.iter().find_map(|item| mismatch(*element, item)),
+        (Shape::Struct(_), other) => Some(format!("cannot restore struct from: {}", go_kind(other))),
+        (Shape::Map(_), other) => Some(format!("cannot restore map from {}", go_kind(other))),
+        (Shape::Slice(_), other) => Some(format!("cannot restore slice from {}", go_kind(other))),
+        (Shape::String, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => None,
+        (Shape::Int(_) | Shape::Float, Value::Number(_)) => None,
+        (Shape::String, _) => Some("unrecognized type: string".to_owned()),
+        (Shape::Bool, _) => Some("unrecognized type: bool".to_owned()),
+        (Shape::Int(bits), _) => Some(format!("unrecognized type: int{bits}")),
+        (Shape::Float, _) => Some("unrecognized type: float64".to_owned()),
+        (Shape::Pointer(_), _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

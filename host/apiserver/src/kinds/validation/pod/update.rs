@@ -1,0 +1,72 @@
+//! Validation of updates of Pods: which fields of the spec may change.
+
+use serde_json::{Value, json};
+
+use super::super::super::object::{at, copy, int, items, items_mut, set};
+use super::super::errors::Errors;
+
+const RULE: &str = "pod updates may not change fields other than \
+    `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` \
+    (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
+    was previously negative)";
+
+/// Validates an update of a Pod's spec.
+///
+/// Where the real server appends the difference of the internal objects, this message ends after the rule.
+pub(in super::super) fn pod(old: &Value, new: &Value, errors: &mut Errors) {
+    for path in ["spec.containers", "spec.initContainers"] {
+        if items(old, path).len() != items(new, path).len() {
+            errors.forbidden(path, "pod updates may not add or remove containers");
+            return;
+        }
+    }
+    deadline(old, new, errors);
+    let mut mutable = new.clone();
+    for list in ["spec.containers", "spec.initContainers"] {
+        let images: Vec<Value> = items(old, list).iter().map(|container| container["image"].clone()).collect();
+        for (container, image) in items_mut(&mut mutable, list).zip(images) {
+            set(container, "image", image);
+        }
+    }
+    copy(old, &mut mutable, "spec.activeDeadlineSeconds");
+    tolerations(old, new, errors);
+    copy(old, &mut mutable, "spec.tolerations");
+    if int(old, "spec.terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0)
+        && at(new, "spec.terminationGracePeriodSeconds") == &json!(1)
+    {
+        copy(old, &mut mutable, "spec.terminationGracePeriodSeconds");
+    }
+    if at(old, "spec") != at(&mutable, "spec") {
+        errors.forbidden("spec", RULE);
+    }
+}
+
+/// Validates that a deadline is only set or shortened.
+fn deadline(old: &Value, new: &Value, errors: &mut Errors) {
+    const PATH: &str = "spec.activeDeadlineSeconds";
+    match (int(old, PATH), int(new, PATH)) {
+        (Some(before), Some(after)) if after > before => {
+            let detail = "must be less than or equal to previous value";
+            errors.invalid(PATH, after, detail);
+        }
+        (Some(_), None) => errors.invalid(PATH, Value::Null, "must not update from a positive integer to nil value"),
+        _ => {}
+    }
+}
+
+/// Validates that tolerations are only added.
+fn tolerations(old: &Value, new: &Value, errors: &mut Errors) {
+    const PATH: &str = "spec.tolerations";
+    let after = items(new, PATH);
+    let without_seconds = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        super::super::super::object::remove(&mut toleration, "tolerationSeconds");
+        toleration
+    };
+    let kept = items(old, PATH)
+        .iter()
+        .all(|toleration| after.iter().any(|other| without_seconds(other) == without_seconds(toleration)));
+    if !kept {
+        errors.forbidden(PATH, "existing toleration can not be modified except its tolerationSeconds");
+    }
+}
