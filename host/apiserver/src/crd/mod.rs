@@ -1,1 +1,37 @@
 //! CustomResourceDefinitions: structural schemas, pruning, defaulting, validation and CEL rules.
+
+mod approval;
+pub mod cel;
+mod correlate;
+pub mod crd;
+mod default_rules;
+mod defaults;
+mod definition;
+mod discovery;
+mod embedded;
+pub mod field;
+mod formats;
+mod golang;
+mod internal;
+mod jsonpath;
+mod list_rules;
+mod listtype;
+pub mod model;
+mod names;
+mod number;
+mod object_meta;
+mod options;
+mod pattern;
+mod prune;
+pub mod scale;
+pub mod schema;
+mod schema_rules;
+mod selectable;
+mod status;
+mod structural;
+pub mod table;
+mod typed;
+mod types;
+mod validate;
+pub mod version;
+mod violation;
