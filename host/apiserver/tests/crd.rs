@@ -4,7 +4,8 @@
 
 use operetta_apiserver::crd::crd::{self, Crd};
 use operetta_apiserver::crd::field::Refusal;
-use operetta_apiserver::crd::version::{CrdVersion, FieldValidation, Target};
+use operetta_apiserver::crd::request::{FieldValidation, Target};
+use operetta_apiserver::crd::version::CrdVersion;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -179,4 +180,70 @@ fn objects_get_the_answers_of_the_real_server() {
     }
     assert!(total >= 150);
     report(total, &failures);
+}
+
+#[test]
+fn openapi_document_equals_that_of_the_real_server() {
+    let real: Value = serde_json::from_str(include_str!("crd/openapi.json")).expect("document");
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector"});
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true});
+    let fields = json!({"replicas": {"type": "integer", "default": 1}, "port": {"x-kubernetes-int-or-string": true},
+        "tpl": embedded});
+    let schema = json!({"type": "object", "description": "D",
+        "properties": {"spec": {"type": "object", "properties": fields}, "status": free}});
+    let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "probes.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "probes", "kind": "Probe"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "subresources": {"status": {}, "scale": scale}, "schema": {"openAPIV3Schema": schema},
+        "selectableFields": [{"jsonPath": ".spec.replicas"}]}]}});
+    let crd = Crd::from_value(&established(&object)).expect("definition");
+    let document = crd.version("v1").expect("version").openapi_v3();
+    for part in ["openapi", "info"] {
+        assert_eq!(document[part], real[part]);
+    }
+    for (part, place) in [("paths", "/paths"), ("schemas", "/components/schemas")] {
+        let entries = real.pointer(place).and_then(Value::as_object).expect(part);
+        let own = document.pointer(place).and_then(Value::as_object).expect(part);
+        assert_eq!(own.keys().collect::<Vec<_>>(), entries.keys().collect::<Vec<_>>());
+        for (name, value) in entries {
+            assert_eq!(&own[name], value, "{name}");
+        }
+    }
+}
+
+/// Replays the answers that `crd/upstream.py` has recorded; the folder is in `UPSTREAM_CRDS`.
+#[test]
+#[ignore = "needs the definitions of other projects, which crd/upstream.py collects"]
+fn upstream_definitions_and_samples_get_the_answers_of_the_real_server() {
+    let folder = std::path::PathBuf::from(std::env::var("UPSTREAM_CRDS").expect("UPSTREAM_CRDS"));
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(folder.join(name)).expect(name)).expect(name)
+    };
+    let mut failures = Vec::new();
+    let mut served: std::collections::BTreeMap<String, Crd> = std::collections::BTreeMap::new();
+    let answers = read("answers.list");
+    let answers = answers.as_array().expect("answers");
+    for answer in answers {
+        if let Some(name) = answer["definition"].as_str() {
+            let mut object = read(&format!("{name}.json"));
+            object["spec"].as_object_mut().expect("spec").remove("conversion");
+            let decoded = crd::decode(&object).expect("decoded").object;
+            match crd::admit_create(decoded) {
+                Ok(admitted) => {
+                    let settled = crd::reconcile_status(&admitted.object, &[], NOW).expect("status").expect("changed");
+                    served.insert(name.to_owned(), Crd::from_value(&settled).expect("definition"));
+                }
+                Err(refusal) => failures.push(format!("{name}: {refusal}")),
+            }
+            continue;
+        }
+        let Some(crd) = served.get(answer["crd"].as_str().expect("crd")) else { continue };
+        let version = answer["new"]["apiVersion"].as_str().and_then(|v| crd.version(v.rsplit('/').next()?));
+        let name = answer["new"].to_string();
+        compare(&name, answer, admit(version.expect("version"), answer), &mut failures);
+    }
+    report(answers.len(), &failures);
 }

@@ -9,6 +9,7 @@ use super::field::{FieldError, Refusal};
 use super::formats;
 use super::model::{Definition, Version};
 use super::schema::Schema;
+use super::object_meta;
 use super::status;
 use super::typed;
 use super::types::DEFINITION;
@@ -110,6 +111,7 @@ fn refuse_missing(definition: &Definition) -> Result<(), Refusal> {
 /// # Errors
 /// Returns a refusal if the definition is invalid, or uses a feature that this server does not have.
 pub fn admit_create(mut object: Value) -> Result<AdmittedDefinition, Refusal> {
+    object_meta::drop_namespace(&mut object);
     object["metadata"]["generation"] = json!(1);
     let stored = storage_version(&object).map_or(Value::Null, |name| json!([name]));
     object["status"] =
@@ -126,6 +128,8 @@ pub fn admit_create(mut object: Value) -> Result<AdmittedDefinition, Refusal> {
 /// # Errors
 /// Returns a refusal if the definition is invalid, or uses a feature that this server does not have.
 pub fn admit_update(mut object: Value, old: &Value) -> Result<AdmittedDefinition, Refusal> {
+    object_meta::drop_namespace(&mut object);
+    object_meta::keep_system_fields(&mut object, old);
     object["status"] = old["status"].clone();
     let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
     let changed = object["spec"] != old["spec"];
@@ -137,7 +141,9 @@ pub fn admit_update(mut object: Value, old: &Value) -> Result<AdmittedDefinition
             _ => object["status"]["storedVersions"] = json!([name]),
         }
     }
-    let (definition, before) = (parse(&object)?, parse(old)?);
+    refuse(&object, object_meta::missing_version(&object).into_iter().collect())?;
+    let definition = parse(&object)?;
+    let before = parse(old)?;
     refuse(&object, definition::validate_update((&definition, &object), (&before, old)))?;
     refuse_missing(&definition)?;
     let known = unknown_formats(&before);
@@ -151,6 +157,8 @@ pub fn admit_update(mut object: Value, old: &Value) -> Result<AdmittedDefinition
 /// Returns a refusal if the status is invalid.
 pub fn admit_status_update(object: &Value, old: &Value) -> Result<Value, Refusal> {
     let mut updated = object.clone();
+    object_meta::drop_namespace(&mut updated);
+    object_meta::keep_system_fields(&mut updated, old);
     updated["spec"] = old["spec"].clone();
     let definition = parse(&updated)?;
     refuse(&updated, definition::validate_status_update((&definition, &updated), old))?;
@@ -213,7 +221,7 @@ impl Crd {
         let definition = Arc::new(parse(object)?);
         refuse_missing(&definition)?;
         let versions = (0..definition.spec.versions.len())
-            .filter_map(|at| CrdVersion::new(definition.clone(), at).map(Arc::new))
+            .filter_map(|at| CrdVersion::new(definition.clone(), object, at).map(Arc::new))
             .collect();
         Ok(Self { definition, versions })
     }

@@ -6,12 +6,13 @@ use super::approval;
 use super::field::{FieldError, Path, Shown};
 use super::golang;
 use super::internal::Internal;
-use super::model::{Column, Conversion, Definition, Names, Scale, Spec, Status, Subresources, Version};
+use super::model::{Conversion, Definition, Names, Spec, Status, Version};
 use super::names;
 use super::object_meta::{self, Metadata};
 use super::options::Options;
 use super::schema_rules;
 use super::selectable;
+use super::serving_rules::{check_columns, check_subresources};
 use super::typed;
 use super::types::VERSIONS_TYPE;
 
@@ -39,8 +40,7 @@ pub fn validate_update(new: (&Definition, &Value), old: (&Definition, &Value)) -
     let (definition, raw) = new;
     let options = Options::for_update(definition, old.0);
     let immutable_names = options.immutable_names;
-    let mut errors =
-        object_meta::validate_update(Metadata::of(raw), Metadata::of(old.1), &Path::new("metadata"));
+    let mut errors = metadata_errors(raw, old.1);
     check_spec(definition, raw, options, &mut errors);
     let (spec, before) = (&definition.spec, &old.0.spec);
     let path = Path::new("spec");
@@ -61,8 +61,14 @@ pub fn validate_update(new: (&Definition, &Value), old: (&Definition, &Value)) -
 
 /// Validates an update of the status of a definition.
 pub fn validate_status_update(new: (&Definition, &Value), old: &Value) -> Vec<FieldError> {
-    let mut errors = object_meta::validate_update(Metadata::of(new.1), Metadata::of(old), &Path::new("metadata"));
+    let mut errors = metadata_errors(new.1, old);
     check_status(&new.0.status, &mut errors);
+    errors
+}
+
+fn metadata_errors(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = object_meta::validate_common(new, old, false);
+    errors.extend(object_meta::validate_update(Metadata::of(new), Metadata::of(old), &Path::new("metadata")));
     errors
 }
 
@@ -131,8 +137,6 @@ fn check_spec(definition: &Definition, raw: &Value, mut options: Options, errors
     check_names(&spec.names, &path.child("names"), errors);
     if let Some(common) = internal.validation {
         let status = spec.versions.iter().any(Version::has_status);
-        let version = spec.versions.first().map_or("", |version| version.name.as_str());
-        let options = options.for_version(version);
         schema_rules::check(common, internal.raw_schema, status, &options, &path.child("validation"), errors);
     }
     check_subresources(internal.subresources, &path.child("subresources"), errors);
@@ -241,8 +245,7 @@ fn check_version(
     let own_schema = version.schema.as_ref().filter(|_| internal.validation.is_none());
     if let Some(validation) = own_schema {
         let raw = internal.versions[at].pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-        let options = options.for_version(&version.name);
-        schema_rules::check(validation, raw, version.has_status(), &options, &path.child("schema"), errors);
+        schema_rules::check(validation, raw, version.has_status(), options, &path.child("schema"), errors);
     }
     if internal.subresources.is_none() {
         check_subresources(version.subresources.as_ref(), &path.child("subresources"), errors);
@@ -324,65 +327,6 @@ fn check_labels(path: &Path, labels: &[String], errors: &mut Vec<FieldError>) {
         let details = names::dns1035_label(label);
         if !details.is_empty() {
             errors.push(FieldError::invalid_text(&path.index(at), label, details.join(",")));
-        }
-    }
-}
-
-fn check_subresources(subresources: Option<&Subresources>, path: &Path, errors: &mut Vec<FieldError>) {
-    let Some(scale) = subresources.and_then(|subresources| subresources.scale.as_ref()) else { return };
-    check_scale(scale, path, errors);
-}
-
-fn check_scale(scale: &Scale, path: &Path, errors: &mut Vec<FieldError>) {
-    let replicas = [
-        ("specReplicasPath", &scale.spec_replicas_path, ".spec"),
-        ("statusReplicasPath", &scale.status_replicas_path, ".status"),
-    ];
-    for (field, place, root) in replicas {
-        let path = path.child(&format!("scale.{field}"));
-        if place.is_empty() {
-            errors.push(FieldError::required(&path, ""));
-        } else if !place.starts_with('.') {
-            errors.push(FieldError::invalid_text(&path, place, "must be a simple json path starting with ."));
-        } else if !place.starts_with(&format!("{root}.")) {
-            errors.push(FieldError::invalid_text(&path, place, format!("should be a json path under {root}")));
-        }
-    }
-    if let Some(place) = scale.label_selector_path.as_ref().filter(|place| !place.is_empty()) {
-        let path = path.child("scale.labelSelectorPath");
-        if !place.starts_with('.') {
-            errors.push(FieldError::invalid_text(&path, place, "must be a simple json path starting with ."));
-        } else if !place.starts_with(".spec.") && !place.starts_with(".status.") {
-            let detail = "should be a json path under either .spec or .status";
-            errors.push(FieldError::invalid_text(&path, place, detail));
-        }
-    }
-}
-
-fn check_columns(columns: &[Column], path: &Path, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-    for (at, column) in columns.iter().enumerate() {
-        let path = path.index(at);
-        let types = format!("must be one of {}", TYPES.join(","));
-        if column.name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        }
-        if column.kind.is_empty() {
-            errors.push(FieldError::required(&path.child("type"), types));
-        } else if !TYPES.contains(&column.kind.as_str()) {
-            errors.push(FieldError::invalid_text(&path.child("type"), &column.kind, types));
-        }
-        if !column.format.is_empty() && !FORMATS.contains(&column.format.as_str()) {
-            let detail = format!("must be one of {}", FORMATS.join(","));
-            errors.push(FieldError::invalid_text(&path.child("format"), &column.format, detail));
-        }
-        let path = path.child("JSONPath");
-        if column.json_path.is_empty() {
-            errors.push(FieldError::required(&path, ""));
-        } else if !column.json_path.starts_with('.') {
-            let detail = "must be a simple json path starting with .";
-            errors.push(FieldError::invalid_text(&path, &column.json_path, detail));
         }
     }
 }

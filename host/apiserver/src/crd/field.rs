@@ -147,7 +147,7 @@ pub struct FieldError {
     pub field: String,
     /// The value that is wrong.
     pub shown: Shown,
-    /// What is wrong with it; may be empty.
+    /// The explanation; may be empty.
     pub detail: String,
 }
 
@@ -251,7 +251,7 @@ pub enum Refusal {
         kind: String,
         /// The name of the object.
         name: String,
-        /// What is wrong, field by field.
+        /// The errors, field by field.
         causes: Vec<FieldError>,
     },
     /// The object cannot be decoded: 400, reason `BadRequest`.

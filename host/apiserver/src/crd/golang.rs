@@ -179,6 +179,26 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
+/// Returns a value with its numbers as Go writes them: whole ones without a fraction.
+pub fn normalize(value: Value) -> Value {
+    match value {
+        Value::Number(number) => Value::Number(match decode_number(&number) {
+            Decoded::Float(float) if float.abs() < 1e15 => whole(float).map_or(number, Number::from),
+            _ => number,
+        }),
+        Value::Array(items) => Value::Array(items.into_iter().map(normalize).collect()),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(key, item)| (key, normalize(item))).collect())
+        }
+        other => other,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::float_cmp, reason = "checked to be whole and in range")]
+fn whole(float: f64) -> Option<i64> {
+    (float == float.trunc()).then_some(float as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::model::{Column, SelectableField, Spec, Subresources, Validation, Version};
 
-/// What the versions of a definition have in common, and the rest of them.
+/// The common parts of the versions of a definition, and the rest of them.
 #[derive(Debug)]
 pub struct Internal<'a> {
     /// The schema of all versions.

@@ -3,29 +3,37 @@
 use serde_json::Value;
 
 use super::field::{FieldError, Path, Shown};
-use super::options::Options;
 use super::schema::{Items, Schema};
 
+/// The rules that an update of an old definition may be spared.
+#[derive(Clone, Copy, Debug)]
+pub struct Strictness {
+    /// Items of a set must be atomic.
+    pub atomic_sets: bool,
+    /// Keys of a list of type map must be required or have a default.
+    pub map_keys: bool,
+}
+
 /// Checks the type of a list.
-pub fn check(schema: &Schema, options: &Options, path: &Path, errors: &mut Vec<FieldError>) {
-    check_type(schema, options, path, errors);
+pub fn check(schema: &Schema, strictness: Strictness, path: &Path, errors: &mut Vec<FieldError>) {
+    check_type(schema, strictness.atomic_sets, path, errors);
     check_keys_are_for_maps(schema, path, errors);
     if schema.list_type.as_deref() == Some("map") {
         check_map(schema, path, errors);
     }
-    if options.require_map_keys {
+    if strictness.map_keys {
         check_map_keys(schema, path, errors);
     }
 }
 
-fn check_type(schema: &Schema, options: &Options, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_type(schema: &Schema, atomic_sets: bool, path: &Path, errors: &mut Vec<FieldError>) {
     let Some(list_type) = &schema.list_type else { return };
     let detail = "must be array if x-kubernetes-list-type is specified";
     if schema.kind.is_empty() {
         errors.push(FieldError::required(&path.child("type"), detail));
     } else if schema.kind != "array" {
         errors.push(FieldError::invalid_text(&path.child("type"), &schema.kind, detail));
-    } else if options.require_atomic_sets && has_non_atomic_set(schema) {
+    } else if atomic_sets && has_non_atomic_set(schema) {
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
         let item = schema.item();
         let shown = item.and_then(|item| item.list_type.clone()).map_or(Value::Null, Value::String);

@@ -10,8 +10,9 @@ pub const MAX_LABEL: usize = 63;
 /// The longest DNS subdomain.
 pub const MAX_SUBDOMAIN: usize = 253;
 
-fn too_long(max: usize) -> String {
-    format!("must be no more than {max} bytes")
+/// Names are bounded in "characters" and labels in "bytes", in the real server's words; both count bytes.
+fn too_long(max: usize, unit: &str) -> String {
+    format!("must be no more than {max} {unit}")
 }
 
 fn mismatch(message: &str, pattern: &str, examples: &[&str]) -> String {
@@ -43,7 +44,7 @@ pub fn has_subdomain_form(text: &str) -> bool {
 pub fn dns1123_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > MAX_LABEL {
-        errors.push(too_long(MAX_LABEL));
+        errors.push(too_long(MAX_LABEL, "characters"));
     }
     if !has_label_form(text) {
         errors.push(if has_subdomain_form(text) {
@@ -59,9 +60,13 @@ pub fn dns1123_label(text: &str) -> Vec<String> {
 
 /// Lists what keeps a string from being a lowercase RFC 1123 subdomain.
 pub fn dns1123_subdomain(text: &str) -> Vec<String> {
+    subdomain(text, "characters")
+}
+
+fn subdomain(text: &str, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > MAX_SUBDOMAIN {
-        errors.push(too_long(MAX_SUBDOMAIN));
+        errors.push(too_long(MAX_SUBDOMAIN, unit));
     }
     if !has_subdomain_form(text) {
         let message = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
@@ -75,7 +80,7 @@ pub fn dns1123_subdomain(text: &str) -> Vec<String> {
 pub fn dns1035_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > MAX_LABEL {
-        errors.push(too_long(MAX_LABEL));
+        errors.push(too_long(MAX_LABEL, "characters"));
     }
     if !has_label_form(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         let message = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
@@ -103,7 +108,7 @@ pub fn label_key(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                errors.extend(dns1123_subdomain(prefix).into_iter().map(|error| format!("prefix part {error}")));
+                errors.extend(subdomain(prefix, "bytes").into_iter().map(|error| format!("prefix part {error}")));
             }
             name
         }
@@ -116,7 +121,7 @@ pub fn label_key(text: &str) -> Vec<String> {
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
     } else if name.len() > MAX_LABEL {
-        errors.push(format!("name part {}", too_long(MAX_LABEL)));
+        errors.push(format!("name part {}", too_long(MAX_LABEL, "bytes")));
     }
     if !has_qualified_form(name) {
         errors.push(format!("name part {}", mismatch(message, QUALIFIED, &examples)));
@@ -128,7 +133,7 @@ pub fn label_key(text: &str) -> Vec<String> {
 pub fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > MAX_LABEL {
-        errors.push(too_long(MAX_LABEL));
+        errors.push(too_long(MAX_LABEL, "bytes"));
     }
     if !text.is_empty() && !has_qualified_form(text) {
         let message = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
@@ -185,7 +190,7 @@ mod tests {
 
     #[test]
     fn bounds_the_length_of_names() {
-        assert_eq!(dns1035_label(&"a".repeat(64)), ["must be no more than 63 bytes"]);
-        assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 bytes"]);
+        assert_eq!(dns1035_label(&"a".repeat(64)), ["must be no more than 63 characters"]);
+        assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
     }
 }

@@ -193,6 +193,29 @@ fn check_managed_fields(meta: Metadata<'_>, path: &Path, errors: &mut Vec<FieldE
     }
 }
 
+/// Gives an update what it cannot change: the old generation, and the fields that the server sets.
+pub fn keep_system_fields(new: &mut Value, old: &Value) {
+    let (Some(before), Some(Value::Object(fields))) = (old.get("metadata"), new.get_mut("metadata")) else { return };
+    let missing = |field: &str, fields: &serde_json::Map<String, Value>| {
+        fields.get(field).is_none_or(|value| value.is_null() || value == "")
+    };
+    for field in ["generation", "creationTimestamp", "deletionTimestamp", "uid", "deletionGracePeriodSeconds"] {
+        let replaces = !matches!(field, "uid" | "deletionGracePeriodSeconds") || missing(field, fields);
+        match before.get(field).filter(|value| !value.is_null()) {
+            Some(value) if replaces => drop(fields.insert(field.to_owned(), value.clone())),
+            None if field == "generation" => drop(fields.remove(field)),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the namespace of an object whose resource has none.
+pub fn drop_namespace(object: &mut Value) {
+    if let Some(Value::Object(fields)) = object.get_mut("metadata") {
+        fields.remove("namespace");
+    }
+}
+
 /// Validates the metadata of an update.
 pub fn validate_update(new: Metadata<'_>, old: Metadata<'_>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -230,6 +253,21 @@ pub fn validate_update(new: Metadata<'_>, old: Metadata<'_>, path: &Path) -> Vec
     check_common(new, path, &mut errors);
     check_managed_fields(new, &path.child("managedFields"), &mut errors);
     errors
+}
+
+/// Validates the metadata of an update as the real server does for all objects, before the rules of their kind.
+pub fn validate_common(new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError> {
+    let path = Path::new("metadata");
+    let mut errors = validate(Metadata::of(new), namespaced, &names::path_segment, &path);
+    errors.extend(validate_update(Metadata::of(new), Metadata::of(old), &path));
+    errors
+}
+
+/// Returns the error of an update without a resourceVersion, which the real server's store reports alone.
+pub fn missing_version(new: &Value) -> Option<FieldError> {
+    let path = Path::new("metadata").child("resourceVersion");
+    let missing = Metadata::of(new).text("resourceVersion").is_empty();
+    missing.then(|| FieldError::invalid(&path, Shown::raw("0"), "must be specified for an update"))
 }
 
 /// Lists the warnings about new finalizers that are not qualified by a domain.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::field::Path;
-use super::list_rules;
+use super::list_rules::{self, Strictness};
 use super::model::{Definition, Spec, Version};
 use super::schema::Schema;
 use super::structural;
@@ -24,7 +24,7 @@ pub fn types() -> &'static [&'static str] {
 }
 
 /// The strictness of a validation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Each version must have a schema.
     pub require_schema: bool,
@@ -34,15 +34,10 @@ pub struct Options {
     pub require_structural: bool,
     /// Default values must not have unknown fields.
     pub require_pruned_defaults: bool,
-    /// Items of a set must be atomic.
-    pub require_atomic_sets: bool,
-    /// Keys of a list of type map must be required or have a default.
-    pub require_map_keys: bool,
+    /// The rules for lists.
+    pub lists: Strictness,
     /// The scope and the kind must not change.
     pub immutable_names: bool,
-    /// Rules may cost more than one rule may, since the schema has not changed.
-    pub suppress_rule_cost: bool,
-    unchanged_schemas: BTreeSet<String>,
     many_selectable: BTreeSet<String>,
 }
 
@@ -54,9 +49,9 @@ impl Options {
             require_types: true,
             require_structural: true,
             require_pruned_defaults: true,
-            require_atomic_sets: true,
-            require_map_keys: true,
-            ..Self::default()
+            lists: Strictness { atomic_sets: true, map_keys: true },
+            immutable_names: false,
+            many_selectable: BTreeSet::new(),
         }
     }
 
@@ -71,22 +66,13 @@ impl Options {
             require_pruned_defaults: none(&|s| {
                 structural::is_structural(s) && super::defaults::prune_defaults(s) != *s
             }),
-            require_atomic_sets: none(&|s| s.any(&list_rules::has_non_atomic_set)),
-            require_map_keys: none(&|s| s.any(&|s| {
-                let mut errors = Vec::new();
-                list_rules::check_map_keys(s, &Path::root(), &mut errors);
-                !errors.is_empty()
-            })),
+            lists: Strictness {
+                atomic_sets: none(&|s| s.any(&list_rules::has_non_atomic_set)),
+                map_keys: none(&|s| s.any(&violates_map_keys)),
+            },
             immutable_names: old.status.is_true("Established"),
-            suppress_rule_cost: false,
-            unchanged_schemas: unchanged_schemas(&new.spec, before),
             many_selectable: many_selectable(&new.spec, before),
         }
-    }
-
-    /// Returns the strictness for one version.
-    pub fn for_version(&self, version: &str) -> Self {
-        Self { suppress_rule_cost: self.unchanged_schemas.contains(version), ..self.clone() }
     }
 
     /// Reports whether a version may keep more selectable fields than allowed; empty names all versions.
@@ -95,17 +81,18 @@ impl Options {
     }
 }
 
+fn violates_map_keys(schema: &Schema) -> bool {
+    let mut errors = Vec::new();
+    list_rules::check_map_keys(schema, &Path::root(), &mut errors);
+    !errors.is_empty()
+}
+
 fn schemas(spec: &Spec) -> impl Iterator<Item = &Schema> {
     spec.versions.iter().filter_map(Version::schema)
 }
 
 fn find<'a>(spec: &'a Spec, name: &str) -> Option<&'a Version> {
     spec.versions.iter().find(|version| version.name == name)
-}
-
-fn unchanged_schemas(new: &Spec, old: &Spec) -> BTreeSet<String> {
-    let same = |version: &&Version| find(old, &version.name).is_some_and(|before| before.schema == version.schema);
-    new.versions.iter().filter(same).map(|version| version.name.clone()).collect()
 }
 
 fn many_selectable(new: &Spec, old: &Spec) -> BTreeSet<String> {

@@ -87,7 +87,7 @@ pub enum Additional {
     Schema(Box<Schema>),
 }
 
-/// What must be there if a field is.
+/// The fields that must be there if another one is.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Dependency {

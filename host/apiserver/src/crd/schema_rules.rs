@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::cel::costs::{Cardinality, Costs};
 use super::cel::rules;
 use super::default_rules;
 use super::field::{FieldError, Path, Shown};
@@ -40,7 +39,7 @@ pub fn check(
         errors.push(FieldError::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
     let mut unsupported = None;
-    let mut cardinality = None;
+    let mut check_rules = false;
     if options.require_structural {
         unsupported = structural::unsupported(schema);
         if unsupported.is_none() {
@@ -48,20 +47,17 @@ pub fn check(
             if found.is_empty() {
                 found = default_rules::validate(&path, schema, options.require_pruned_defaults);
             }
-            if found.is_empty() {
-                cardinality = Some(Cardinality::one());
-            }
+            check_rules = found.is_empty();
             errors.extend(found);
         }
     }
-    let mut checker = Checker { options, schema_errors: Vec::new(), rule_errors: Vec::new(), costs: Costs::default() };
-    checker.check(schema, &path, &Place { is_root: true, cardinality, ..Place::default() });
+    let mut checker = Checker { options, schema_errors: Vec::new(), rule_errors: Vec::new() };
+    checker.check(schema, &path, &Place { is_root: true, check_rules, ..Place::default() });
     errors.append(&mut checker.schema_errors);
     errors.append(&mut checker.rule_errors);
     if let Some(detail) = unsupported.filter(|_| errors.len() == before) {
         errors.push(FieldError::invalid_text(&path, "", detail));
     }
-    errors.extend(checker.costs.into_errors(&path));
 }
 
 fn check_root(schema: &Schema, raw: &Value, path: &Path, errors: &mut Vec<FieldError>) {
@@ -85,27 +81,26 @@ fn check_root(schema: &Schema, raw: &Value, path: &Path, errors: &mut Vec<FieldE
     }
 }
 
-/// What the place of a schema in the whole schema implies.
+/// The consequences of a schema's place in the whole schema.
 #[derive(Clone, Debug, Default)]
 struct Place {
     is_root: bool,
-    /// Why no default may be set here.
+    /// The reason for which no default may be set here.
     forbidden_defaults: Option<String>,
     inside_metadata: bool,
     /// The nearest place above whose values have no old values.
     uncorrelated: Option<Path>,
-    /// How often a value of this schema can occur; none where rules are not checked.
-    cardinality: Option<Cardinality>,
+    /// Reports that rules are checked here.
+    check_rules: bool,
 }
 
 impl Place {
-    fn child(&self, schema: &Schema) -> Self {
-        let cardinality = self.cardinality.map(|cardinality| cardinality.times_elements_of(schema));
-        Self { is_root: false, cardinality, ..self.clone() }
+    fn child(&self) -> Self {
+        Self { is_root: false, ..self.clone() }
     }
 
     fn without_rules(&self) -> Self {
-        Self { is_root: false, cardinality: None, ..self.clone() }
+        Self { is_root: false, check_rules: false, ..self.clone() }
     }
 
     fn uncorrelated_at(mut self, path: &Path) -> Self {
@@ -118,7 +113,6 @@ struct Checker<'a> {
     options: &'a Options,
     schema_errors: Vec<FieldError>,
     rule_errors: Vec<FieldError>,
-    costs: Costs,
 }
 
 impl Checker<'_> {
@@ -127,22 +121,16 @@ impl Checker<'_> {
         self.check_keywords(schema, path, place);
         self.check_children(schema, path, place);
         self.check_extensions(schema, path);
-        list_rules::check(schema, self.options, path, &mut self.schema_errors);
+        list_rules::check(schema, self.options.lists, path, &mut self.schema_errors);
         rules::check_form(schema, path, &mut self.schema_errors);
         // A schema with errors may have no types for the rules to check against.
         if self.schema_errors.len() > before || schema.validations.is_empty() {
             return;
         }
-        if let Some(cardinality) = place.cardinality {
+        if place.check_rules {
             let is_resource = place.is_root || schema.embedded_resource;
-            let site = rules::Site {
-                path,
-                is_resource,
-                cardinality,
-                uncorrelated: place.uncorrelated.as_ref(),
-                suppress_cost: self.options.suppress_rule_cost,
-            };
-            rules::check(schema, &site, &mut self.costs, &mut self.rule_errors);
+            let site = rules::Site { path, is_resource, uncorrelated: place.uncorrelated.as_ref() };
+            rules::check(schema, &site, &mut self.rule_errors);
         }
     }
 
@@ -184,7 +172,7 @@ impl Checker<'_> {
     fn check_children(&mut self, schema: &Schema, path: &Path, place: &Place) {
         self.check_additional(schema, path, place);
         for (name, property) in &schema.properties {
-            let mut child = place.child(schema);
+            let mut child = place.child();
             if !matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic")) {
                 child = child.uncorrelated_at(path);
             }
@@ -208,7 +196,7 @@ impl Checker<'_> {
         for (name, definition) in &schema.definitions {
             self.check(definition, &path.child("definitions").key(name), &nested);
         }
-        let mut child = place.child(schema);
+        let mut child = place.child();
         if schema.list_type.as_deref() != Some("map") {
             child = child.uncorrelated_at(path);
         }
@@ -231,7 +219,7 @@ impl Checker<'_> {
             self.schema_errors.push(FieldError::forbidden(&path, detail));
         }
         if let Additional::Schema(additional) = additional {
-            let mut child = place.child(schema);
+            let mut child = place.child();
             if place.inside_metadata {
                 child.forbidden_defaults =
                     Some("inside additionalProperties applying to object metadata".to_owned());

@@ -47,12 +47,12 @@ pub struct Struct {
     pub fields: &'static [Field],
 }
 
-/// When an encoded object contains a field.
+/// The condition under which an encoded object contains a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// Unless it has the zero value (`omitempty`).
     Filled,
-    /// When it was given (a pointer).
+    /// If it was given (a pointer).
     Given,
     /// In any case.
     Always,
@@ -67,7 +67,7 @@ pub struct Field {
     pub go: &'static str,
     /// The type.
     pub ty: Type,
-    /// When the encoded object contains it.
+    /// The condition under which the encoded object contains it.
     pub presence: Presence,
 }
 

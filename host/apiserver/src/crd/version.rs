@@ -15,7 +15,11 @@ use super::listtype;
 use super::model::{Definition, Version};
 use super::names;
 use super::object_meta::{self, Metadata};
+use super::openapi;
 use super::prune;
+use super::request::{
+    Admitted, DecodedObject, FieldValidation, Target, differs_without_metadata, prepare_status_update,
+};
 use super::scale;
 use super::schema::Schema;
 use super::selectable;
@@ -27,6 +31,8 @@ use super::validate::Validator;
 pub struct CrdVersion {
     definition: Arc<Definition>,
     at: usize,
+    /// The schema as it was given.
+    raw_schema: Value,
     /// The schema with pruned defaults, by which objects are pruned and defaulted.
     schema: Schema,
     rules: Rules,
@@ -34,54 +40,18 @@ pub struct CrdVersion {
     columns: Columns,
 }
 
-/// An object that was decoded from a request.
-#[derive(Debug)]
-pub struct DecodedObject {
-    /// The object with defaults and without unknown fields.
-    pub object: Value,
-    /// The paths of unknown fields, for `fieldValidation`.
-    pub unknown_fields: Vec<String>,
-}
-
-/// What to do about unknown fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// Drop them.
-    Ignore,
-    /// Drop them, and warn of each.
-    Warn,
-    /// Refuse the request.
-    Strict,
-}
-
-/// The part of an object that an update writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// All but the status, if there is a status subresource.
-    Object,
-    /// The status only.
-    Status,
-}
-
-/// An object that was admitted.
-#[derive(Debug)]
-pub struct Admitted {
-    /// The object to store.
-    pub object: Value,
-    /// Warnings for the client.
-    pub warnings: Vec<String>,
-}
-
 impl CrdVersion {
     /// Prepares a version of a definition for serving.
-    pub(super) fn new(definition: Arc<Definition>, at: usize) -> Option<Self> {
+    pub(super) fn new(definition: Arc<Definition>, raw: &Value, at: usize) -> Option<Self> {
         let version = definition.spec.versions.get(at)?;
         let given = version.schema().cloned().unwrap_or_default();
         let schema =
             if definition.spec.preserve_unknown_fields { given } else { defaults::prune_defaults(&given) };
         let rules = Rules::compile(&schema);
         let columns = Columns::of(version);
-        Some(Self { schema, rules, columns, validator: Validator::default(), definition, at })
+        let place = format!("/spec/versions/{at}/schema/openAPIV3Schema");
+        let raw_schema = raw.pointer(&place).cloned().unwrap_or(Value::Null);
+        Some(Self { raw_schema, schema, rules, columns, validator: Validator::default(), definition, at })
     }
 
     fn version(&self) -> &Version {
@@ -153,6 +123,11 @@ impl CrdVersion {
     /// Returns its entry in an aggregated discovery document.
     pub fn aggregated_discovery(&self) -> Value {
         discovery::aggregated(&self.definition, self.version())
+    }
+
+    /// Returns the OpenAPI v3 document with the version's schema and operations.
+    pub fn openapi_v3(&self) -> Value {
+        openapi::document(&self.definition, self.version(), &self.raw_schema)
     }
 
     /// Returns the fields that field selectors can use, with their values in an object.
@@ -232,10 +207,14 @@ impl CrdVersion {
         {
             fields.remove("status");
         }
+        if !self.is_namespaced() {
+            object_meta::drop_namespace(&mut object);
+        }
         object["metadata"]["generation"] = json!(1);
         self.refuse(&object, self.validate_create(&object))?;
         let mut warnings: Vec<_> = self.deprecation_warning().into_iter().collect();
         warnings.extend(object_meta::finalizer_warnings(Metadata::of(&object), None));
+        let object = golang::normalize(object);
         Ok(Admitted { object, warnings })
     }
 
@@ -243,7 +222,12 @@ impl CrdVersion {
     ///
     /// # Errors
     /// Returns a refusal if the object is invalid.
-    pub fn admit_update(&self, object: Value, old: &Value, target: Target) -> Result<Admitted, Refusal> {
+    pub fn admit_update(&self, mut object: Value, old: &Value, target: Target) -> Result<Admitted, Refusal> {
+        if !self.is_namespaced() {
+            object_meta::drop_namespace(&mut object);
+        }
+        object_meta::keep_system_fields(&mut object, old);
+        self.refuse(&object, object_meta::missing_version(&object).into_iter().collect())?;
         let mut warnings: Vec<_> = self.deprecation_warning().into_iter().collect();
         let (object, errors, ratcheted) = match target {
             Target::Object => {
@@ -260,6 +244,7 @@ impl CrdVersion {
         };
         self.refuse(&object, errors)?;
         warnings.extend(ratcheted);
+        let object = golang::normalize(object);
         Ok(Admitted { object, warnings })
     }
 
@@ -323,10 +308,13 @@ impl CrdVersion {
 
     fn validate_update(&self, object: &Value, old: &Value) -> (Vec<FieldError>, Vec<String>) {
         let change = Correlated::new(object, old, &self.schema);
-        let mut errors = self.check_type(object);
-        if errors.is_empty() {
-            let path = Path::new("metadata");
-            errors.extend(object_meta::validate_update(Metadata::of(object), Metadata::of(old), &path));
+        let metadata = object_meta::validate_update(Metadata::of(object), Metadata::of(old), &Path::new("metadata"));
+        let of_type = self.check_type(object);
+        let is_typed = of_type.is_empty();
+        let mut errors = object_meta::validate_common(object, old, self.is_namespaced());
+        errors.extend(of_type);
+        if is_typed {
+            errors.extend(metadata);
             errors.extend(self.validator.validate_update(&Path::root(), change, &self.schema));
             self.check_scale(object, true, &mut errors);
         }
@@ -336,10 +324,13 @@ impl CrdVersion {
     }
 
     fn validate_status_update(&self, object: &Value, old: &Value) -> (Vec<FieldError>, Vec<String>) {
-        let mut errors = self.check_type(object);
-        if errors.is_empty() {
-            let path = Path::new("metadata");
-            errors.extend(object_meta::validate_update(Metadata::of(object), Metadata::of(old), &path));
+        let metadata = object_meta::validate_update(Metadata::of(object), Metadata::of(old), &Path::new("metadata"));
+        let of_type = self.check_type(object);
+        let is_typed = of_type.is_empty();
+        let mut errors = object_meta::validate_common(object, old, self.is_namespaced());
+        errors.extend(of_type);
+        if is_typed {
+            errors.extend(metadata);
             if let (Some(status), Some(schema)) = (object.get("status"), self.schema.properties.get("status")) {
                 let before = old.get("status").unwrap_or(&Value::Null);
                 let change = Correlated::new(status, before, schema);
@@ -382,32 +373,4 @@ impl CrdVersion {
         errors.extend(found);
         (errors, warnings)
     }
-}
-
-fn differs_without_metadata(new: &Value, old: &Value) -> bool {
-    let rest = |object: &Value| {
-        let fields = object.as_object().cloned().unwrap_or_default();
-        fields.into_iter().filter(|(key, _)| key != "metadata").collect::<serde_json::Map<_, _>>()
-    };
-    rest(new) != rest(old)
-}
-
-/// Returns the old object with the new status, and the managed fields of the request.
-fn prepare_status_update(mut object: Value, old: &Value) -> Value {
-    let mut updated = old.clone();
-    let status = object.get_mut("status").map(Value::take);
-    let managed = object.pointer_mut("/metadata/managedFields").map(Value::take);
-    if let Value::Object(fields) = &mut updated {
-        match status {
-            Some(status) => drop(fields.insert("status".to_owned(), status)),
-            None => drop(fields.remove("status")),
-        }
-        if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-            match managed {
-                Some(managed) => drop(metadata.insert("managedFields".to_owned(), managed)),
-                None => drop(metadata.remove("managedFields")),
-            }
-        }
-    }
-    updated
 }

@@ -120,7 +120,7 @@ pub enum Literal {
 pub struct Issue {
     /// Its position, counted in characters.
     pub at: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 

@@ -1,10 +1,23 @@
 //! CEL rules of custom resources (`x-kubernetes-validations`).
+//!
+//! The parser and the type checker are our own, since the messages of the real server name types and positions. The
+//! functions of the Kubernetes libraries are those of the crate `kube-cel`.
 
 pub mod ast;
-pub mod costs;
-pub mod declarations;
+mod check;
+mod compile;
+mod convert;
+mod declarations;
+mod duration;
+mod eval;
 pub mod evaluate;
-pub mod parse;
+mod functions;
+mod library;
+mod literals;
+mod parse;
 pub mod rules;
-pub mod token;
-pub mod types;
+mod schema_types;
+mod times;
+mod token;
+mod types;
+mod value;

@@ -1,6 +1,6 @@
 //! Rules in a schema: their form, and the mistakes that compiling them finds.
 
-use crate::crd::cel::costs::{self, Cardinality, Costs};
+use crate::crd::cel::compile::{Mistakes, Types};
 use crate::crd::field::{FieldError, Path, Shown};
 use crate::crd::golang;
 use crate::crd::schema::{Rule, Schema};
@@ -79,15 +79,39 @@ pub struct Site<'a> {
     pub path: &'a Path,
     /// Reports that the schema is that of a resource.
     pub is_resource: bool,
-    /// How often values of the schema occur.
-    pub cardinality: Cardinality,
     /// The nearest place above whose values have no old values.
     pub uncorrelated: Option<&'a Path>,
-    /// Reports that the limit of one rule's cost does not apply.
-    pub suppress_cost: bool,
 }
 
 /// Compiles the rules of a schema, and reports mistakes and costs.
-pub fn check(schema: &Schema, site: &Site<'_>, costs: &mut Costs, errors: &mut Vec<FieldError>) {
-    let _ = (schema, site, costs, errors, shown, costs::message);
+pub fn check(schema: &Schema, site: &Site<'_>, errors: &mut Vec<FieldError>) {
+    let path = site.path.child("x-kubernetes-validations");
+    let Some(types) = Types::of(schema, site.is_resource) else {
+        let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
+                      convert structural schema to CEL declarations";
+        errors.push(FieldError::internal(&path, detail));
+        return;
+    };
+    for (at, rule) in schema.validations.iter().enumerate() {
+        let path = path.index(at);
+        let (mistakes, uses_old_self) = match types.compile_rule(rule, schema) {
+            Ok(compiled) => (Mistakes::default(), compiled.uses_old_self),
+            Err(mistakes) => {
+                let uses_old_self = mistakes.uses_old_self;
+                (mistakes, uses_old_self)
+            }
+        };
+        for (field, detail) in [("rule", mistakes.rule), ("messageExpression", mistakes.message)] {
+            errors.extend(detail.map(|detail| FieldError::invalid(&path.child(field), shown(rule), detail)));
+        }
+        if let Some(uncorrelated) = site.uncorrelated.filter(|_| uses_old_self) {
+            let detail =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
+            errors.push(FieldError::invalid_text(&path.child("rule"), &rule.rule, detail));
+        }
+        if let Some(flag) = rule.optional_old_self.filter(|_| !uses_old_self) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            errors.push(FieldError::invalid(&path.child("optionalOldSelf"), Shown::raw(flag.to_string()), detail));
+        }
+    }
 }
