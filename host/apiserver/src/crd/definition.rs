@@ -195,13 +195,7 @@ fn has_defaults(spec: &Spec) -> bool {
     spec.versions.iter().filter_map(Version::schema).any(|schema| schema.any(&|schema| schema.default.is_some()))
 }
 
-fn check_versions(
-    spec: &Spec,
-    internal: &Internal<'_>,
-    options: &Options,
-    path: &Path,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_versions(spec: &Spec, internal: &Internal<'_>, options: &Options, path: &Path, errors: &mut Vec<FieldError>) {
     let path = path.child("versions");
     for (at, version) in spec.versions.iter().enumerate() {
         let path = path.index(at);

@@ -210,8 +210,7 @@ impl FieldError {
     /// Reports a list or map of more than `max` entries.
     pub fn too_many(path: &Path, actual: usize, max: i64) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
-        let detail =
-            if max < 0 { "has too many items".to_owned() } else { format!("must have at most {max} {unit}") };
+        let detail = if max < 0 { "has too many items".to_owned() } else { format!("must have at most {max} {unit}") };
         Self::new(ErrorKind::TooMany, path, Shown::raw(actual.to_string()), detail)
     }
 
@@ -327,8 +326,7 @@ mod tests {
     #[test]
     fn reports_invalid_objects_as_status() {
         let causes = vec![FieldError::not_supported(&Path::new("a"), Shown::text("x"), &["y", "z"])];
-        let refusal =
-            Refusal::Invalid { group: "example.com".into(), kind: "Foo".into(), name: "one".into(), causes };
+        let refusal = Refusal::Invalid { group: "example.com".into(), kind: "Foo".into(), name: "one".into(), causes };
         let status = refusal.status();
         let message = r#"Foo.example.com "one" is invalid: a: Unsupported value: "x": supported values: "y", "z""#;
         assert_eq!(status["message"], message);

@@ -9,9 +9,32 @@ use super::names;
 
 /// The formats that the real server checks, without dashes.
 const SUPPORTED: [&str; 26] = [
-    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
-    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
-    "datetime", "k8sshortname", "k8slongname",
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
 ];
 
 /// Returns the format that applies to a schema's type; the real server ignores those it does not know.
@@ -46,9 +69,8 @@ static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 static DURATION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"([0-9]+)\s*([A-Za-zµ]+)").ok());
-static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
-});
+static TIME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok());
 
 fn matches(pattern: &Option<Regex>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
@@ -60,9 +82,7 @@ pub fn accepts(format: &str, text: &str) -> bool {
         "bsonobjectid" => text.len() == 24 && is_hex(text),
         "uri" => is_request_uri(text),
         "email" => is_email(text),
-        "hostname" => {
-            matches(&HOSTNAME, text) && text.len() <= 255 && text.split('.').all(|part| part.len() <= 63)
-        }
+        "hostname" => matches(&HOSTNAME, text) && text.len() <= 255 && text.split('.').all(|part| part.len() <= 63),
         "ipv4" => text.contains('.') && (is_ipv4(text) || is_ipv6(text)),
         "ipv6" => text.contains(':') && is_ipv6(text),
         "cidr" => is_cidr(text),
@@ -107,10 +127,12 @@ fn is_request_uri(text: &str) -> bool {
     if text == "*" {
         return true;
     }
-    let letters = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))).unwrap_or(text.len());
+    let letters =
+        text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))).unwrap_or(text.len());
     let scheme = &text[..letters];
     let has_scheme = text[letters..].starts_with(':') && scheme.starts_with(|c: char| c.is_ascii_alphabetic());
-    if text.starts_with(':') || (text[letters..].starts_with(':') && !has_scheme && letters > 0 && !text.starts_with('/'))
+    if text.starts_with(':')
+        || (text[letters..].starts_with(':') && !has_scheme && letters > 0 && !text.starts_with('/'))
     {
         return false;
     }
@@ -176,7 +198,13 @@ fn is_ipv6(text: &str) -> bool {
 
 fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
-    let max = if is_ipv4(address) { 32 } else if is_ipv6(address) { 128 } else { return false };
+    let max = if is_ipv4(address) {
+        32
+    } else if is_ipv6(address) {
+        128
+    } else {
+        return false;
+    };
     is_digits(bits) && bits.parse::<u32>().is_ok_and(|bits| bits <= max)
 }
 
@@ -338,8 +366,14 @@ pub fn is_go_duration(text: &str) -> bool {
 /// Accepts Go's durations and those of Scala, as in `3 days`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&[&str]; 8] = [
-        &["ns", "nano"], &["us", "µs", "micro"], &["ms", "milli"], &["s", "sec"], &["m", "min"],
-        &["h", "hr", "hour"], &["d", "day"], &["w", "wk", "week"],
+        &["ns", "nano"],
+        &["us", "µs", "micro"],
+        &["ms", "milli"],
+        &["s", "sec"],
+        &["m", "min"],
+        &["h", "hr", "hour"],
+        &["d", "day"],
+        &["w", "wk", "week"],
     ];
     if is_go_duration(text) {
         return true;
@@ -351,9 +385,9 @@ fn is_duration(text: &str) -> bool {
             return false;
         }
         let unit = part[2].to_lowercase();
-        found |= UNITS.iter().any(|names| {
-            names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last))
-        });
+        found |= UNITS
+            .iter()
+            .any(|names| names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last)));
     }
     found
 }
@@ -370,22 +404,52 @@ mod tests {
     #[test]
     fn accepts_and_refuses_strings_by_format() {
         let cases = [
-            ("ipv4", "010.0.0.1", true), ("ipv4", "1.2.3", false), ("ipv6", "::1", true), ("ipv6", "1.2.3.4", false),
-            ("cidr", "10.0.0.0/8", true), ("cidr", "10.0.0.0/33", false), ("cidr", "::/129", false),
-            ("mac", "01:23:45:67:89:ab", true), ("mac", "0123.4567.89ab", true), ("mac", "01:23", false),
-            ("uuid", "f47ac10b58cc4372a5670e02b2c3d479", true), ("uuid3", "f47ac10b-58cc-4372-a567-0e02b2c3d479", false),
-            ("uuid4", "f47ac10b-58cc-4372-a567-0e02b2c3d479", true), ("uuid4", "f47ac10b-58cc-4372-c567-0e02b2c3d479", false),
-            ("isbn", "978-0321751041", true), ("isbn10", "0321751043", true), ("isbn13", "0321751043", false),
-            ("creditcard", "4111 1111 1111 1111", true), ("creditcard", "4111111111111112", false),
-            ("ssn", "111-22-3333", true), ("ssn", "11-22-3333", false), ("hexcolor", "#fff", true),
-            ("hexcolor", "#ffff", false), ("rgbcolor", "rgb(0, 255, 1)", true), ("rgbcolor", "rgb(256,0,0)", false),
-            ("byte", "aGk=", true), ("byte", "aGk", false), ("date", "2024-02-29", true), ("date", "2023-02-29", false),
-            ("duration", "1h30m", true), ("duration", "3 days", true), ("duration", "x", false),
-            ("date-time", "2014-12-15T19:30:20.000Z", true), ("date-time", "2014-12-15", false),
-            ("uri", "https://a.b/c", true), ("uri", "a b", false), ("uri", "/x", true), ("uri", "", false),
-            ("email", "a@b.c", true), ("email", "a", false), ("hostname", "a.example.com", true),
-            ("hostname", "-a", false), ("bsonobjectid", "507f1f77bcf86cd799439011", true),
-            ("k8s-short-name", "A", false), ("k8s-long-name", "a.b", true), ("password", "", true),
+            ("ipv4", "010.0.0.1", true),
+            ("ipv4", "1.2.3", false),
+            ("ipv6", "::1", true),
+            ("ipv6", "1.2.3.4", false),
+            ("cidr", "10.0.0.0/8", true),
+            ("cidr", "10.0.0.0/33", false),
+            ("cidr", "::/129", false),
+            ("mac", "01:23:45:67:89:ab", true),
+            ("mac", "0123.4567.89ab", true),
+            ("mac", "01:23", false),
+            ("uuid", "f47ac10b58cc4372a5670e02b2c3d479", true),
+            ("uuid3", "f47ac10b-58cc-4372-a567-0e02b2c3d479", false),
+            ("uuid4", "f47ac10b-58cc-4372-a567-0e02b2c3d479", true),
+            ("uuid4", "f47ac10b-58cc-4372-c567-0e02b2c3d479", false),
+            ("isbn", "978-0321751041", true),
+            ("isbn10", "0321751043", true),
+            ("isbn13", "0321751043", false),
+            ("creditcard", "4111 1111 1111 1111", true),
+            ("creditcard", "4111111111111112", false),
+            ("ssn", "111-22-3333", true),
+            ("ssn", "11-22-3333", false),
+            ("hexcolor", "#fff", true),
+            ("hexcolor", "#ffff", false),
+            ("rgbcolor", "rgb(0, 255, 1)", true),
+            ("rgbcolor", "rgb(256,0,0)", false),
+            ("byte", "aGk=", true),
+            ("byte", "aGk", false),
+            ("date", "2024-02-29", true),
+            ("date", "2023-02-29", false),
+            ("duration", "1h30m", true),
+            ("duration", "3 days", true),
+            ("duration", "x", false),
+            ("date-time", "2014-12-15T19:30:20.000Z", true),
+            ("date-time", "2014-12-15", false),
+            ("uri", "https://a.b/c", true),
+            ("uri", "a b", false),
+            ("uri", "/x", true),
+            ("uri", "", false),
+            ("email", "a@b.c", true),
+            ("email", "a", false),
+            ("hostname", "a.example.com", true),
+            ("hostname", "-a", false),
+            ("bsonobjectid", "507f1f77bcf86cd799439011", true),
+            ("k8s-short-name", "A", false),
+            ("k8s-long-name", "a.b", true),
+            ("password", "", true),
         ];
         for (format, text, expected) in cases {
             assert_eq!(accepts(format, text), expected, "{format} {text}");

@@ -187,9 +187,7 @@ pub fn normalize(value: Value) -> Value {
             _ => number,
         }),
         Value::Array(items) => Value::Array(items.into_iter().map(normalize).collect()),
-        Value::Object(fields) => {
-            Value::Object(fields.into_iter().map(|(key, item)| (key, normalize(item))).collect())
-        }
+        Value::Object(fields) => Value::Object(fields.into_iter().map(|(key, item)| (key, normalize(item))).collect()),
         other => other,
     }
 }

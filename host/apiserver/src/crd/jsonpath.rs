@@ -326,12 +326,20 @@ mod tests {
     fn finds_values_as_client_go_does() {
         let object = json!({"spec": {"a.b": 1, "list": [{"t": "x", "n": 1}, {"t": "y"}, {"t": "z", "n": 3}]}});
         let cases = [
-            (r".spec.a\.b", json!([1])), (".spec['a\\.b']", json!([1])), (".spec.none", json!([])),
-            (".spec.list[0].t", json!(["x"])), (".spec.list[-1].t", json!(["z"])), (".spec.list[*].n", json!([1, 3])),
-            (".spec.list[0:2].t", json!(["x", "y"])), (".spec.list[::2].t", json!(["x", "z"])),
-            (".spec.list[?(@.t==\"y\")].t", json!(["y"])), (".spec.list[?(@.n)].t", json!(["x", "z"])),
-            (".spec.list[?(@.n>1)].t", json!(["z"])), (".spec.list[0,2].t", json!(["x", "z"])),
-            ("..t", json!(["x", "y", "z"])), (".spec.list[?(@.t!='x')].n", json!([3])),
+            (r".spec.a\.b", json!([1])),
+            (".spec['a\\.b']", json!([1])),
+            (".spec.none", json!([])),
+            (".spec.list[0].t", json!(["x"])),
+            (".spec.list[-1].t", json!(["z"])),
+            (".spec.list[*].n", json!([1, 3])),
+            (".spec.list[0:2].t", json!(["x", "y"])),
+            (".spec.list[::2].t", json!(["x", "z"])),
+            (".spec.list[?(@.t==\"y\")].t", json!(["y"])),
+            (".spec.list[?(@.n)].t", json!(["x", "z"])),
+            (".spec.list[?(@.n>1)].t", json!(["z"])),
+            (".spec.list[0,2].t", json!(["x", "z"])),
+            ("..t", json!(["x", "y", "z"])),
+            (".spec.list[?(@.t!='x')].n", json!([3])),
         ];
         for (path, expected) in cases {
             let found = JsonPath::parse(path).and_then(|parsed| parsed.find(&object));

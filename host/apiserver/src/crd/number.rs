@@ -86,9 +86,8 @@ impl Number<'_> {
             Decoded::Int(_) if outcome.is_valid() => (bound as i64).to_string(),
             _ => golang::float(bound),
         };
-        let beyond = order.is_some_and(|order| {
-            (if upper { order.is_gt() } else { order.is_lt() }) || (exclusive && order.is_eq())
-        });
+        let beyond = order
+            .is_some_and(|order| (if upper { order.is_gt() } else { order.is_lt() }) || (exclusive && order.is_eq()));
         if beyond {
             let relation = match (upper, exclusive) {
                 (true, false) => "less than or equal to",

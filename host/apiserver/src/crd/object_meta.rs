@@ -306,9 +306,22 @@ mod tests {
         let metadata = json!({"name": "A", "generateName": "B", "namespace": "c.d", "labels": {"-": "é"},
             "annotations": {"/": ""}, "finalizers": ["orphan", "foregroundDeletion", "-"],
             "ownerReferences": [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]});
-        let fields = ["generateName", "name", "namespace", "labels", "labels", "annotations", "annotations",
-            "annotations", "ownerReferences.apiVersion", "ownerReferences.kind", "ownerReferences.name",
-            "ownerReferences.uid", "finalizers", "finalizers"];
+        let fields = [
+            "generateName",
+            "name",
+            "namespace",
+            "labels",
+            "labels",
+            "annotations",
+            "annotations",
+            "annotations",
+            "ownerReferences.apiVersion",
+            "ownerReferences.kind",
+            "ownerReferences.name",
+            "ownerReferences.uid",
+            "finalizers",
+            "finalizers",
+        ];
         let expected: Vec<_> = fields.iter().map(|field| format!("metadata.{field}: FieldValueInvalid")).collect();
         assert_eq!(errors(metadata), expected);
         assert_eq!(errors(json!({})), ["metadata.name: FieldValueRequired", "metadata.namespace: FieldValueRequired"]);

@@ -15,13 +15,25 @@ static COMMON: LazyLock<Value> =
 const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "#/components/schemas/io.k8s.api.autoscaling.v1.Scale";
 const LIST_PARAMETERS: [&str; 11] = [
-    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
-    "resourceVersionMatch", "sendInitialEvents", "shardSelector", "timeoutSeconds", "watch",
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "shardSelector",
+    "timeoutSeconds",
+    "watch",
 ];
 const WRITE_PARAMETERS: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
 const PATCH_PARAMETERS: [&str; 4] = ["dryRun", "fieldManager@patch", "fieldValidation", "force"];
 const DELETE_PARAMETERS: [&str; 5] = [
-    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
+    "dryRun",
+    "gracePeriodSeconds",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "orphanDependents",
     "propagationPolicy",
 ];
 
@@ -162,15 +174,7 @@ impl Builder<'_> {
     /// Returns the operations on an object or a subresource of it.
     fn item(&self, subresource: &str, object: &str) -> Map<String, Value> {
         let operation = |verb, action, parameters, body: Option<String>, codes| {
-            self.operation(&Operation {
-                verb,
-                action,
-                subresource,
-                parameters,
-                answer: object.to_owned(),
-                body,
-                codes,
-            })
+            self.operation(&Operation { verb, action, subresource, parameters, answer: object.to_owned(), body, codes })
         };
         let names: &[&str] = if self.namespaced { &["name", "namespace", "pretty"] } else { &["name", "pretty"] };
         let mut list = parameters(names);
@@ -181,7 +185,10 @@ impl Builder<'_> {
         let patch = Some(format!("{META}Patch"));
         Map::from_iter([
             ("get".to_owned(), operation("read", "get", read, None, &["200"][..])),
-            ("put".to_owned(), operation("replace", "put", &WRITE_PARAMETERS, Some(object.to_owned()), &["200", "201"])),
+            (
+                "put".to_owned(),
+                operation("replace", "put", &WRITE_PARAMETERS, Some(object.to_owned()), &["200", "201"]),
+            ),
             ("patch".to_owned(), operation("patch", "patch", &PATCH_PARAMETERS, patch, &["200"])),
             ("parameters".to_owned(), list),
         ])
@@ -229,7 +236,8 @@ impl Builder<'_> {
 
     fn description(&self, operation: &Operation<'_>) -> String {
         let kind = self.kind();
-        let of = if operation.subresource.is_empty() { String::new() } else { format!(" {} of", operation.subresource) };
+        let of =
+            if operation.subresource.is_empty() { String::new() } else { format!(" {} of", operation.subresource) };
         match operation.verb {
             "list" => format!("list objects of kind {kind}"),
             "patch" => format!("partially update{of} the specified {kind}"),
@@ -238,7 +246,13 @@ impl Builder<'_> {
             verb => {
                 let plural = kind.ends_with('s') && !kind.ends_with("ss");
                 let vowel = kind.starts_with(|c: char| "aeiou".contains(c.to_ascii_lowercase()));
-                let article = if plural { " " } else if vowel { " an " } else { " a " };
+                let article = if plural {
+                    " "
+                } else if vowel {
+                    " an "
+                } else {
+                    " a "
+                };
                 format!("{verb}{article}{kind}")
             }
         }
@@ -312,7 +326,11 @@ fn identifier(text: &str, mut capital: bool) -> String {
     let mut out = String::new();
     for (at, c) in text.char_indices() {
         if c.is_alphabetic() || c == '_' || (at > 0 && c.is_numeric()) {
-            if capital { out.extend(c.to_uppercase()) } else { out.push(c) }
+            if capital {
+                out.extend(c.to_uppercase())
+            } else {
+                out.push(c)
+            }
             capital = false;
         } else {
             capital = true;

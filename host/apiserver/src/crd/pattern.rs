@@ -202,10 +202,20 @@ mod tests {
     #[test]
     fn matches_as_go_does() {
         let cases = [
-            (r"^\d+$", "٣", false), (r"^\w+$", "é", false), (r"^[\w.-]+$", "a.b-c", true), (r"[[]", "[", true),
-            (r"^[a&&b]+$", "&&", true), (r"^[[:alpha:]]+$", "ab", true), (r"\bfoo\b", "a foo b", true),
-            (r"^a\/b$", "a/b", true), (r"^[^]]$", "x", true), (r"^[a-]+$", "-a", true), (r"^\S+$", "a b", false),
-            (r"^[\D]$", "x", true), (r"^(?:a|b)?$", "", true), (r"^[]a]+$", "]a", true),
+            (r"^\d+$", "٣", false),
+            (r"^\w+$", "é", false),
+            (r"^[\w.-]+$", "a.b-c", true),
+            (r"[[]", "[", true),
+            (r"^[a&&b]+$", "&&", true),
+            (r"^[[:alpha:]]+$", "ab", true),
+            (r"\bfoo\b", "a foo b", true),
+            (r"^a\/b$", "a/b", true),
+            (r"^[^]]$", "x", true),
+            (r"^[a-]+$", "-a", true),
+            (r"^\S+$", "a b", false),
+            (r"^[\D]$", "x", true),
+            (r"^(?:a|b)?$", "", true),
+            (r"^[]a]+$", "]a", true),
         ];
         for (pattern, text, expected) in cases {
             let found = compile(pattern).expect(pattern).is_match(text);
@@ -216,9 +226,12 @@ mod tests {
     #[test]
     fn names_mistakes_as_go_does() {
         let cases = [
-            ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"), ("[a", "missing closing ]: `[a`"),
-            ("(a", "missing closing ): `(a`"), ("a)", "unexpected ): `a)`"),
-            ("*a", "missing argument to repetition operator: `*`"), (r"a\y", r"invalid escape sequence: `\y`"),
+            ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+            ("[a", "missing closing ]: `[a`"),
+            ("(a", "missing closing ): `(a`"),
+            ("a)", "unexpected ): `a)`"),
+            ("*a", "missing argument to repetition operator: `*`"),
+            (r"a\y", r"invalid escape sequence: `\y`"),
         ];
         for (pattern, message) in cases {
             assert_eq!(compile(pattern).expect_err(pattern), format!("error parsing regexp: {message}"));

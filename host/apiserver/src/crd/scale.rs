@@ -124,14 +124,17 @@ pub fn write(scale: &Scale, object: &Value, wanted: &Value) -> Result<Value, Ref
     let mut place = &mut updated;
     for segment in parents {
         let Value::Object(fields) = place else {
-            let detail = format!("value cannot be set because {} is not a map[string]interface{{}}", parents.join("."));
+            let detail =
+                format!("value cannot be set because .{} is not a map[string]interface{{}}", parents.join("."));
             return Err(Refusal::BadRequest(detail));
         };
         place = fields.entry((*segment).to_owned()).or_insert_with(|| json!({}));
     }
-    if let Value::Object(fields) = place {
-        fields.insert((*last).to_owned(), json!(replicas));
-    }
+    let Value::Object(fields) = place else {
+        let detail = format!("value cannot be set because .{} is not a map[string]interface{{}}", parents.join("."));
+        return Err(Refusal::BadRequest(detail));
+    };
+    fields.insert((*last).to_owned(), json!(replicas));
     if let Some(version) = wanted.pointer("/metadata/resourceVersion").filter(|version| *version != "") {
         updated["metadata"]["resourceVersion"] = version.clone();
     }
@@ -169,14 +172,17 @@ mod tests {
         check_spec(&scale(), &object, &mut errors);
         check_status(&scale(), &object, &mut errors);
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        assert_eq!(texts[0], ".spec.n: Invalid value: 0: .spec.n accessor error: x is of the type string, expected int64");
+        assert_eq!(
+            texts[0],
+            ".spec.n: Invalid value: 0: .spec.n accessor error: x is of the type string, expected int64"
+        );
         assert_eq!(texts.len(), 3);
         assert!(write(&scale(), &json!({"spec": 1}), &json!({})).is_err());
     }
 
     #[test]
     fn bounds_replicas() {
-        for (value, detail) in [(-1, "non-negative"), (1 << 31, "less than or equal to 2147483647")] {
+        for (value, detail) in [(-1, "non-negative"), (1_i64 << 31, "less than or equal to 2147483647")] {
             let mut errors = Vec::new();
             check_spec(&scale(), &json!({"spec": {"n": value}}), &mut errors);
             assert!(errors[0].detail.contains(detail));

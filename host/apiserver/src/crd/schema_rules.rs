@@ -15,9 +15,28 @@ use super::types::{OPENAPI_SCHEMA_TYPE, SCHEMA};
 
 /// The parts that the root of a schema may have beside a status subresource.
 const ROOT_FIELDS: [&str; 22] = [
-    "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",
-    "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items",
-    "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
 ];
 
 /// Validates the schema of a version; `raw` is the schema as it was given.
@@ -221,8 +240,7 @@ impl Checker<'_> {
         if let Additional::Schema(additional) = additional {
             let mut child = place.child();
             if place.inside_metadata {
-                child.forbidden_defaults =
-                    Some("inside additionalProperties applying to object metadata".to_owned());
+                child.forbidden_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
             }
             self.check(additional, &path, &child);
         }

@@ -92,11 +92,11 @@ fn accept_names(definition: &Definition, others: &[&Definition]) -> (Names, Cond
     };
     let mut names = before.clone();
     let mut failed: Option<(&'static str, String)> = None;
-    let mut accept = |reason: &'static str, wanted: &str, before: &str, taken: bool, target: &mut String| {
-        match conflict(wanted, before, taken) {
-            Some(message) => failed = Some((reason, message)),
-            None => *target = wanted.to_owned(),
-        }
+    let mut accept = |reason: &'static str, wanted: &str, before: &str, taken: bool, target: &mut String| match conflict(
+        wanted, before, taken,
+    ) {
+        Some(message) => failed = Some((reason, message)),
+        None => *target = wanted.to_owned(),
     };
     accept("PluralConflict", &wanted.plural, &before.plural, resource_taken(&wanted.plural), &mut names.plural);
     let taken = resource_taken(&wanted.singular);
@@ -110,11 +110,11 @@ fn accept_names(definition: &Definition, others: &[&Definition]) -> (Names, Cond
             messages => failed = Some(("ShortNamesConflict", format!("[{}]", messages.join(", ")))),
         }
     }
-    let mut accept = |reason: &'static str, wanted: &str, before: &str, taken: bool, target: &mut String| {
-        match conflict(wanted, before, taken) {
-            Some(message) => failed = Some((reason, message)),
-            None => *target = wanted.to_owned(),
-        }
+    let mut accept = |reason: &'static str, wanted: &str, before: &str, taken: bool, target: &mut String| match conflict(
+        wanted, before, taken,
+    ) {
+        Some(message) => failed = Some((reason, message)),
+        None => *target = wanted.to_owned(),
     };
     accept("KindConflict", &wanted.kind, &before.kind, kind_taken(&wanted.kind), &mut names.kind);
     let taken = kind_taken(&wanted.list_kind);

@@ -200,9 +200,7 @@ impl Decoder {
             (Type::Time, Value::String(text)) if is_time(text) => value.clone(),
             (Type::Time, Value::String(text)) => return Err(time_error(text)),
             (Type::Int64, Value::Number(number)) if number.is_i64() => value.clone(),
-            (Type::Int32, Value::Number(number))
-                if number.as_i64().is_some_and(|int| i32::try_from(int).is_ok()) =>
-            {
+            (Type::Int32, Value::Number(number)) if number.as_i64().is_some_and(|int| i32::try_from(int).is_ok()) => {
                 value.clone()
             }
             _ => return Err(self.mismatch(value, &ty.go_name())),

@@ -119,8 +119,7 @@ static COLUMN: Struct = Struct {
 };
 static COLUMN_TYPE: Type = Type::Struct(&COLUMN);
 
-static SELECTABLE: Struct =
-    Struct { name: "SelectableField", fields: &[always("jsonPath", "JSONPath", Type::Text)] };
+static SELECTABLE: Struct = Struct { name: "SelectableField", fields: &[always("jsonPath", "JSONPath", Type::Text)] };
 static SELECTABLE_TYPE: Type = Type::Struct(&SELECTABLE);
 
 static VALIDATION: Struct = Struct {
@@ -196,10 +195,7 @@ static WEBHOOK: Struct = Struct {
 
 static CONVERSION: Struct = Struct {
     name: "CustomResourceConversion",
-    fields: &[
-        always("strategy", "Strategy", Type::Text),
-        given("webhook", "Webhook", Type::Struct(&WEBHOOK)),
-    ],
+    fields: &[always("strategy", "Strategy", Type::Text), given("webhook", "Webhook", Type::Struct(&WEBHOOK))],
 };
 
 static SPEC: Struct = Struct {

@@ -54,8 +54,7 @@ impl Validator {
     fn check_value(&self, schema: &Schema, value: &Value, path: &str, change: Option<Correlated<'_>>) -> Outcome {
         let mut outcome = Outcome::default();
         let kinds = self.kinds(schema);
-        let format =
-            if self.literal { schema.format.as_str() } else { formats::effective(&kinds, &schema.format) };
+        let format = if self.literal { schema.format.as_str() } else { formats::effective(&kinds, &schema.format) };
         if value.is_null() {
             outcome.merge(check_null(schema, &kinds, path));
             outcome.merge(check_enum(schema, value, path));

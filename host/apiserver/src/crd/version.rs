@@ -45,8 +45,7 @@ impl CrdVersion {
     pub(super) fn new(definition: Arc<Definition>, raw: &Value, at: usize) -> Option<Self> {
         let version = definition.spec.versions.get(at)?;
         let given = version.schema().cloned().unwrap_or_default();
-        let schema =
-            if definition.spec.preserve_unknown_fields { given } else { defaults::prune_defaults(&given) };
+        let schema = if definition.spec.preserve_unknown_fields { given } else { defaults::prune_defaults(&given) };
         let rules = Rules::compile(&schema);
         let columns = Columns::of(version);
         let place = format!("/spec/versions/{at}/schema/openAPIV3Schema");
@@ -150,7 +149,10 @@ impl CrdVersion {
 
     fn cannot_be_handled(&self, error: &str) -> Refusal {
         let (kind, version) = (self.kind(), self.name());
-        Refusal::BadRequest(format!("{kind} in version {} cannot be handled as a {kind}: {error}", golang::quote(version)))
+        Refusal::BadRequest(format!(
+            "{kind} in version {} cannot be handled as a {kind}: {error}",
+            golang::quote(version)
+        ))
     }
 
     /// Decodes an object: unknown fields are pruned, nulls are removed, and defaults are set.
@@ -158,8 +160,8 @@ impl CrdVersion {
     /// # Errors
     /// Returns a bad request if the metadata of the object, or of a resource in it, is malformed.
     pub fn decode(&self, mut object: Value) -> Result<DecodedObject, Refusal> {
-        let mut unknown_fields = embedded::decode_metadata(&mut object, &Path::root())
-            .map_err(|error| self.cannot_be_handled(&error))?;
+        let mut unknown_fields =
+            embedded::decode_metadata(&mut object, &Path::root()).map_err(|error| self.cannot_be_handled(&error))?;
         if !self.definition.spec.preserve_unknown_fields {
             unknown_fields.extend(prune::prune(&mut object, Some(&self.schema), true));
             let metadata = object.get_mut("metadata").map(Value::take);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ast::{Comprehension, Expr, Issue, Literal, MacroKind, Node};
 use super::declarations;
 use super::literals;
+use super::schema_types::reserved;
 use super::types::{Bindings, Type};
 
 /// The result of checking an expression.
@@ -30,7 +31,11 @@ pub fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, Vec<Iss
     if checker.issues.is_empty() {
         literals::check(expr, &mut checker.issues);
     }
-    if checker.issues.is_empty() { Ok(Checked { ty, uses_old_self: checker.uses_old_self }) } else { Err(checker.issues) }
+    if checker.issues.is_empty() {
+        Ok(Checked { ty, uses_old_self: checker.uses_old_self })
+    } else {
+        Err(checker.issues)
+    }
 }
 
 struct Checker {
@@ -120,12 +125,14 @@ impl Checker {
             }
             Node::Call { function, target, args } => self.check_call(expr.at, function, target.as_deref(), args),
             Node::List(elements) => {
-                let types: Vec<_> = elements.iter().map(|(element, optional)| self.element(element, *optional)).collect();
+                let types: Vec<_> =
+                    elements.iter().map(|(element, optional)| self.element(element, *optional)).collect();
                 Type::List(Arc::new(self.join_all(types)))
             }
             Node::Map(entries) => {
                 let keys: Vec<_> = entries.iter().map(|(key, _, _)| self.check(key)).collect();
-                let values: Vec<_> = entries.iter().map(|(_, value, optional)| self.element(value, *optional)).collect();
+                let values: Vec<_> =
+                    entries.iter().map(|(_, value, optional)| self.element(value, *optional)).collect();
                 Type::Map(Arc::new(self.join_all(keys)), Arc::new(self.join_all(values)))
             }
             Node::Macro(comprehension) => self.check_macro(expr.at, comprehension),
@@ -170,7 +177,7 @@ impl Checker {
                 found => Type::Optional(Arc::new(found)),
             },
             Type::Map(_, value) => (*value).clone(),
-            Type::Object(object) => match object.fields.get(field) {
+            Type::Object(object) => match object.fields.get(field).or_else(|| object.fields.get(&reserved(field)?)) {
                 Some(ty) => ty.clone(),
                 None => self.report(at, format!("undefined field '{field}'")),
             },
@@ -375,11 +382,21 @@ mod tests {
     #[test]
     fn finds_the_type_of_expressions() {
         let cases = [
-            ("self[0] + 'a'", "string"), ("self.map(x, size(x))", "list(int)"), ("self.filter(x, x == 'a')", "list(string)"),
-            ("[1, 2].sum() + 1", "int"), ("{'a': 1}['a']", "int"), ("self.all(i, x, i > 0 && x != '')", "bool"),
-            ("type(1) == int", "bool"), ("dyn(1) + 'a' == 'x'", "bool"), ("optional.of(1).optMap(x, string(x)).orValue('')", "string"),
-            ("[] + [1]", "list(int)"), ("self[?0].orValue('a')", "string"), ("self.transformMap(i, x, x)", "map(int, string)"),
-            ("ip('::1').family()", "int"), ("[1, dyn('a')]", "list(dyn)"), ("google.protobuf.Timestamp == type(1)", "bool"),
+            ("self[0] + 'a'", "string"),
+            ("self.map(x, size(x))", "list(int)"),
+            ("self.filter(x, x == 'a')", "list(string)"),
+            ("[1, 2].sum() + 1", "int"),
+            ("{'a': 1}['a']", "int"),
+            ("self.all(i, x, i > 0 && x != '')", "bool"),
+            ("type(1) == int", "bool"),
+            ("dyn(1) + 'a' == 'x'", "bool"),
+            ("optional.of(1).optMap(x, string(x)).orValue('')", "string"),
+            ("[] + [1]", "list(int)"),
+            ("self[?0].orValue('a')", "string"),
+            ("self.transformMap(i, x, x)", "map(int, string)"),
+            ("ip('::1').family()", "int"),
+            ("[1, dyn('a')]", "list(dyn)"),
+            ("google.protobuf.Timestamp == type(1)", "bool"),
         ];
         for (text, expected) in cases {
             assert_eq!(types(text), Ok(expected.to_owned()), "{text}");
@@ -389,7 +406,10 @@ mod tests {
     #[test]
     fn reports_mistakes_in_the_words_of_cel_go() {
         let cases = [
-            ("1.all(x, x)", "expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)"),
+            (
+                "1.all(x, x)",
+                "expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
+            ),
             ("self + 1", "found no matching overload for '_+_' applied to '(list(string), int)'"),
             ("self.foo", "type 'list(string)' does not support field selection"),
         ];

@@ -10,6 +10,10 @@ use crate::crd::golang;
 /// An error of an evaluation, in cel-go's words.
 pub type EvalError = String;
 
+fn cannot_convert(target: &str) -> EvalError {
+    format!("type conversion error from 'string' to '{target}'")
+}
+
 fn no_overload() -> EvalError {
     "no such overload".to_owned()
 }
@@ -33,9 +37,9 @@ pub fn convert(function: &str, value: &Val) -> Result<Val, EvalError> {
         "timestamp" => to_timestamp(value),
         "duration" => match value {
             Val::Duration(_) => Ok(value.clone()),
-            Val::String(text) => duration::parse(text)
-                .map(Val::Duration)
-                .ok_or_else(|| format!("time: invalid duration {}", golang::quote(text))),
+            Val::String(text) => {
+                duration::parse(text).map(Val::Duration).ok_or_else(|| cannot_convert("google.protobuf.Duration"))
+            }
             _ => Err(no_overload()),
         },
         _ => Ok(value.clone()),
@@ -48,15 +52,10 @@ fn to_bool(value: &Val) -> Result<Val, EvalError> {
         Val::String(text) => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Val::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Val::Bool(false)),
-            _ => Err(format!("strconv.ParseBool: parsing {}: invalid syntax", golang::quote(text))),
+            _ => Err(cannot_convert("bool")),
         },
         _ => Err(no_overload()),
     }
-}
-
-fn parse_error(function: &str, text: &str, range: bool) -> EvalError {
-    let reason = if range { "value out of range" } else { "invalid syntax" };
-    format!("strconv.{function}: parsing {}: {reason}", golang::quote(text))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is checked")]
@@ -69,10 +68,7 @@ fn to_int(value: &Val) -> Result<Val, EvalError> {
         Val::Double(_) => Err(overflow()),
         Val::Timestamp(time) => Ok(Val::Int(time.as_second())),
         Val::Duration(nanos) => Ok(Val::Int(*nanos)),
-        Val::String(text) => text.parse().map(Val::Int).map_err(|error: std::num::ParseIntError| {
-            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-            parse_error("ParseInt", text, matches!(error.kind(), PosOverflow | NegOverflow))
-        }),
+        Val::String(text) => text.parse().map(Val::Int).map_err(|_| cannot_convert("int")),
         _ => Err(no_overload()),
     }
 }
@@ -85,7 +81,7 @@ fn to_uint(value: &Val) -> Result<Val, EvalError> {
         Val::Int(int) => u64::try_from(*int).map(Val::Uint).map_err(|_| overflow()),
         Val::Double(double) if (0.0..u64::MAX as f64).contains(double) => Ok(Val::Uint(*double as u64)),
         Val::Double(_) => Err(overflow()),
-        Val::String(text) => text.parse().map(Val::Uint).map_err(|_| parse_error("ParseUint", text, false)),
+        Val::String(text) => text.parse().map(Val::Uint).map_err(|_| cannot_convert("uint")),
         _ => Err(no_overload()),
     }
 }
@@ -96,7 +92,7 @@ fn to_double(value: &Val) -> Result<Val, EvalError> {
         Val::Double(_) => Ok(value.clone()),
         Val::Int(int) => Ok(Val::Double(*int as f64)),
         Val::Uint(uint) => Ok(Val::Double(*uint as f64)),
-        Val::String(text) => text.parse().map(Val::Double).map_err(|_| parse_error("ParseFloat", text, false)),
+        Val::String(text) => text.parse().map(Val::Double).map_err(|_| cannot_convert("double")),
         _ => Err(no_overload()),
     }
 }
@@ -136,10 +132,7 @@ fn to_timestamp(value: &Val) -> Result<Val, EvalError> {
         Val::String(text) if formats::is_rfc3339(text) => {
             text.parse().map(Val::Timestamp).map_err(|_| "timestamp overflow".to_owned())
         }
-        Val::String(text) => {
-            let layout = "2006-01-02T15:04:05Z07:00";
-            Err(format!("parsing time {0} as \"{layout}\": cannot parse {0} as \"2006\"", golang::quote(text)))
-        }
+        Val::String(_) => Err(cannot_convert("google.protobuf.Timestamp")),
         _ => Err(no_overload()),
     }
 }
@@ -162,6 +155,6 @@ mod tests {
     #[test]
     fn reports_texts_that_are_no_numbers() {
         let error = convert("int", &Val::text("x")).expect_err("no number");
-        assert_eq!(error, "strconv.ParseInt: parsing \"x\": invalid syntax");
+        assert_eq!(error, "type conversion error from 'string' to 'int'");
     }
 }

@@ -269,12 +269,30 @@ optional<A>.hasValue() bool
 optional<A>.value() A
 optional<A>.or(optional<A>) optional<A>
 optional<A>.orValue(A) A
+authz.path(string) authz
+authz.group(string) authz
+authz.resource(string) authz
+authz.subresource(string) authz
+authz.namespace(string) authz
+authz.name(string) authz
+authz.serviceAccount(string, string) authz
+authz.check(string) authz
+authz.allowed() bool
+authz.reason() string
+authz.errored() bool
+authz.error() string
 ";
 
 /// Names before a dot that belong to a function's name.
 const NAMESPACES: [&str; 6] = ["strings", "lists", "sets", "format", "optional", "ip"];
 const OPAQUE: [&str; 7] = [
-    "kubernetes.NamedFormat", "kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL", "net.CIDR", "net.IP", "authz",
+    "kubernetes.NamedFormat",
+    "kubernetes.Quantity",
+    "kubernetes.Semver",
+    "kubernetes.URL",
+    "net.CIDR",
+    "net.IP",
+    "authz",
 ];
 
 static TABLE: LazyLock<HashMap<String, Vec<Overload>>> = LazyLock::new(|| {
@@ -294,8 +312,7 @@ fn add_comparisons(table: &mut HashMap<String, Vec<Overload>>) {
     for name in ["_<_", "_<=_", "_>_", "_>=_"] {
         let pairs = numbers.iter().flat_map(|left| numbers.iter().map(move |right| (left, right)));
         for (left, right) in pairs.chain(others.iter().map(|ty| (ty, ty))) {
-            let overload =
-                Overload { is_method: false, args: vec![left.clone(), right.clone()], result: Type::Bool };
+            let overload = Overload { is_method: false, args: vec![left.clone(), right.clone()], result: Type::Bool };
             table.entry(name.to_owned()).or_default().push(overload);
         }
     }

@@ -91,14 +91,13 @@ impl<'a> Evaluation<'a> {
         if !is_variable {
             return Ok(Val::Type(qualified_name(expr).unwrap_or_default().into()));
         }
-        let key = Key::String(field.into());
         let missing = || format!("no such key: {field}");
         match self.eval(operand)? {
-            Val::Map(map) if optional => Ok(Val::Optional(map.get(&key).cloned().map(Arc::new))),
-            Val::Map(map) => map.get(&key).cloned().ok_or_else(missing),
+            Val::Map(map) if optional => Ok(Val::Optional(functions::field(&map, field).cloned().map(Arc::new))),
+            Val::Map(map) => functions::field(&map, field).cloned().ok_or_else(missing),
             Val::Optional(None) => Ok(Val::Optional(None)),
             Val::Optional(Some(inner)) => match &*inner {
-                Val::Map(map) => Ok(Val::Optional(map.get(&key).cloned().map(Arc::new))),
+                Val::Map(map) => Ok(Val::Optional(functions::field(map, field).cloned().map(Arc::new))),
                 _ => Err("no such overload".to_owned()),
             },
             _ => Err("no such overload".to_owned()),
@@ -320,7 +319,7 @@ fn constant(literal: &Literal) -> Val {
 
 fn has(operand: &Val, field: &str) -> Result<bool, EvalError> {
     match operand {
-        Val::Map(map) => Ok(map.contains_key(&Key::String(field.into()))),
+        Val::Map(map) => Ok(functions::field(map, field).is_some()),
         Val::Optional(None) => Ok(false),
         Val::Optional(Some(inner)) => has(inner, field),
         _ => Err("no such overload".to_owned()),

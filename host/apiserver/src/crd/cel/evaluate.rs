@@ -42,8 +42,7 @@ impl Node {
         let types = Types::of(schema, is_resource);
         let compiled = schema.validations.iter().filter_map(|rule| types.as_ref()?.compile_rule(rule, schema).ok());
         let child = |schema: &Schema| Self::compile(schema, schema.embedded_resource);
-        let properties =
-            schema.properties.iter().filter_map(|(name, property)| Some((name.clone(), child(property)?)));
+        let properties = schema.properties.iter().filter_map(|(name, property)| Some((name.clone(), child(property)?)));
         Some(Self {
             rules: compiled.collect(),
             item: schema.item().and_then(child).map(Box::new),
@@ -281,7 +280,11 @@ impl Checker<'_> {
             }
         }
         let rule = &compiled.rule;
-        if rule.message.is_empty() { format!("failed rule: {}", rule_name(rule)) } else { rule.message.trim().to_owned() }
+        if rule.message.is_empty() {
+            format!("failed rule: {}", rule_name(rule))
+        } else {
+            rule.message.trim().to_owned()
+        }
     }
 }
 

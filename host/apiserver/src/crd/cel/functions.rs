@@ -1,11 +1,13 @@
 //! The operators and standard functions of CEL.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 
 use super::convert::{self, EvalError};
+use super::schema_types::reserved;
 use super::times;
 use super::value::{Key, Val};
 use crate::crd::golang;
@@ -44,6 +46,12 @@ pub fn key_value(key: &Key) -> Val {
         Key::Uint(uint) => Val::Uint(*uint),
         Key::String(text) => Val::String(text.clone()),
     }
+}
+
+/// Finds a field. A field with a reserved name is there with underscores.
+pub fn field<'m>(map: &'m BTreeMap<Key, Val>, name: &str) -> Option<&'m Val> {
+    let find = |name: &str| map.get(&Key::String(name.into()));
+    find(name).or_else(|| find(&reserved(name)?))
 }
 
 fn no_overload<T>() -> Result<T, EvalError> {
@@ -90,7 +98,9 @@ pub fn call(name: &str, is_method: bool, args: &[Val], patterns: &Patterns) -> O
         ("hasValue" | "value" | "optional.of" | "optional.ofNonZeroValue" | "optional.none", args) => {
             optional(name, args)
         }
-        (name, args) if name.starts_with("get") && matches!(args.first(), Some(Val::Timestamp(_) | Val::Duration(_))) => {
+        (name, args)
+            if name.starts_with("get") && matches!(args.first(), Some(Val::Timestamp(_) | Val::Duration(_))) =>
+        {
             times::part(name, args)
         }
         ("startsWith" | "endsWith" | "contains" | "matches" | "size" | "!_" | "-_" | "@in", _) => no_overload(),

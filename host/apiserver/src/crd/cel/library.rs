@@ -60,7 +60,10 @@ impl Library {
         for (at, arg) in args.iter().enumerate() {
             context.add_variable_from_value(format!("a{at}"), to_cel(arg)?);
         }
-        let value = program.execute(&context).map_err(|error| message(&error))?;
+        let value = program.execute(&context).map_err(|error| match (function, args.first()) {
+            ("quantity", Some(Val::String(text))) => quantity_error(text),
+            _ => message(&error),
+        })?;
         from_cel(value, foreign_type(function, target))
     }
 
@@ -73,6 +76,16 @@ impl Library {
         programs.insert(text.to_owned(), program.clone());
         Ok(program)
     }
+}
+
+/// Returns the real server's message for a text that is no quantity.
+fn quantity_error(text: &str) -> EvalError {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return "unable to parse quantity's suffix".to_owned();
+    }
+    let pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
+    format!("quantities must match the regular expression '{pattern}'")
 }
 
 fn message(error: &cel::ExecutionError) -> EvalError {
@@ -169,10 +182,11 @@ mod tests {
         assert!(matches!(less, Ok(Val::Bool(true))), "{less:?}");
         let list = Val::list(vec![Val::text("b"), Val::text("a")]);
         assert_eq!(call("join", true, &[list, Val::text("-")]), Ok("String(\"b-a\")".to_owned()));
-        let failed = library.call("validate", true, &[
-            library.call("format.dns1123Label", false, &[]).expect("format"),
-            Val::text("A"),
-        ]);
+        let failed = library.call(
+            "validate",
+            true,
+            &[library.call("format.dns1123Label", false, &[]).expect("format"), Val::text("A")],
+        );
         assert!(matches!(failed, Ok(Val::Optional(Some(_)))), "{failed:?}");
     }
 

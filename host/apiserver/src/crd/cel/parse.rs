@@ -10,8 +10,24 @@ const MAX_HEIGHT: usize = 250;
 const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
 IDENTIFIER}";
 const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while", "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
 ];
 
 /// Parses an expression.
@@ -19,8 +35,8 @@ const RESERVED: [&str; 18] = [
 /// # Errors
 /// Returns the mistakes in it.
 pub fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
-    let tokens = tokenize(text).map_err(|issue| vec![issue])?;
-    let mut parser = Parser { tokens, next: 0, depth: 0, issues: Vec::new() };
+    let (tokens, issues) = tokenize(text);
+    let mut parser = Parser { tokens, next: 0, depth: 0, issues };
     match parser.expression() {
         Ok(_) if !parser.at_end() => {
             let token = parser.peek().clone();
@@ -41,7 +57,7 @@ struct Parser {
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
-    /// Mistakes in macros, which do not stop the parser.
+    /// Mistakes that do not stop the parser: in tokens and in macros.
     issues: Vec<Issue>,
 }
 
@@ -368,7 +384,9 @@ mod tests {
     #[test]
     fn names_syntax_errors_as_antlr_does() {
         let message = |text: &str| render(text, &parse(text).expect_err(text));
-        assert!(message("a ==").starts_with("ERROR: <input>:1:5: Syntax error: mismatched input '<EOF>' expecting {'['"));
+        assert!(
+            message("a ==").starts_with("ERROR: <input>:1:5: Syntax error: mismatched input '<EOF>' expecting {'['")
+        );
         assert!(message("(a").contains("1:3: Syntax error: missing ')' at '<EOF>'"));
         assert!(message("a.").contains("1:3: Syntax error: no viable alternative at input '.'"));
         assert!(message("has(a)").contains("1:5: invalid argument to has() macro"));

@@ -45,9 +45,8 @@ fn check_rule_form(rule: &Rule, schema: &Schema, path: &Path, errors: &mut Vec<F
     if has_line_breaks(&rule.field_path) {
         errors.push(FieldError::invalid_text(&field, &rule.field_path, "must not contain line breaks"));
     }
-    let is_known = || {
-        structural::unsupported(schema).is_some() || selectable::resolve(&rule.field_path, schema, true).is_ok()
-    };
+    let is_known =
+        || structural::unsupported(schema).is_some() || selectable::resolve(&rule.field_path, schema, true).is_ok();
     if !rule.field_path.is_empty() && !is_known() {
         errors.push(FieldError::invalid_text(&field, &rule.field_path, "must be a valid path"));
     }

@@ -7,8 +7,27 @@ use super::types::{Object, Type};
 use crate::crd::schema::Schema;
 
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-    "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Returns the name of a field in expressions; none if the field has no name there.
@@ -39,6 +58,11 @@ pub fn escape(name: &str) -> Option<String> {
     Some(out)
 }
 
+/// Returns the name that a field with a reserved name has in types, which expressions may use without underscores.
+pub fn reserved(name: &str) -> Option<String> {
+    RESERVED.contains(&name).then(|| format!("__{name}__"))
+}
+
 /// Returns the schema with the metadata that rules of a resource can use.
 pub fn with_metadata(schema: &Schema) -> Schema {
     let is_text = |schema: Option<&Schema>| schema.is_some_and(|schema| schema.kind == "string");
@@ -56,8 +80,7 @@ pub fn with_metadata(schema: &Schema) -> Schema {
     }
     let text = || Schema { kind: "string".to_owned(), ..Schema::default() };
     let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
-    let metadata =
-        Schema { kind: "object".to_owned(), properties: BTreeMap::from(names), ..Schema::default() };
+    let metadata = Schema { kind: "object".to_owned(), properties: BTreeMap::from(names), ..Schema::default() };
     schema.properties.insert("kind".to_owned(), text());
     schema.properties.insert("apiVersion".to_owned(), text());
     schema.properties.insert("metadata".to_owned(), metadata);
@@ -110,8 +133,16 @@ mod tests {
     #[test]
     fn escapes_names_as_the_real_server_does() {
         let cases = [
-            ("a", Some("a")), ("namespace", Some("__namespace__")), ("a-b", Some("a__dash__b")), ("a.b/c", Some("a__dot__b__slash__c")),
-            ("x__y", Some("x__underscores__y")), ("_a", Some("_a")), ("1a", None), ("", None), ("a b", None), ("é", None),
+            ("a", Some("a")),
+            ("namespace", Some("__namespace__")),
+            ("a-b", Some("a__dash__b")),
+            ("a.b/c", Some("a__dot__b__slash__c")),
+            ("x__y", Some("x__underscores__y")),
+            ("_a", Some("_a")),
+            ("1a", None),
+            ("", None),
+            ("a b", None),
+            ("é", None),
         ];
         for (name, escaped) in cases {
             assert_eq!(escape(name).as_deref(), escaped, "{name}");

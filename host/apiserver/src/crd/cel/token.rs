@@ -27,17 +27,14 @@ pub enum Kind {
 }
 
 const SYMBOLS: [&str; 24] = [
-    "==", "!=", "<=", ">=", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/",
-    "%", "<", ">",
+    "==", "!=", "<=", ">=", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
+    "<", ">",
 ];
 
-/// Splits a text into tokens; the last one is the end.
-///
-/// # Errors
-/// Returns an issue at what is no token.
-pub fn tokenize(text: &str) -> Result<Vec<Token>, Issue> {
+/// Splits a text into tokens; the last one is the end. What is no token is left out and reported.
+pub fn tokenize(text: &str) -> (Vec<Token>, Vec<Issue>) {
     let chars: Vec<char> = text.chars().collect();
-    let mut tokens = Vec::new();
+    let (mut tokens, mut issues) = (Vec::new(), Vec::new());
     let mut at = 0;
     while at < chars.len() {
         let start = at;
@@ -50,26 +47,49 @@ pub fn tokenize(text: &str) -> Result<Vec<Token>, Issue> {
             at = (at..chars.len()).find(|i| chars[*i] == '\n').unwrap_or(chars.len());
             continue;
         }
-        let (kind, end) = if let Some(found) = quoted(&chars, at)? {
-            found
-        } else if c.is_ascii_digit() || (c == '.' && chars.get(at + 1).is_some_and(char::is_ascii_digit)) {
-            number(&chars, at)?
-        } else if c.is_ascii_alphabetic() || c == '_' {
-            let end = (at..chars.len()).find(|i| !(chars[*i].is_ascii_alphanumeric() || chars[*i] == '_'));
-            (Kind::Ident(false), end.unwrap_or(chars.len()))
-        } else if c == '`' {
-            let close = (at + 1..chars.len()).find(|i| chars[*i] == '`').ok_or_else(|| unknown(&chars, at))?;
-            (Kind::Ident(true), close + 1)
-        } else {
-            let rest: String = chars[at..chars.len().min(at + 2)].iter().collect();
-            let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)).ok_or_else(|| unknown(&chars, at))?;
-            (Kind::Symbol(symbol), at + symbol.len())
-        };
-        tokens.push(Token { at: start, text: chars[start..end].iter().collect(), kind });
-        at = end;
+        match token(&chars, at) {
+            Ok((kind, end)) => {
+                tokens.push(Token { at: start, text: chars[start..end].iter().collect(), kind });
+                at = end;
+            }
+            Err(issue) => {
+                at = skip(&chars, at);
+                issues.push(issue);
+            }
+        }
     }
     tokens.push(Token { at: chars.len(), kind: Kind::End, text: String::new() });
-    Ok(tokens)
+    (tokens, issues)
+}
+
+/// Returns where the text goes on after what is no token.
+fn skip(chars: &[char], at: usize) -> usize {
+    match chars[at] {
+        '=' if chars.get(at + 1).is_some_and(|c| c.is_whitespace()) => at + 2,
+        '"' | '\'' => chars.len(),
+        _ => at + 1,
+    }
+}
+
+fn token(chars: &[char], at: usize) -> Result<(Kind, usize), Issue> {
+    let c = chars[at];
+    if let Some(found) = quoted(chars, at)? {
+        return Ok(found);
+    }
+    if c.is_ascii_digit() || (c == '.' && chars.get(at + 1).is_some_and(char::is_ascii_digit)) {
+        return number(chars, at);
+    }
+    if c.is_ascii_alphabetic() || c == '_' {
+        let end = (at..chars.len()).find(|i| !(chars[*i].is_ascii_alphanumeric() || chars[*i] == '_'));
+        return Ok((Kind::Ident(false), end.unwrap_or(chars.len())));
+    }
+    if c == '`' {
+        let close = (at + 1..chars.len()).find(|i| chars[*i] == '`').ok_or_else(|| unknown(chars, at))?;
+        return Ok((Kind::Ident(true), close + 1));
+    }
+    let rest: String = chars[at..chars.len().min(at + 2)].iter().collect();
+    let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)).ok_or_else(|| unknown(chars, at))?;
+    Ok((Kind::Symbol(symbol), at + symbol.len()))
 }
 
 fn unknown(chars: &[char], at: usize) -> Issue {
@@ -78,9 +98,8 @@ fn unknown(chars: &[char], at: usize) -> Issue {
 }
 
 fn number(chars: &[char], at: usize) -> Result<(Kind, usize), Issue> {
-    let digits = |from: usize, test: fn(&char) -> bool| {
-        (from..chars.len()).find(|i| !test(&chars[*i])).unwrap_or(chars.len())
-    };
+    let digits =
+        |from: usize, test: fn(&char) -> bool| (from..chars.len()).find(|i| !test(&chars[*i])).unwrap_or(chars.len());
     let invalid = |what: &str| Issue { at, message: format!("invalid {what} literal") };
     let is_unsigned = |end: usize| matches!(chars.get(end), Some('u' | 'U'));
     if chars[at] == '0' && matches!(chars.get(at + 1), Some('x' | 'X')) {
@@ -215,7 +234,11 @@ mod tests {
     use super::*;
 
     fn literal(text: &str) -> Option<Literal> {
-        match tokenize(text).ok()?.into_iter().next()?.kind {
+        let (tokens, issues) = tokenize(text);
+        if !issues.is_empty() {
+            return None;
+        }
+        match tokens.into_iter().next()?.kind {
             Kind::Literal(literal) => Some(literal),
             _ => None,
         }
@@ -224,22 +247,27 @@ mod tests {
     #[test]
     fn reads_constants() {
         let cases = [
-            ("12", Literal::Int(12)), ("0x1f", Literal::Int(31)), ("7u", Literal::Uint(7)), ("1.5e3", Literal::Double(1500.0)),
-            (".5", Literal::Double(0.5)), (r#""a\n\x41\u00e9""#, Literal::String("a\nAé".into())),
-            (r"r'\d'", Literal::String(r"\d".into())), ("'''a'b'''", Literal::String("a'b".into())),
+            ("12", Literal::Int(12)),
+            ("0x1f", Literal::Int(31)),
+            ("7u", Literal::Uint(7)),
+            ("1.5e3", Literal::Double(1500.0)),
+            (".5", Literal::Double(0.5)),
+            (r#""a\n\x41\u00e9""#, Literal::String("a\nAé".into())),
+            (r"r'\d'", Literal::String(r"\d".into())),
+            ("'''a'b'''", Literal::String("a'b".into())),
             (r"b'\377a'", Literal::Bytes(vec![255, b'a'])),
         ];
         for (text, expected) in cases {
             assert_eq!(literal(text), Some(expected), "{text}");
         }
         for text in ["'a", "\"\\q\"", "99999999999999999999", "#", "'a\nb'"] {
-            assert!(tokenize(text).is_err(), "{text}");
+            assert!(!tokenize(text).1.is_empty(), "{text}");
         }
     }
 
     #[test]
     fn skips_comments_and_keeps_positions() {
-        let tokens = tokenize("a // c\n<= b").expect("tokens");
+        let (tokens, _) = tokenize("a // c\n<= b");
         let found: Vec<_> = tokens.iter().map(|token| (token.at, token.text.as_str())).collect();
         assert_eq!(found, [(0, "a"), (7, "<="), (10, "b"), (11, "")]);
     }

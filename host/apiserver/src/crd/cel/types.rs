@@ -89,9 +89,8 @@ impl Bindings {
     /// Replaces the type parameters of a declaration, which are numbered from 0 on, by new ones.
     pub fn instantiate(&mut self, types: &[&Type]) -> Vec<Type> {
         let mut fresh: BTreeMap<usize, Type> = BTreeMap::new();
-        let mut replace = |number: usize, bindings: &mut Self| {
-            fresh.entry(number).or_insert_with(|| bindings.fresh()).clone()
-        };
+        let mut replace =
+            |number: usize, bindings: &mut Self| fresh.entry(number).or_insert_with(|| bindings.fresh()).clone();
         types.iter().map(|ty| map_params(ty, &mut |number| replace(number, self))).collect()
     }
 
@@ -142,6 +141,10 @@ impl Bindings {
 
     /// Returns the common type of two types, `dyn` if they have none.
     pub fn join(&mut self, left: &Type, right: &Type) -> Type {
+        let is_dynamic = |ty: &Type| matches!(self.resolve(ty, false), Type::Dyn);
+        if is_dynamic(left) || is_dynamic(right) {
+            return Type::Dyn;
+        }
         if self.assign(right, left) {
             return self.resolve(left, false);
         }
@@ -164,9 +167,7 @@ fn map_params(ty: &Type, replace: &mut dyn FnMut(usize) -> Type) -> Type {
         Type::List(inner) => Type::List(Arc::new(map_params(inner, replace))),
         Type::Optional(inner) => Type::Optional(Arc::new(map_params(inner, replace))),
         Type::Type(inner) => Type::Type(Arc::new(map_params(inner, replace))),
-        Type::Map(key, value) => {
-            Type::Map(Arc::new(map_params(key, replace)), Arc::new(map_params(value, replace)))
-        }
+        Type::Map(key, value) => Type::Map(Arc::new(map_params(key, replace)), Arc::new(map_params(value, replace))),
         other => other.clone(),
     }
 }
