@@ -2,7 +2,7 @@
 //!
 //! `crd/record.py` made the tables with a real kube-apiserver 1.36.
 
-use operetta_apiserver::crd::crd::{self, Crd};
+use operetta_apiserver::crd::admission::{self, Crd};
 use operetta_apiserver::crd::field::Refusal;
 use operetta_apiserver::crd::request::{FieldValidation, Target};
 use operetta_apiserver::crd::version::CrdVersion;
@@ -77,7 +77,7 @@ fn report(total: usize, failures: &[String]) {
 }
 
 fn decode(object: &Value) -> Result<Value, Refusal> {
-    let decoded = crd::decode(object)?;
+    let decoded = admission::decode(object)?;
     if decoded.unknown_fields.is_empty() {
         return Ok(decoded.object);
     }
@@ -89,20 +89,20 @@ fn decode(object: &Value) -> Result<Value, Refusal> {
 
 /// Creates a definition and settles its status.
 fn established(object: &Value) -> Value {
-    let admitted = crd::admit_create(decode(object).expect("decoded")).expect("admitted").object;
-    crd::reconcile_status(&admitted, &[], NOW).expect("status").expect("changed")
+    let admitted = admission::admit_create(decode(object).expect("decoded")).expect("admitted").object;
+    admission::reconcile_status(&admitted, &[], NOW).expect("status").expect("changed")
 }
 
 fn define(case: &Value) -> Result<(Value, Vec<String>), Refusal> {
     let new = decode(&case["new"])?;
     let admitted = match case.get("old") {
-        None => crd::admit_create(new)?,
+        None => admission::admit_create(new)?,
         Some(old) => {
             let mut old = established(old);
             old["metadata"]["resourceVersion"] = json!("1");
             let mut new = new;
             new["metadata"]["resourceVersion"] = json!("1");
-            crd::admit_update(new, &old)?
+            admission::admit_update(new, &old)?
         }
     };
     let mut object = admitted.object;
@@ -233,10 +233,11 @@ fn upstream_definitions_and_samples_get_the_answers_of_the_real_server() {
         if let Some(name) = answer["definition"].as_str() {
             let mut object = read(&format!("{name}.json"));
             object["spec"].as_object_mut().expect("spec").remove("conversion");
-            let decoded = crd::decode(&object).expect("decoded").object;
-            match crd::admit_create(decoded) {
+            let decoded = admission::decode(&object).expect("decoded").object;
+            match admission::admit_create(decoded) {
                 Ok(admitted) => {
-                    let settled = crd::reconcile_status(&admitted.object, &[], NOW).expect("status").expect("changed");
+                    let settled =
+                        admission::reconcile_status(&admitted.object, &[], NOW).expect("status").expect("changed");
                     served.insert(name.to_owned(), Crd::from_value(&settled).expect("definition"));
                 }
                 Err(refusal) => failures.push(format!("{name}: {refusal}")),

@@ -1,6 +1,6 @@
 //! The formats of strings that schemas can ask for, as kube-openapi's `strfmt` checks them.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -390,11 +390,6 @@ fn is_duration(text: &str) -> bool {
             .any(|names| names.contains(&unit.as_str()) || names.last().is_some_and(|last| unit.starts_with(last)));
     }
     found
-}
-
-/// Reports whether a text is an IPv4 address without leading zeros.
-pub fn is_strict_ipv4(text: &str) -> bool {
-    text.parse::<Ipv4Addr>().is_ok()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! CustomResourceDefinitions: structural schemas, pruning, defaulting, validation and CEL rules.
 
+pub mod admission;
 mod approval;
 pub mod cel;
 mod correlate;
-pub mod crd;
 mod default_rules;
 mod defaults;
 mod definition;

@@ -327,9 +327,9 @@ fn identifier(text: &str, mut capital: bool) -> String {
     for (at, c) in text.char_indices() {
         if c.is_alphabetic() || c == '_' || (at > 0 && c.is_numeric()) {
             if capital {
-                out.extend(c.to_uppercase())
+                out.extend(c.to_uppercase());
             } else {
-                out.push(c)
+                out.push(c);
             }
             capital = false;
         } else {

@@ -80,7 +80,7 @@ fn refusal(pattern: &str) -> Option<String> {
                 depth -= 1;
                 repeatable = true;
             }
-            '*' | '+' | '?' if !repeatable && !(at >= 1 && chars[at - 1] == '(' && chars[at] == '?') => {
+            '*' | '+' | '?' if !repeatable && (at == 0 || chars[at - 1] != '(' || chars[at] != '?') => {
                 return Some(format!("missing argument to repetition operator: `{}`", chars[at]));
             }
             '|' => repeatable = false,

@@ -9,11 +9,7 @@ use super::schema::{Schema, is_meta_field};
 /// With `is_root`, `apiVersion`, `kind` and `metadata` of the object itself stay.
 pub fn prune(value: &mut Value, schema: Option<&Schema>, is_root: bool) -> Vec<String> {
     let mut pruner = Pruner::default();
-    match schema {
-        Some(schema) if is_root && !schema.embedded_resource => pruner.prune(value, Some(&schema.as_resource())),
-        None if is_root => pruner.prune(value, Some(&Schema { embedded_resource: true, ..Schema::default() })),
-        _ => pruner.prune(value, schema),
-    }
+    pruner.prune(value, schema, is_root);
     pruner.unknown.sort_unstable();
     pruner.unknown
 }
@@ -42,21 +38,21 @@ impl Pruner {
         self.path.truncate(length);
     }
 
-    fn prune(&mut self, value: &mut Value, schema: Option<&Schema>) {
+    fn prune(&mut self, value: &mut Value, schema: Option<&Schema>, is_root: bool) {
         if let Some(schema) = schema.filter(|schema| schema.preserves_unknown()) {
-            return self.visit_preserved(value, schema);
+            return self.visit_preserved(value, schema, is_root);
         }
         match value {
             Value::Object(fields) => {
                 let keys: Vec<_> = fields.keys().cloned().collect();
                 for key in keys {
-                    if schema.is_some_and(|s| s.embedded_resource) && is_meta_field(&key) {
+                    if (is_root || schema.is_some_and(|s| s.embedded_resource)) && is_meta_field(&key) {
                         continue;
                     }
                     match schema.filter(|s| s.properties.contains_key(&key) || s.additional_properties.is_some()) {
                         Some(schema) => {
                             if let Some(item) = fields.get_mut(&key) {
-                                self.at_key(&key, |pruner| pruner.prune(item, schema.field(&key)));
+                                self.at_key(&key, |pruner| pruner.prune(item, schema.field(&key), false));
                             }
                         }
                         None => {
@@ -70,7 +66,7 @@ impl Pruner {
             }
             Value::Array(items) => {
                 for (at, item) in items.iter_mut().enumerate() {
-                    self.at_index(at, |pruner| pruner.prune(item, schema.and_then(Schema::item)));
+                    self.at_index(at, |pruner| pruner.prune(item, schema.and_then(Schema::item), false));
                 }
             }
             _ => {}
@@ -78,20 +74,20 @@ impl Pruner {
     }
 
     /// Keeps unknown fields, and prunes inside of the known ones.
-    fn visit_preserved(&mut self, value: &mut Value, schema: &Schema) {
+    fn visit_preserved(&mut self, value: &mut Value, schema: &Schema, is_root: bool) {
         match value {
             Value::Object(fields) => {
                 for (key, item) in fields {
                     let known = schema.properties.contains_key(key) || schema.additional_properties.is_some();
-                    if known && !(schema.embedded_resource && is_meta_field(key)) {
-                        self.at_key(key, |pruner| pruner.prune(item, schema.field(key)));
+                    if known && !((is_root || schema.embedded_resource) && is_meta_field(key)) {
+                        self.at_key(key, |pruner| pruner.prune(item, schema.field(key), false));
                     }
                 }
             }
             Value::Array(items) => {
                 for (at, item) in items.iter_mut().enumerate() {
                     if let Some(schema) = schema.item() {
-                        self.at_index(at, |pruner| pruner.visit_preserved(item, schema));
+                        self.at_index(at, |pruner| pruner.visit_preserved(item, schema, false));
                     }
                 }
             }

@@ -27,7 +27,6 @@ pub struct Rules {
 #[derive(Debug)]
 struct Node {
     schema: Arc<Schema>,
-    is_resource: bool,
     rules: Vec<Compiled>,
     item: Option<Box<Node>>,
     additional: Option<Box<Node>>,
@@ -49,7 +48,6 @@ impl Node {
             additional: schema.additional().and_then(child).map(Box::new),
             properties: properties.collect(),
             schema: Arc::new(if is_resource { with_metadata(schema) } else { schema.clone() }),
-            is_resource,
         })
     }
 }
@@ -188,8 +186,8 @@ impl Checker<'_> {
         if node.rules.is_empty() {
             return Ok(());
         }
-        let this = Val::from_json(value, Some(&node.schema), node.is_resource);
-        let old = old.map(|old| Val::from_json(old, Some(&node.schema), node.is_resource));
+        let this = Val::from_json(value, Some(&node.schema), false);
+        let old = old.map(|old| Val::from_json(old, Some(&node.schema), false));
         for compiled in &node.rules {
             let optional = compiled.rule.optional_old_self == Some(true);
             if compiled.uses_old_self && old.is_none() && !optional {

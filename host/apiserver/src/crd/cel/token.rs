@@ -186,7 +186,7 @@ fn unterminated(chars: &[char], at: usize) -> Issue {
 
 fn unescape(chars: &[char], bytes: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let mut push = |out: &mut Vec<u8>, c: char| out.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
+    let push = |out: &mut Vec<u8>, c: char| out.extend(c.encode_utf8(&mut [0; 4]).as_bytes());
     let mut at = 0;
     while at < chars.len() {
         if chars[at] != '\\' {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of CEL's types")]
+#[expect(clippy::enum_variant_names, reason = "CEL calls the type of types so")]
 pub enum Type {
     Dyn,
     /// The type of an expression with a mistake.

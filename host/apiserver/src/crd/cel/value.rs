@@ -15,7 +15,6 @@ use crate::crd::schema::Schema;
 
 /// A value.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names are those of CEL's types")]
 pub enum Val {
     Null,
     Bool(bool),
@@ -58,7 +57,6 @@ pub enum ListKind {
 
 /// A key of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are those of CEL's types")]
 pub enum Key {
     Bool(bool),
     Int(i64),
