@@ -37,4 +37,5 @@ mod typed;
 mod types;
 mod validate;
 pub mod version;
+mod version_name;
 mod violation;

@@ -25,6 +25,7 @@ use super::schema::Schema;
 use super::selectable;
 use super::table::Columns;
 use super::validate::Validator;
+use super::version_name;
 
 /// A version of a custom resource.
 #[derive(Debug)]
@@ -110,8 +111,12 @@ impl CrdVersion {
     /// Returns the warning to each request, if the version is deprecated.
     pub fn deprecation_warning(&self) -> Option<String> {
         let version = self.version();
-        let default = || format!("{} {} is deprecated", self.api_version(), self.kind());
-        version.deprecated.then(|| version.deprecation_warning.clone().unwrap_or_else(default))
+        version.deprecated.then(|| {
+            version
+                .deprecation_warning
+                .clone()
+                .unwrap_or_else(|| version_name::deprecation(&self.definition.spec, version))
+        })
     }
 
     /// Returns its entries in the `APIResourceList` of its group version.
@@ -177,6 +182,22 @@ impl CrdVersion {
         Ok(DecodedObject { object, unknown_fields })
     }
 
+    /// Converts an object of another version of the same resource: its fields stay as far as this version has them, and
+    /// this version's defaults are set. The real server does so with each object on its way to and from the store.
+    pub fn convert(&self, mut object: Value) -> Value {
+        object["apiVersion"] = json!(self.api_version());
+        if !self.definition.spec.preserve_unknown_fields {
+            prune::prune(&mut object, Some(&self.schema), true);
+            let metadata = object.get_mut("metadata").map(Value::take);
+            defaults::prune_nulls(&mut object, Some(&self.schema));
+            if let Some(metadata) = metadata {
+                object["metadata"] = metadata;
+            }
+        }
+        defaults::apply(&mut object, &self.schema);
+        object
+    }
+
     /// Sets the defaults of an object that was stored before.
     pub fn set_defaults(&self, object: &mut Value) {
         defaults::apply(object, &self.schema);
@@ -216,7 +237,7 @@ impl CrdVersion {
         self.refuse(&object, self.validate_create(&object))?;
         let mut warnings: Vec<_> = self.deprecation_warning().into_iter().collect();
         warnings.extend(object_meta::finalizer_warnings(Metadata::of(&object), None));
-        let object = golang::normalize(object);
+        let object = self.stored(object);
         Ok(Admitted { object, warnings })
     }
 
@@ -246,8 +267,14 @@ impl CrdVersion {
         };
         self.refuse(&object, errors)?;
         warnings.extend(ratcheted);
-        let object = golang::normalize(object);
+        let object = self.stored(object);
         Ok(Admitted { object, warnings })
+    }
+
+    /// Returns an object as it comes back from the store: with defaults, as of a status that was dropped before.
+    fn stored(&self, mut object: Value) -> Value {
+        defaults::apply(&mut object, &self.schema);
+        golang::normalize(object)
     }
 
     fn refuse(&self, object: &Value, causes: Vec<FieldError>) -> Result<(), Refusal> {

@@ -2,6 +2,9 @@
 //!
 //! The parser and the type checker are our own, since the messages of the real server name types and positions. The
 //! functions of the Kubernetes libraries are those of the crate `kube-cel`.
+//!
+//! Evaluations are bounded by steps. The real server also estimates the cost of rules when a definition is created, and
+//! refuses expensive ones; that is not done here yet.
 
 pub mod ast;
 mod check;
