@@ -42,7 +42,8 @@ pub fn validate_update(new: (&Definition, &Value), old: (&Definition, &Value)) -
     let immutable_names = options.immutable_names;
     let mut errors = metadata_errors(raw, old.1);
     check_spec(definition, raw, options, &mut errors);
-    let (spec, before) = (&definition.spec, &old.0.spec);
+    let spec = &definition.spec;
+    let before = &old.0.spec;
     let path = Path::new("spec");
     let mut same = |path: Path, new: &str, old: &str| {
         if new != old {

@@ -311,7 +311,9 @@ pub fn is_date(text: &str) -> bool {
         return false;
     }
     let number = |part: &str| part.parse::<u32>().unwrap_or(0);
-    let (year, month, day) = (number(year), number(month), number(day));
+    let year = number(year);
+    let month = number(month);
+    let day = number(day);
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let days = match month {
         2 => 28 + u32::from(leap),

@@ -284,7 +284,8 @@ fn passes(item: &Value, left: &[Node], operator: &str, right: &[Node]) -> Result
     if operator == "exists" {
         return Ok(found.is_ok_and(|found| !found.is_empty()));
     }
-    let (lefts, rights) = (found?, eval_nodes(right, vec![item.clone()])?);
+    let lefts = found?;
+    let rights = eval_nodes(right, vec![item.clone()])?;
     if lefts.len() > 1 || rights.len() > 1 {
         return Err(Malformed);
     }

@@ -61,7 +61,8 @@ impl Number<'_> {
         if fits {
             return Outcome::default();
         }
-        let (kind, path) = (self.kind, self.path);
+        let kind = self.kind;
+        let path = self.path;
         let format =
             if self.format.is_empty() { "(default format)".to_owned() } else { format!("with format {}", self.format) };
         Outcome::failure(Violation::unnamed(format!("{what} value must be of type {kind} {format} in {path}")))

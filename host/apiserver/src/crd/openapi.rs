@@ -84,7 +84,8 @@ impl Builder<'_> {
     }
 
     fn paths(&self) -> Value {
-        let (spec, version) = (&self.definition.spec, &self.version.name);
+        let spec = &self.definition.spec;
+        let version = &self.version.name;
         let root = format!("/apis/{}/{version}", spec.group);
         let plural = &spec.names.plural;
         let mut paths = Map::new();
@@ -275,7 +276,8 @@ impl Builder<'_> {
         list["properties"]["items"] = json!({"type": "array", "items": {"$ref": self.reference(&names.kind)},
             "description": format!("List of {}. {doc}", names.plural)});
         for (schema, kind) in [(&mut object, &names.kind), (&mut list, &names.list_kind)] {
-            let (group, version) = (&self.definition.spec.group, &self.version.name);
+            let group = &self.definition.spec.group;
+            let version = &self.version.name;
             schema["x-kubernetes-group-version-kind"] = json!([{"group": group, "version": version, "kind": kind}]);
             let fields = self.version.selectable_fields.iter();
             let paths: Vec<_> = fields.map(|f| json!({"fieldPath": f.json_path.trim_start_matches('.')})).collect();

@@ -46,7 +46,9 @@ pub fn compile(pattern: &str) -> Result<Regex, String> {
 fn refusal(pattern: &str) -> Option<String> {
     let chars: Vec<char> = pattern.chars().collect();
     let text = |from: usize, to: usize| chars[from..to.min(chars.len())].iter().collect::<String>();
-    let (mut depth, mut at, mut repeatable) = (0usize, 0, false);
+    let mut depth = 0usize;
+    let mut at = 0;
+    let mut repeatable = false;
     while at < chars.len() {
         match chars[at] {
             '\\' => {

@@ -29,7 +29,8 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 
 fn accessor_error(segments: &[&str], value: &Value, expected: &str) -> String {
     let path = format!(".{}", segments.join("."));
-    let (shown, kind) = (golang::plain(value), golang::type_name(value));
+    let shown = golang::plain(value);
+    let kind = golang::type_name(value);
     format!("{path} accessor error: {shown} is of the type {kind}, expected {expected}")
 }
 

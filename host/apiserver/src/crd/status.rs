@@ -80,7 +80,8 @@ fn accept_names(definition: &Definition, others: &[&Definition]) -> (Names, Cond
         .filter(|other| other.metadata["name"] != definition.metadata["name"])
         .map(|other| &other.status.accepted_names)
         .collect();
-    let (wanted, before) = (&definition.spec.names, &definition.status.accepted_names);
+    let wanted = &definition.spec.names;
+    let before = &definition.status.accepted_names;
     // As in the real server, the names that this definition has are taken too.
     let all = || same_group.iter().copied().chain([before]);
     let resource_taken = |name: &str| {

@@ -153,7 +153,8 @@ impl CrdVersion {
     }
 
     fn cannot_be_handled(&self, error: &str) -> Refusal {
-        let (kind, version) = (self.kind(), self.name());
+        let kind = self.kind();
+        let version = self.name();
         Refusal::BadRequest(format!(
             "{kind} in version {} cannot be handled as a {kind}: {error}",
             golang::quote(version)

@@ -1,4 +1,5 @@
-//! The order of version names: stable before beta before alpha, and newer before older, and the warning of deprecated ones.
+//! The order of version names: stable before beta before alpha, and newer before older.
+//! The warning of deprecated versions follows it.
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,8 @@ pub fn compare(left: &str, right: &str) -> Ordering {
 
 /// Says that a version is deprecated, and names the newest one that is not.
 pub fn deprecation(spec: &Spec, version: &Version) -> String {
-    let (group, kind) = (&spec.group, &spec.names.kind);
+    let group = &spec.group;
+    let kind = &spec.names.kind;
     let newer = spec.versions.iter().filter(|other| other.served && !other.deprecated);
     let newer = newer.map(|other| &other.name).filter(|name| compare(&version.name, name).is_lt());
     let text = format!("{group}/{} {kind} is deprecated", version.name);

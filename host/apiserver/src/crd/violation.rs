@@ -28,7 +28,8 @@ impl Violation {
 
     /// Creates a violation that names no field.
     pub fn unnamed(message: String) -> Self {
-        let (kind, shown) = (ErrorKind::Invalid, Shown::text(""));
+        let kind = ErrorKind::Invalid;
+        let shown = Shown::text("");
         Self { name: None, kind, shown, detail: message.clone(), message }
     }
 

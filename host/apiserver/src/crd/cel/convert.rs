@@ -115,7 +115,8 @@ fn to_text(value: &Val) -> Result<Val, EvalError> {
 /// Writes a duration in seconds, as in `1.5s`.
 fn duration_text(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
-    let (seconds, rest) = (nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
+    let seconds = nanos.unsigned_abs() / 1_000_000_000;
+    let rest = nanos.unsigned_abs() % 1_000_000_000;
     if rest == 0 {
         return format!("{sign}{seconds}s");
     }

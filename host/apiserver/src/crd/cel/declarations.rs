@@ -345,7 +345,8 @@ fn parse_line(line: &str) -> (String, Overload) {
 /// Splits types at the commas that are not inside of brackets.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut depth, mut start) = (0, 0);
+    let mut depth = 0;
+    let mut start = 0;
     for (at, c) in text.char_indices() {
         match c {
             '<' => depth += 1,

@@ -86,8 +86,8 @@ pub struct Site<'a> {
 pub fn check(schema: &Schema, site: &Site<'_>, errors: &mut Vec<FieldError>) {
     let path = site.path.child("x-kubernetes-validations");
     let Some(types) = Types::of(schema, site.is_resource) else {
-        let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
-                      convert structural schema to CEL declarations";
+        let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
+                      to convert structural schema to CEL declarations";
         errors.push(FieldError::internal(&path, detail));
         return;
     };

@@ -34,7 +34,8 @@ const SYMBOLS: [&str; 24] = [
 /// Splits a text into tokens; the last one is the end. What is no token is left out and reported.
 pub fn tokenize(text: &str) -> (Vec<Token>, Vec<Issue>) {
     let chars: Vec<char> = text.chars().collect();
-    let (mut tokens, mut issues) = (Vec::new(), Vec::new());
+    let mut tokens = Vec::new();
+    let mut issues = Vec::new();
     let mut at = 0;
     while at < chars.len() {
         let start = at;
@@ -142,7 +143,9 @@ fn number(chars: &[char], at: usize) -> Result<(Kind, usize), Issue> {
 
 /// Reads a string or bytes constant, if there is one.
 fn quoted(chars: &[char], start: usize) -> Result<Option<(Kind, usize)>, Issue> {
-    let (mut raw, mut bytes, mut at) = (false, false, start);
+    let mut raw = false;
+    let mut bytes = false;
+    let mut at = start;
     while let Some(c) = chars.get(at) {
         match c {
             'r' | 'R' if !raw => raw = true,

@@ -114,7 +114,8 @@ impl Bindings {
     }
 
     fn unify(&mut self, from: &Type, to: &Type) -> bool {
-        let (from, to) = (self.resolve(from, false), self.resolve(to, false));
+        let from = self.resolve(from, false);
+        let to = self.resolve(to, false);
         match (&from, &to) {
             (Type::Param(a), Type::Param(b)) if a == b => true,
             (_, Type::Param(number)) => self.bind(*number, &from),
