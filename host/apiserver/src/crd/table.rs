@@ -1,0 +1,211 @@
+//! Tables of custom resources, as `kubectl get` shows them.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::golang::{self, Decoded};
+use super::jsonpath::JsonPath;
+use super::model::{Column, Version};
+
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may \
+allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation \
+idempotence and configuration definition. Cannot be updated. More info: \
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
+guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in \
+RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
+https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// The columns of a version.
+#[derive(Clone, Debug)]
+pub struct Columns(Vec<(Column, JsonPath)>);
+
+fn age() -> Column {
+    Column {
+        name: "Age".into(),
+        kind: "date".into(),
+        description: CREATED.into(),
+        json_path: ".metadata.creationTimestamp".into(),
+        ..Column::default()
+    }
+}
+
+impl Columns {
+    /// Returns the columns of a version: its own, or the age if it has none.
+    pub fn of(version: &Version) -> Self {
+        if version.additional_printer_columns.is_empty() {
+            return Self::parse(vec![age()]);
+        }
+        Self::parse(version.additional_printer_columns.clone())
+    }
+
+    /// Returns the columns of `/scale`.
+    pub fn of_scale() -> Self {
+        let replicas = |name: &str, description: &str, path: &str| Column {
+            name: name.into(),
+            kind: "integer".into(),
+            description: description.into(),
+            json_path: path.into(),
+            ..Column::default()
+        };
+        Self::parse(vec![
+            replicas("Desired", "Number of desired replicas", ".spec.replicas"),
+            replicas("Available", "Number of actual replicas", ".status.replicas"),
+            age(),
+        ])
+    }
+
+    /// Parses the paths of columns. From the first one on that is malformed, the columns are left out.
+    fn parse(columns: Vec<Column>) -> Self {
+        let parsed = columns.into_iter().map_while(|column| {
+            let path = JsonPath::parse(&column.json_path).ok()?;
+            Some((column, path))
+        });
+        Self(parsed.collect())
+    }
+
+    /// Returns the `columnDefinitions` of a table.
+    pub fn definitions(&self) -> Value {
+        let name = json!({"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0});
+        let others = self.0.iter().map(|(column, _)| {
+            let description = if column.description.is_empty() {
+                format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
+            } else {
+                column.description.clone()
+            };
+            json!({"name": column.name, "type": column.kind, "format": column.format, "description": description,
+                "priority": column.priority})
+        });
+        Value::Array(std::iter::once(name).chain(others).collect())
+    }
+
+    /// Returns the `cells` of an object; ages are counted up to a time.
+    pub fn cells(&self, object: &Value, now: Timestamp) -> Value {
+        let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| json!(""));
+        let others = self.0.iter().map(|(column, path)| {
+            let found = path.find(object).unwrap_or_default();
+            found.first().map_or(Value::Null, |value| cell(&column.kind, value, now))
+        });
+        Value::Array(std::iter::once(name).chain(others).collect())
+    }
+}
+
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        ("string", Value::Array(_) | Value::Object(_)) => Value::String(golang::json(value)),
+        ("string", value) => Value::String(golang::plain(value)),
+        ("integer", Value::Number(number)) => json!(match golang::decode_number(number) {
+            Decoded::Int(int) => int,
+            Decoded::Float(float) => truncate(float),
+        }),
+        ("number", Value::Number(number)) => whole_or_float(golang::decode_number(number).as_f64()),
+        ("boolean", Value::Bool(flag)) => Value::Bool(*flag),
+        ("date", Value::String(text)) => Value::String(age_of(text, now)),
+        _ => Value::Null,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "Go truncates the same way")]
+fn truncate(float: f64) -> i64 {
+    float as i64
+}
+
+/// Returns a number as Go writes a float64 in JSON: a whole one without fraction.
+fn whole_or_float(float: f64) -> Value {
+    let int = truncate(float);
+    let decoded = Decoded::Int(int).as_f64();
+    if (decoded - float).abs() < f64::EPSILON && float.abs() < 1e15 { json!(int) } else { json!(float) }
+}
+
+/// Returns the time since a timestamp, as in `5m` or `2d3h`.
+fn age_of(text: &str, now: Timestamp) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(time) if super::formats::is_rfc3339(text) => human_duration(now.as_second() - time.as_second()),
+        _ if text.is_empty() || text == "null" => "<unknown>".to_owned(),
+        _ => "<invalid>".to_owned(),
+    }
+}
+
+/// Returns a duration in the two largest units that matter, as apimachinery's `HumanDuration` does.
+pub fn human_duration(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let both = |large: i64, large_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large}{large_unit}"),
+        small => format!("{large}{large_unit}{small}{small_unit}"),
+    };
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => both(seconds / MINUTE, "m", seconds % MINUTE, "s"),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => both(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => both(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => both(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(list: Value) -> Columns {
+        Columns::of(&Version {
+            additional_printer_columns: serde_json::from_value(list).expect("columns"),
+            ..Version::default()
+        })
+    }
+
+    #[test]
+    fn shows_cells_by_the_type_of_their_column() {
+        let column = |kind: &str, path: &str| json!({"name": "c", "type": kind, "jsonPath": path});
+        let kinds = ["string", "integer", "number", "boolean", "date"];
+        let object = json!({"metadata": {"name": "n"}, "i": 3, "f": 2.5, "b": true, "l": [1, "x"],
+            "t": "2024-01-01T00:00:00Z"});
+        let now: Timestamp = "2024-01-01T00:05:30Z".parse().expect("time");
+        let cells = |path: &str| {
+            let list = kinds.iter().map(|kind| column(kind, path)).collect();
+            columns(Value::Array(list)).cells(&object, now)
+        };
+        assert_eq!(cells(".i"), json!(["n", "3", 3, 3, null, null]));
+        assert_eq!(cells(".f"), json!(["n", "2.5", 2, 2.5, null, null]));
+        assert_eq!(cells(".b"), json!(["n", "true", null, null, true, null]));
+        assert_eq!(cells(".l"), json!(["n", "[1,\"x\"]", null, null, null, null]));
+        assert_eq!(cells(".t"), json!(["n", "2024-01-01T00:00:00Z", null, null, null, "5m30s"]));
+        assert_eq!(cells(".none"), json!(["n", null, null, null, null, null]));
+    }
+
+    #[test]
+    fn shows_the_age_where_a_version_has_no_columns() {
+        let definitions = columns(json!([])).definitions();
+        assert_eq!(definitions[1]["name"], "Age");
+        assert_eq!(columns(json!([])).definitions().as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn shortens_durations() {
+        let cases = [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3600, "60m"),
+            (10_860, "3h1m"),
+            (90_000, "25h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (70_000_000, "2y80d"),
+            (300_000_000, "9y"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(human_duration(seconds), text);
+        }
+    }
+}

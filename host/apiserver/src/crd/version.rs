@@ -1,0 +1,406 @@
+//! A version of a custom resource: decoding, defaulting and validation of its objects.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::cel::evaluate::Rules;
+use super::correlate::Correlated;
+use super::defaults;
+use super::discovery;
+use super::embedded;
+use super::field::{ErrorKind, FieldError, Path, Refusal, Shown};
+use super::golang;
+use super::listtype;
+use super::model::{Definition, Version};
+use super::names;
+use super::object_meta::{self, Metadata};
+use super::openapi;
+use super::prune;
+use super::request::{
+    Admitted, DecodedObject, FieldValidation, Target, differs_without_metadata, prepare_status_update,
+};
+use super::scale;
+use super::schema::Schema;
+use super::selectable;
+use super::table::Columns;
+use super::validate::Validator;
+use super::version_name;
+
+/// A version of a custom resource.
+#[derive(Debug)]
+pub struct CrdVersion {
+    definition: Arc<Definition>,
+    at: usize,
+    /// The schema as it was given.
+    raw_schema: Value,
+    /// The schema with pruned defaults, by which objects are pruned and defaulted.
+    schema: Schema,
+    rules: Rules,
+    validator: Validator,
+    columns: Columns,
+}
+
+impl CrdVersion {
+    /// Prepares a version of a definition for serving.
+    pub(super) fn new(definition: Arc<Definition>, raw: &Value, at: usize) -> Option<Self> {
+        let version = definition.spec.versions.get(at)?;
+        let given = version.schema().cloned().unwrap_or_default();
+        let schema = if definition.spec.preserve_unknown_fields { given } else { defaults::prune_defaults(&given) };
+        let rules = Rules::compile(&schema);
+        let columns = Columns::of(version);
+        let place = format!("/spec/versions/{at}/schema/openAPIV3Schema");
+        let raw_schema = raw.pointer(&place).cloned().unwrap_or(Value::Null);
+        Some(Self { raw_schema, schema, rules, columns, validator: Validator::default(), definition, at })
+    }
+
+    fn version(&self) -> &Version {
+        &self.definition.spec.versions[self.at]
+    }
+
+    /// Returns the name of the version.
+    pub fn name(&self) -> &str {
+        &self.version().name
+    }
+
+    /// Returns the API version of its objects.
+    pub fn api_version(&self) -> String {
+        format!("{}/{}", self.definition.spec.group, self.name())
+    }
+
+    /// Returns the kind of its objects.
+    pub fn kind(&self) -> &str {
+        &self.definition.spec.names.kind
+    }
+
+    /// Reports whether objects are in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.definition.spec.scope == "Namespaced"
+    }
+
+    /// Reports whether the version is served.
+    pub fn is_served(&self) -> bool {
+        self.version().served
+    }
+
+    /// Reports whether objects are stored in this version.
+    pub fn is_storage(&self) -> bool {
+        self.version().storage
+    }
+
+    /// Reports whether there is a status subresource.
+    pub fn has_status(&self) -> bool {
+        self.version().has_status()
+    }
+
+    /// Returns the places of the fields of `/scale`.
+    pub fn scale(&self) -> Option<&super::model::Scale> {
+        self.version().scale()
+    }
+
+    /// Returns the schema, with pruned defaults.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the columns of its tables.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Returns the warning to each request, if the version is deprecated.
+    pub fn deprecation_warning(&self) -> Option<String> {
+        let version = self.version();
+        version.deprecated.then(|| {
+            version
+                .deprecation_warning
+                .clone()
+                .unwrap_or_else(|| version_name::deprecation(&self.definition.spec, version))
+        })
+    }
+
+    /// Returns its entries in the `APIResourceList` of its group version.
+    pub fn api_resources(&self) -> Vec<Value> {
+        discovery::api_resources(&self.definition, self.version())
+    }
+
+    /// Returns its entry in an aggregated discovery document.
+    pub fn aggregated_discovery(&self) -> Value {
+        discovery::aggregated(&self.definition, self.version())
+    }
+
+    /// Returns the OpenAPI v3 document with the version's schema and operations.
+    pub fn openapi_v3(&self) -> Value {
+        openapi::document(&self.definition, self.version(), &self.raw_schema)
+    }
+
+    /// Returns the fields that field selectors can use, with their values in an object.
+    pub fn selectable_fields(&self, object: &Value) -> Vec<(String, String)> {
+        let fields = self.version().selectable_fields.iter();
+        fields
+            .map(|field| {
+                let name = field.json_path.strip_prefix('.').unwrap_or(&field.json_path);
+                let value = name.split('.').try_fold(object, |value, segment| value.get(segment));
+                let text = value.filter(|value| !value.is_null()).map(golang::plain).unwrap_or_default();
+                (name.to_owned(), text)
+            })
+            .collect()
+    }
+
+    /// Reports whether a path names a field of the schema, as in `.spec.replicas`.
+    pub fn has_field(&self, path: &str) -> bool {
+        selectable::resolve(path, &self.schema, true).is_ok()
+    }
+
+    fn cannot_be_handled(&self, error: &str) -> Refusal {
+        let kind = self.kind();
+        let version = self.name();
+        Refusal::BadRequest(format!(
+            "{kind} in version {} cannot be handled as a {kind}: {error}",
+            golang::quote(version)
+        ))
+    }
+
+    /// Decodes an object: unknown fields are pruned, nulls are removed, and defaults are set.
+    ///
+    /// # Errors
+    /// Returns a bad request if the metadata of the object, or of a resource in it, is malformed.
+    pub fn decode(&self, mut object: Value) -> Result<DecodedObject, Refusal> {
+        let mut unknown_fields =
+            embedded::decode_metadata(&mut object, &Path::root()).map_err(|error| self.cannot_be_handled(&error))?;
+        if !self.definition.spec.preserve_unknown_fields {
+            unknown_fields.extend(prune::prune(&mut object, Some(&self.schema), true));
+            let metadata = object.get_mut("metadata").map(Value::take);
+            defaults::prune_nulls(&mut object, Some(&self.schema));
+            if let Some(metadata) = metadata {
+                object["metadata"] = metadata;
+            }
+        }
+        let found = embedded::coerce(&mut object, &self.schema, false)
+            .map_err(|error| self.cannot_be_handled(&error.to_string()))?;
+        unknown_fields.extend(found);
+        defaults::apply(&mut object, &self.schema);
+        Ok(DecodedObject { object, unknown_fields })
+    }
+
+    /// Converts an object of another version of the same resource: its fields stay as far as this version has them, and
+    /// this version's defaults are set. The real server does so with each object on its way to and from the store.
+    pub fn convert(&self, mut object: Value) -> Value {
+        object["apiVersion"] = json!(self.api_version());
+        if !self.definition.spec.preserve_unknown_fields {
+            prune::prune(&mut object, Some(&self.schema), true);
+            let metadata = object.get_mut("metadata").map(Value::take);
+            defaults::prune_nulls(&mut object, Some(&self.schema));
+            if let Some(metadata) = metadata {
+                object["metadata"] = metadata;
+            }
+        }
+        defaults::apply(&mut object, &self.schema);
+        object
+    }
+
+    /// Sets the defaults of an object that was stored before.
+    pub fn set_defaults(&self, object: &mut Value) {
+        defaults::apply(object, &self.schema);
+    }
+
+    /// Treats unknown fields as a request wants it, and returns the warnings.
+    ///
+    /// # Errors
+    /// Returns a bad request if there are unknown fields and the request wants none.
+    pub fn check_unknown_fields(&self, found: &[String], wanted: FieldValidation) -> Result<Vec<String>, Refusal> {
+        let messages: Vec<_> = found.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        match wanted {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => Ok(messages),
+            FieldValidation::Strict if messages.is_empty() => Ok(Vec::new()),
+            FieldValidation::Strict => {
+                Err(self.cannot_be_handled(&format!("strict decoding error: {}", messages.join(", "))))
+            }
+        }
+    }
+
+    /// Admits a new object that was decoded and named before: its status is dropped where there is a status
+    /// subresource, and it is validated.
+    ///
+    /// # Errors
+    /// Returns a refusal if the object is invalid.
+    pub fn admit_create(&self, mut object: Value) -> Result<Admitted, Refusal> {
+        if self.has_status()
+            && let Value::Object(fields) = &mut object
+        {
+            fields.remove("status");
+        }
+        if !self.is_namespaced() {
+            object_meta::drop_namespace(&mut object);
+        }
+        object["metadata"]["generation"] = json!(1);
+        self.refuse(&object, self.validate_create(&object))?;
+        let mut warnings: Vec<_> = self.deprecation_warning().into_iter().collect();
+        warnings.extend(object_meta::finalizer_warnings(Metadata::of(&object), None));
+        let object = self.stored(object);
+        Ok(Admitted { object, warnings })
+    }
+
+    /// Admits an update of an object that was decoded before.
+    ///
+    /// # Errors
+    /// Returns a refusal if the object is invalid.
+    pub fn admit_update(&self, mut object: Value, old: &Value, target: Target) -> Result<Admitted, Refusal> {
+        if !self.is_namespaced() {
+            object_meta::drop_namespace(&mut object);
+        }
+        object_meta::keep_system_fields(&mut object, old);
+        self.refuse(&object, object_meta::missing_version(&object).into_iter().collect())?;
+        let mut warnings: Vec<_> = self.deprecation_warning().into_iter().collect();
+        let (object, errors, ratcheted) = match target {
+            Target::Object => {
+                let object = self.prepare_update(object, old);
+                let (errors, ratcheted) = self.validate_update(&object, old);
+                warnings.extend(object_meta::finalizer_warnings(Metadata::of(&object), Some(Metadata::of(old))));
+                (object, errors, ratcheted)
+            }
+            Target::Status => {
+                let object = prepare_status_update(object, old);
+                let (errors, ratcheted) = self.validate_status_update(&object, old);
+                (object, errors, ratcheted)
+            }
+        };
+        self.refuse(&object, errors)?;
+        warnings.extend(ratcheted);
+        let object = self.stored(object);
+        Ok(Admitted { object, warnings })
+    }
+
+    /// Returns an object as it comes back from the store: with defaults, as of a status that was dropped before.
+    fn stored(&self, mut object: Value) -> Value {
+        defaults::apply(&mut object, &self.schema);
+        golang::normalize(object)
+    }
+
+    fn refuse(&self, object: &Value, causes: Vec<FieldError>) -> Result<(), Refusal> {
+        if causes.is_empty() {
+            return Ok(());
+        }
+        let name = Metadata::of(object).text("name").to_owned();
+        let group = self.definition.spec.group.clone();
+        Err(Refusal::Invalid { group, kind: self.kind().to_owned(), name, causes })
+    }
+
+    fn prepare_update(&self, mut object: Value, old: &Value) -> Value {
+        if self.has_status()
+            && let Value::Object(fields) = &mut object
+        {
+            match old.get("status") {
+                Some(status) => drop(fields.insert("status".to_owned(), status.clone())),
+                None => drop(fields.remove("status")),
+            }
+        }
+        let generation = Metadata::of(old).generation();
+        if differs_without_metadata(&object, old) {
+            object["metadata"]["generation"] = json!(generation + 1);
+        }
+        object
+    }
+
+    fn check_type(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for (field, expected) in [("kind", self.kind().to_owned()), ("apiVersion", self.api_version())] {
+            let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
+            if found != expected {
+                errors.push(FieldError::invalid_text(&Path::new(field), found, format!("must be {expected}")));
+            }
+        }
+        errors
+    }
+
+    fn check_scale(&self, object: &Value, with_spec: bool, errors: &mut Vec<FieldError>) {
+        let Some(places) = self.scale() else { return };
+        if with_spec {
+            scale::check_spec(places, object, errors);
+        }
+        scale::check_status(places, object, errors);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = self.check_type(object);
+        if errors.is_empty() {
+            let path = Path::new("metadata");
+            let metadata = Metadata::of(object);
+            errors.extend(object_meta::validate(metadata, self.is_namespaced(), &names::object_name, &path));
+            errors.extend(self.validator.validate(&Path::root(), object, &self.schema));
+            self.check_scale(object, true, &mut errors);
+        }
+        errors.extend(embedded::validate(&Path::root(), object, &self.schema, false));
+        errors.extend(listtype::validate(&Path::root(), &self.schema, object));
+        self.check_rules(object, None, errors).0
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value) -> (Vec<FieldError>, Vec<String>) {
+        let change = Correlated::new(object, old, &self.schema);
+        let metadata = object_meta::validate_update(Metadata::of(object), Metadata::of(old), &Path::new("metadata"));
+        let of_type = self.check_type(object);
+        let is_typed = of_type.is_empty();
+        let mut errors = object_meta::validate_common(object, old, self.is_namespaced());
+        errors.extend(of_type);
+        if is_typed {
+            errors.extend(metadata);
+            errors.extend(self.validator.validate_update(&Path::root(), change, &self.schema));
+            self.check_scale(object, true, &mut errors);
+        }
+        errors.extend(embedded::validate(&Path::root(), object, &self.schema, false));
+        self.check_lists(object, old, &mut errors);
+        self.check_rules(object, Some(old), errors)
+    }
+
+    fn validate_status_update(&self, object: &Value, old: &Value) -> (Vec<FieldError>, Vec<String>) {
+        let metadata = object_meta::validate_update(Metadata::of(object), Metadata::of(old), &Path::new("metadata"));
+        let of_type = self.check_type(object);
+        let is_typed = of_type.is_empty();
+        let mut errors = object_meta::validate_common(object, old, self.is_namespaced());
+        errors.extend(of_type);
+        if is_typed {
+            errors.extend(metadata);
+            if let (Some(status), Some(schema)) = (object.get("status"), self.schema.properties.get("status")) {
+                let before = old.get("status").unwrap_or(&Value::Null);
+                let change = Correlated::new(status, before, schema);
+                errors.extend(self.validator.validate_update(&Path::new("status"), change, schema));
+            }
+            self.check_scale(object, false, &mut errors);
+        }
+        self.check_lists(object, old, &mut errors);
+        self.check_rules(object, Some(old), errors)
+    }
+
+    /// Checks lists of type set and map, unless the old object violates them already.
+    fn check_lists(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        if listtype::validate(&Path::root(), &self.schema, old).is_empty() {
+            errors.extend(listtype::validate(&Path::root(), &self.schema, object));
+        }
+    }
+
+    /// Checks the rules, unless errors before may keep them from making sense. Returns the errors and the warnings.
+    fn check_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        mut errors: Vec<FieldError>,
+    ) -> (Vec<FieldError>, Vec<String>) {
+        if self.rules.is_empty() {
+            return (errors, Vec::new());
+        }
+        let blocking = |error: &FieldError| {
+            use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+            matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+        };
+        if errors.iter().any(blocking) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing \
+                          errors to complete validation";
+            errors.push(FieldError::invalid(&Path::root(), Shown::raw("null"), detail));
+            return (errors, Vec::new());
+        }
+        let (found, warnings) = self.rules.check(object, old);
+        errors.extend(found);
+        (errors, warnings)
+    }
+}

