@@ -1,1 +1,21 @@
-//! Authentication and authorization: tokens, impersonation, RBAC and the access reviews.
+//! Authentication, authorization and impersonation as kube-apiserver does them.
+//!
+//! Pure functions over JSON objects and the small types of this module. The callers are the HTTP handlers:
+//!
+//! 1. [`request_info`]: method and URL become the [`attributes::Attributes`] of the request;
+//! 2. [`rbac`]: the attributes are allowed or denied, [`attributes::Attributes::forbidden`] is the answer to a denial;
+//! 3. [`escalation`]: a write of a role or binding is refused if it gives more than the user has.
+//!
+//! The objects come from an [`objects::Objects`], which the store implements.
+
+pub mod aggregation;
+pub mod attributes;
+pub mod bootstrap;
+pub mod error;
+pub mod escalation;
+pub mod names;
+pub mod objects;
+pub mod rbac;
+pub mod request_info;
+pub mod rules;
+pub mod user;
