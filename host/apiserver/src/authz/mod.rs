@@ -2,9 +2,11 @@
 //!
 //! Pure functions over JSON objects and the small types of this module. The callers are the HTTP handlers:
 //!
-//! 1. [`request_info`]: method and URL become the [`attributes::Attributes`] of the request;
-//! 2. [`rbac`]: the attributes are allowed or denied, [`attributes::Attributes::forbidden`] is the answer to a denial;
-//! 3. [`escalation`]: a write of a role or binding is refused if it gives more than the user has.
+//! 1. [`authenticate`]: the `Authorization` header becomes a [`user::User`];
+//! 2. [`request_info`]: method and URL become the [`attributes::Attributes`] of the request;
+//! 3. [`impersonation`]: the `Impersonate-*` headers replace the user, if the user may;
+//! 4. [`rbac`]: the attributes are allowed or denied, [`attributes::Attributes::forbidden`] is the answer to a denial;
+//! 5. [`escalation`]: a write of a role or binding is refused if it gives more than the user has.
 //!
 //! The objects come from an [`objects::Objects`], which the store implements.
 
