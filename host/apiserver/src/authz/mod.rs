@@ -12,6 +12,7 @@
 
 pub mod aggregation;
 pub mod attributes;
+pub mod authenticate;
 pub mod bootstrap;
 pub mod error;
 pub mod escalation;
@@ -20,4 +21,8 @@ pub mod objects;
 pub mod rbac;
 pub mod request_info;
 pub mod rules;
+pub mod signing;
+pub mod token_claims;
+pub mod token_request;
+pub mod token_review;
 pub mod user;
