@@ -16,6 +16,8 @@ pub mod authenticate;
 pub mod bootstrap;
 pub mod error;
 pub mod escalation;
+pub mod impersonation;
+mod impersonation_modes;
 pub mod names;
 pub mod objects;
 pub mod rbac;
