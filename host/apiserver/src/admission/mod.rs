@@ -1,1 +1,13 @@
-//! Admission of writes: ValidatingAdmissionPolicies, and the admission that is built into kube-apiserver.
+//! Admission: what is refused or completed after a request was authorized and before its object is stored.
+
+pub mod cel;
+mod matching;
+pub mod namespace_lifecycle;
+pub mod params;
+pub mod policies;
+mod policy;
+pub mod request;
+mod selectors;
+pub mod service_account;
+pub mod validation;
+mod validation_rules;

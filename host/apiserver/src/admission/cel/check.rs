@@ -1,0 +1,531 @@
+//! The checker of types: finds names that are not declared, and operators on values of the wrong type.
+//!
+//! It checks the names of functions, but not the types of all their arguments: a call that kube-apiserver would refuse
+//! when the policy is created may fail here only when it is evaluated.
+
+use std::collections::BTreeMap;
+
+use kube_cel::cel::{
+    IdedExpr,
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators},
+};
+
+use super::{
+    CompileError, calls,
+    functions::{self, Output},
+    source::{self, Place, Position},
+    types::{self, Type},
+};
+
+/// The variables that an expression may use.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    names: BTreeMap<String, Type>,
+    /// The types of `variables`, if the expression may use them.
+    variables: Option<BTreeMap<String, Type>>,
+}
+
+impl Environment {
+    /// Returns the variables of the expressions of a policy.
+    pub fn of_policy(has_params: bool, has_authorizer: bool) -> Self {
+        let mut names = BTreeMap::from([
+            ("object".to_owned(), Type::Dyn),
+            ("oldObject".to_owned(), Type::Dyn),
+            ("request".to_owned(), types::REQUEST),
+            ("namespaceObject".to_owned(), types::NAMESPACE),
+        ]);
+        if has_params {
+            names.insert("params".to_owned(), Type::Dyn);
+        }
+        if has_authorizer {
+            names.insert("authorizer".to_owned(), types::AUTHORIZER);
+            names.insert("authorizer.requestResource".to_owned(), types::RESOURCE_CHECK);
+        }
+        Self { names, variables: None }
+    }
+
+    /// Returns the environment with the variables that a policy defines.
+    #[must_use]
+    pub fn with_variables(mut self, variables: BTreeMap<String, Type>) -> Self {
+        self.variables = Some(variables);
+        self
+    }
+
+    /// Returns the environment of messages, which cannot ask the authorizer.
+    #[must_use]
+    pub fn without_authorizer(&self) -> Self {
+        let mut environment = self.clone();
+        environment.names.retain(|name, _| !name.starts_with("authorizer"));
+        environment
+    }
+
+    /// Returns the types of the variables that a policy defines.
+    pub fn variable_types(&self) -> BTreeMap<String, Type> {
+        self.variables.clone().unwrap_or_default()
+    }
+
+    fn name(&self, name: &str) -> Option<Type> {
+        if name == "variables" && self.variables.is_some() {
+            return Some(types::VARIABLES);
+        }
+        self.names.get(name).cloned()
+    }
+}
+
+/// Returns the type of an expression.
+pub(super) fn check(source: &str, expression: &IdedExpr, environment: &Environment) -> Result<Type, CompileError> {
+    let mut checker = Checker {
+        source,
+        environment,
+        locals: Vec::new(),
+        visits: BTreeMap::new(),
+        issues: Vec::new(),
+        unsupported: None,
+    };
+    let output = checker.expression(expression);
+    if !checker.issues.is_empty() {
+        checker.issues.sort();
+        let issues = checker.issues.iter();
+        let issues: Vec<String> =
+            issues.map(|((line, column), message)| source::issue_at(source, *line, *column, message)).collect();
+        return Err(CompileError::Invalid(format!("compilation failed: {}", issues.join("\n"))));
+    }
+    match checker.unsupported {
+        Some(what) => Err(CompileError::Unsupported(what)),
+        None => Ok(output),
+    }
+}
+
+struct Checker<'a> {
+    source: &'a str,
+    environment: &'a Environment,
+    /// The variables of comprehensions around the expression, the innermost last.
+    locals: Vec<(String, Type)>,
+    /// How often a name was met, to know which of its occurrences in the text is meant.
+    visits: BTreeMap<(String, Place), usize>,
+    issues: Vec<(Position, String)>,
+    unsupported: Option<String>,
+}
+
+impl Checker<'_> {
+    /// Returns the position of the next occurrence of a name.
+    fn position(&mut self, name: &str, place: Place) -> Position {
+        let nth = self.visits.entry((name.to_owned(), place)).or_default();
+        *nth += 1;
+        source::position(self.source, name, place, *nth - 1)
+    }
+
+    fn expression(&mut self, expression: &IdedExpr) -> Type {
+        match &expression.expr {
+            Expr::Literal(literal) => literal_type(literal),
+            Expr::Ident(name) => self.ident(name),
+            Expr::Select(select) => self.select(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => self.list(&list.elements),
+            Expr::Map(map) => self.map(map.entries.iter().map(|entry| &entry.expr)),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(message) => {
+                let position = self.position(&message.type_name, Place::Message);
+                self.undeclared(&message.type_name, position)
+            }
+            Expr::Unspecified => Type::Unknown,
+        }
+    }
+
+    fn local(&self, name: &str) -> Option<Type> {
+        self.locals.iter().rev().find(|(local, _)| local == name).map(|(_, of)| of.clone())
+    }
+
+    fn ident(&mut self, name: &str) -> Type {
+        let position = self.position(name, Place::Variable);
+        if let Some(known) = self.local(name).or_else(|| self.environment.name(name)) {
+            return known;
+        }
+        if functions::is_type_name(name) {
+            self.unsupported.get_or_insert_with(|| "types as values".to_owned());
+            return Type::Unknown;
+        }
+        self.undeclared(name, position)
+    }
+
+    fn undeclared(&mut self, name: &str, position: Position) -> Type {
+        self.issue(position, format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn issue(&mut self, position: Position, message: String) -> Type {
+        self.issues.push((position, message));
+        Type::Unknown
+    }
+
+    /// Returns the type of a list, whose elements must be of one type.
+    fn list(&mut self, elements: &[IdedExpr]) -> Type {
+        let mut of: Option<Type> = None;
+        for element in elements {
+            let found = self.expression(element);
+            if let Some(first) = of.as_ref().filter(|first| first.excludes(&found)) {
+                let message = format!("expected type '{first}' but found '{found}'");
+                let position = self.literal_position(element);
+                self.issue(position, message);
+            }
+            of = Some(of.map_or(found.clone(), |first| first.join(found)));
+        }
+        Type::list(of.unwrap_or(Type::Unknown))
+    }
+
+    /// Returns the position of an expression that is a literal; of others the beginning.
+    fn literal_position(&self, expression: &IdedExpr) -> Position {
+        let text = match &expression.expr {
+            Expr::Literal(LiteralValue::String(text)) => {
+                let quoted = |quote: char| format!("{quote}{}{quote}", text.inner());
+                let single = quoted('\'');
+                if self.source.contains(&single) { single } else { quoted('"') }
+            }
+            Expr::Literal(LiteralValue::Int(value)) => value.inner().to_string(),
+            Expr::Ident(name) => name.clone(),
+            _ => return (1, 1),
+        };
+        source::position(self.source, &text, Place::Text, 0)
+    }
+
+    fn select(&mut self, select: &SelectExpr) -> Type {
+        if is_request_resource(select) && self.local("authorizer").is_none() {
+            return self.ident("authorizer.requestResource");
+        }
+        let operand = self.expression(&select.operand);
+        let field = self.field(&operand, &select.field);
+        if select.test { Type::Bool } else { field }
+    }
+
+    fn field(&mut self, operand: &Type, name: &str) -> Type {
+        match operand {
+            Type::Dyn => Type::Dyn,
+            Type::Unknown => Type::Unknown,
+            Type::Map(_, value) => (**value).clone(),
+            Type::Optional(value) => match self.field(&value.clone(), name) {
+                already @ Type::Optional(_) => already,
+                field => Type::Optional(Box::new(field)),
+            },
+            Type::Object(object) => {
+                let known = if *operand == types::VARIABLES {
+                    self.environment.variables.as_ref().and_then(|variables| variables.get(name).cloned())
+                } else {
+                    types::field(object, name)
+                };
+                known.unwrap_or_else(|| {
+                    let position = source::position(self.source, name, Place::Field, 0);
+                    let message = match types::has_fields(object) {
+                        true => format!("undefined field '{name}'"),
+                        false => format!("unexpected failed resolution of '{object}'"),
+                    };
+                    self.issue(position, message)
+                })
+            }
+            other => {
+                let position = source::position(self.source, name, Place::Field, 0);
+                self.issue(position, format!("type '{other}' does not support field selection"))
+            }
+        }
+    }
+
+    fn map<'e>(&mut self, entries: impl Iterator<Item = &'e EntryExpr>) -> Type {
+        let mut keys = Type::Unknown;
+        let mut values = Type::Unknown;
+        for (index, entry) in entries.enumerate() {
+            let EntryExpr::MapEntry(entry) = entry else { continue };
+            let key = self.expression(&entry.key);
+            let value = self.expression(&entry.value);
+            keys = if index == 0 { key } else { keys.join(key) };
+            values = if index == 0 { value } else { values.join(value) };
+        }
+        Type::map(keys, values)
+    }
+
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
+        let element = match self.expression(&comprehension.iter_range) {
+            Type::List(element) => *element,
+            Type::Map(key, _) => *key,
+            open if open.is_open() => open,
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                let position = self.literal_position(&comprehension.iter_range);
+                self.issue(position, message)
+            }
+        };
+        let init = self.expression(&comprehension.accu_init);
+        self.locals.push((comprehension.accu_var.clone(), init.clone()));
+        self.locals.push((comprehension.iter_var.clone(), element));
+        let step = self.step(&comprehension.loop_step, &comprehension.accu_var);
+        self.locals.truncate(self.locals.len() - 2);
+        // `exists_one` counts, all others result in what they collect.
+        if init == Type::Int { Type::Bool } else { step }
+    }
+
+    /// Returns the type of what a step of a comprehension collects.
+    fn step(&mut self, step: &IdedExpr, accumulator: &str) -> Type {
+        let is_accumulator =
+            |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(name) if name == accumulator);
+        if let Expr::Call(call) = &step.expr {
+            match (call.func_name.as_str(), call.args.as_slice()) {
+                (operators::CONDITIONAL, [condition, then, otherwise]) if is_accumulator(otherwise) => {
+                    let condition = self.expression(condition);
+                    self.must_be_bool(operators::CONDITIONAL, &[condition]);
+                    return self.step(then, accumulator);
+                }
+                (operators::ADD, [first, second]) if is_accumulator(first) => return self.expression(second),
+                _ => {}
+            }
+        }
+        self.expression(step)
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Type {
+        let Some(target) = &call.target else { return self.global_call(call) };
+        let name = call.func_name.as_str();
+        if let Expr::Ident(prefix) = &target.expr
+            && functions::is_namespace(prefix)
+            && self.local(prefix).is_none()
+        {
+            let qualified = format!("{prefix}.{name}");
+            if functions::output(&qualified, false).is_none() {
+                self.ident(prefix);
+            }
+            return self.named_call(&qualified, None, &call.args);
+        }
+        let of = self.expression(target);
+        if !functions::is_authorizer_function(name) || of == Type::Dyn {
+            return self.named_call(name, Some(of), &call.args);
+        }
+        let position = self.position(name, Place::Function);
+        let arguments: Vec<String> = call.args.iter().map(|argument| self.expression(argument).in_overload()).collect();
+        functions::authorizer_output(&of, name).unwrap_or_else(|| {
+            if of == Type::Unknown {
+                return Type::Unknown;
+            }
+            let applied = format!("{}.({})", of.in_overload(), arguments.join(", "));
+            self.issue(position, format!("found no matching overload for '{name}' applied to '{applied}'"))
+        })
+    }
+
+    fn named_call(&mut self, name: &str, target: Option<Type>, arguments: &[IdedExpr]) -> Type {
+        let plain = name.rsplit('.').next().unwrap_or(name);
+        let position = self.position(plain, Place::Function);
+        let Some(output) = functions::output(name, target.is_some()) else {
+            // Arguments of an unknown macro may name its variables.
+            if functions::is_known_elsewhere(name) {
+                self.unsupported.get_or_insert_with(|| format!("the function {name}"));
+                return Type::Unknown;
+            }
+            arguments.iter().for_each(|argument| {
+                self.expression(argument);
+            });
+            return self.undeclared(plain, position);
+        };
+        self.literal_arguments(name, arguments);
+        if let ("format", [IdedExpr { expr: Expr::List(list), .. }]) = (name, arguments) {
+            // Only what is formatted may be of several types.
+            list.elements.iter().for_each(|element| {
+                self.expression(element);
+            });
+            return Type::String;
+        }
+        let arguments: Vec<Type> = arguments.iter().map(|argument| self.expression(argument)).collect();
+        let subject = target.or_else(|| arguments.first().cloned()).unwrap_or(Type::Unknown);
+        if name == "size" && matches!(subject, Type::Int | Type::Uint | Type::Double | Type::Bool | Type::Null) {
+            let message = format!("found no matching overload for 'size' applied to '({})'", subject.in_overload());
+            return self.issue(position, message);
+        }
+        match output {
+            Output::Is(output) => output,
+            Output::Same => subject,
+            Output::OptionalOfArgument => Type::Optional(Box::new(subject)),
+            Output::Element => match subject {
+                Type::List(element) => *element,
+                other if other.is_open() => other,
+                _ => Type::Unknown,
+            },
+            Output::Unwrapped => match subject {
+                Type::Optional(value) => *value,
+                other if other.is_open() => other,
+                _ => Type::Unknown,
+            },
+        }
+    }
+
+    /// Checks the literals that functions parse.
+    fn literal_arguments(&mut self, name: &str, arguments: &[IdedExpr]) {
+        let Some(last) = arguments.last() else { return };
+        let Expr::Literal(LiteralValue::String(text)) = &last.expr else { return };
+        if calls::accepts_literal(name, text.inner()) {
+            return;
+        }
+        let position = self.literal_position(last);
+        self.issue(position, format!("invalid {name} argument"));
+    }
+
+    fn global_call(&mut self, call: &CallExpr) -> Type {
+        let name = call.func_name.as_str();
+        let Some(kind) = operator(name) else { return self.named_call(name, None, &call.args) };
+        if name == operators::OPT_SELECT {
+            let operand = self.expression(&call.args[0]);
+            let Expr::Literal(LiteralValue::String(field)) = &call.args[1].expr else { return Type::Unknown };
+            let field = match self.field(&operand, field.inner()) {
+                Type::Optional(value) => *value,
+                field => field,
+            };
+            return Type::Optional(Box::new(field));
+        }
+        let arguments: Vec<Type> = call.args.iter().map(|argument| self.expression(argument)).collect();
+        match (kind, arguments.as_slice()) {
+            (Operator::Logic, [_]) => {
+                self.must_be_bool(name, &arguments);
+                Type::Bool
+            }
+            (Operator::Logic, _) => {
+                for (argument, of) in call.args.iter().zip(&arguments) {
+                    if of.excludes(&Type::Bool) {
+                        let position = self.literal_position(argument);
+                        self.issue(position, format!("expected type 'bool' but found '{of}'"));
+                    }
+                }
+                Type::Bool
+            }
+            (Operator::Compare, _) => {
+                self.comparable(name, &arguments);
+                Type::Bool
+            }
+            (Operator::Choose, [condition, then, otherwise]) => {
+                if condition.excludes(&Type::Bool) || then.excludes(otherwise) {
+                    self.no_overload(name, &arguments);
+                    return Type::Unknown;
+                }
+                then.clone().join(otherwise.clone())
+            }
+            (Operator::Index, [container, _]) => index(container, name == operators::OPT_INDEX),
+            (Operator::Arithmetic, [first, second]) => self.arithmetic(name, first, second),
+            (Operator::Arithmetic, [only]) => {
+                if !only.is_open() && !matches!(only, Type::Int | Type::Double) {
+                    self.no_overload(name, &arguments);
+                }
+                only.clone()
+            }
+            _ => Type::Unknown,
+        }
+    }
+
+    fn must_be_bool(&mut self, name: &str, types: &[Type]) {
+        if types.iter().any(|of| of.excludes(&Type::Bool)) {
+            self.no_overload(name, types);
+        }
+    }
+
+    /// Reports operands that can never be compared.
+    fn comparable(&mut self, name: &str, types: &[Type]) {
+        let [first, second] = types else { return };
+        let is_number = |of: &Type| matches!(of, Type::Int | Type::Double | Type::Uint);
+        let is_wrong = match name {
+            operators::EQUALS | operators::NOT_EQUALS => first.excludes(second),
+            operators::IN => match second {
+                Type::List(element) => first.excludes(element),
+                Type::Map(key, _) => first.excludes(key),
+                other => !other.is_open(),
+            },
+            _ => first.excludes(second) && !(is_number(first) && is_number(second)),
+        };
+        if is_wrong {
+            self.no_overload(name, types);
+        }
+    }
+
+    fn no_overload(&mut self, name: &str, types: &[Type]) {
+        let types: Vec<String> = types.iter().map(Type::in_overload).collect();
+        let message = format!("found no matching overload for '{name}' applied to '({})'", types.join(", "));
+        let sign = match name {
+            operators::CONDITIONAL => "?",
+            operators::IN => "in ",
+            name => name.trim_matches('_'),
+        };
+        let position = source::position(self.source, sign, Place::Operator, 0);
+        self.issue(position, message);
+    }
+
+    fn arithmetic(&mut self, name: &str, first: &Type, second: &Type) -> Type {
+        let is_time = |of: &Type| matches!(of, Type::Timestamp | Type::Duration);
+        match (first, second) {
+            (Type::Timestamp, Type::Timestamp) => Type::Duration,
+            (Type::Timestamp, Type::Duration) | (Type::Duration, Type::Timestamp) => Type::Timestamp,
+            (first, second) if is_time(first) || is_time(second) => first.clone().join(second.clone()),
+            (Type::List(_), Type::List(_)) => first.clone().join(second.clone()),
+            (first, second) if first.is_open() => second.clone(),
+            (first, second) if second.is_open() || first == second => first.clone(),
+            _ => {
+                self.no_overload(name, &[first.clone(), second.clone()]);
+                Type::Unknown
+            }
+        }
+    }
+}
+
+fn literal_type(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) => Type::Double,
+        LiteralValue::Int(_) => Type::Int,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::String,
+        LiteralValue::UInt(_) => Type::Uint,
+    }
+}
+
+/// Reports whether a selection is `authorizer.requestResource`, which is a variable and not a field.
+pub(super) fn is_request_resource(select: &SelectExpr) -> bool {
+    select.field == "requestResource" && matches!(&select.operand.expr, Expr::Ident(name) if name == "authorizer")
+}
+
+fn index(container: &Type, is_optional: bool) -> Type {
+    let (container, was_optional) = match container {
+        Type::Optional(container) => (&**container, true),
+        container => (container, false),
+    };
+    let element = match container {
+        Type::List(element) => (**element).clone(),
+        Type::Map(_, value) => (**value).clone(),
+        other if other.is_open() => other.clone(),
+        _ => Type::Unknown,
+    };
+    if is_optional || was_optional { Type::Optional(Box::new(element)) } else { element }
+}
+
+enum Operator {
+    Logic,
+    Compare,
+    Choose,
+    Index,
+    Arithmetic,
+}
+
+fn operator(name: &str) -> Option<Operator> {
+    Some(match name {
+        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE => {
+            Operator::Logic
+        }
+        operators::EQUALS
+        | operators::NOT_EQUALS
+        | operators::LESS
+        | operators::LESS_EQUALS
+        | operators::GREATER
+        | operators::GREATER_EQUALS
+        | operators::IN => Operator::Compare,
+        operators::CONDITIONAL => Operator::Choose,
+        operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT => Operator::Index,
+        operators::ADD
+        | operators::SUBSTRACT
+        | operators::MULTIPLY
+        | operators::DIVIDE
+        | operators::MODULO
+        | operators::NEGATE => Operator::Arithmetic,
+        _ => return None,
+    })
+}

@@ -1,0 +1,341 @@
+//! The interpreter of expressions.
+
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+
+use kube_cel::{
+    KubeCelExt,
+    cel::{
+        Context, IdedExpr,
+        common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, operators},
+        objects::Map,
+    },
+};
+use thiserror::Error;
+
+use super::{
+    Program, authorizer, calls, check, functions, operators as operations,
+    values::{self, Value},
+};
+use crate::authz::{attributes::Authorizer, user::User};
+
+/// An error of an evaluation, in the words of the reference interpreter.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EvalError {
+    /// A field or key is absent.
+    #[error("no such key: {0}")]
+    NoSuchKey(String),
+    /// An operator or function does not take values of these types.
+    #[error("no such overload")]
+    NoSuchOverload,
+    /// Another error.
+    #[error("{0}")]
+    Message(String),
+}
+
+impl EvalError {
+    pub(super) fn overflow() -> Self {
+        Self::Message("integer overflow".to_owned())
+    }
+}
+
+/// A variable that a policy defines: it is evaluated when it is first used.
+#[derive(Debug)]
+pub struct Variable<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The expression.
+    pub program: &'a Program,
+}
+
+/// The values that an expression can use.
+pub struct Scope<'a> {
+    names: BTreeMap<&'static str, Value>,
+    variables: &'a [Variable<'a>],
+    computed: RefCell<BTreeMap<&'a str, Result<Value, EvalError>>>,
+    functions: Context<'static>,
+    authorizer: Option<(&'a dyn Authorizer, &'a User)>,
+}
+
+impl<'a> Scope<'a> {
+    /// Creates a scope with values by name.
+    pub fn new(names: BTreeMap<&'static str, Value>) -> Self {
+        let functions = Context::default().with_all();
+        Self { names, variables: &[], computed: RefCell::default(), functions, authorizer: None }
+    }
+
+    /// Adds the authorizer, and the resource of the request as `authorizer.requestResource`.
+    #[must_use]
+    pub fn with_authorizer(
+        mut self,
+        authorizer: &'a dyn Authorizer,
+        user: &'a User,
+        request: authorizer::ResourceCheck,
+    ) -> Self {
+        self.names.insert("authorizer", authorizer::authorizer_value());
+        self.names.insert("authorizer.requestResource", authorizer::resource_value(request));
+        self.authorizer = Some((authorizer, user));
+        self
+    }
+
+    /// Adds the variables of a policy.
+    #[must_use]
+    pub fn with_variables(mut self, variables: &'a [Variable<'a>]) -> Self {
+        self.variables = variables;
+        self
+    }
+
+    pub(super) fn functions(&self) -> &Context<'static> {
+        &self.functions
+    }
+
+    pub(super) fn authorizer(&self) -> Option<(&'a dyn Authorizer, &'a User)> {
+        self.authorizer
+    }
+
+    fn variable(&self, name: &str) -> Result<Value, EvalError> {
+        let variable = self.variables.iter().find(|variable| variable.name == name);
+        let Some(variable) = variable else { return Err(EvalError::NoSuchKey(name.to_owned())) };
+        if let Some(known) = self.computed.borrow().get(variable.name) {
+            return known.clone();
+        }
+        let value = variable
+            .program
+            .evaluate(self)
+            .map_err(|error| EvalError::Message(format!("composited variable {name:?} fails to evaluate: {error}")));
+        self.computed.borrow_mut().insert(variable.name, value.clone());
+        value
+    }
+}
+
+/// Evaluates an expression.
+pub(super) fn evaluate(expression: &IdedExpr, scope: &Scope<'_>) -> Result<Value, EvalError> {
+    Evaluation { scope, locals: Vec::new() }.expression(expression)
+}
+
+type Local = (String, Result<Value, EvalError>);
+
+struct Evaluation<'s, 'a> {
+    scope: &'s Scope<'a>,
+    /// The variables of comprehensions, the innermost last. That which collects may be an error.
+    locals: Vec<Local>,
+}
+
+impl Evaluation<'_, '_> {
+    fn expression(&mut self, expression: &IdedExpr) -> Result<Value, EvalError> {
+        match &expression.expr {
+            Expr::Literal(literal) => Ok(literal_value(literal)),
+            Expr::Ident(name) => self.ident(name),
+            Expr::Select(select) => self.select(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                let mut items = Vec::with_capacity(list.elements.len());
+                for (index, element) in list.elements.iter().enumerate() {
+                    let value = self.expression(element)?;
+                    match values::as_optional(&value).filter(|_| list.optional_indices.contains(&index)) {
+                        Some(inner) => items.extend(inner.cloned()),
+                        None => items.push(value),
+                    }
+                }
+                Ok(Value::List(Arc::new(items)))
+            }
+            Expr::Map(map) => self.map(map),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            // The checker refuses them.
+            Expr::Struct(_) | Expr::Unspecified => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn ident(&self, name: &str) -> Result<Value, EvalError> {
+        if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| local == name) {
+            return value.clone();
+        }
+        let value = self.scope.names.get(name);
+        value.cloned().ok_or_else(|| EvalError::Message(format!("no such attribute(s): {name}")))
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.locals.iter().any(|(local, _)| local == name)
+    }
+
+    fn select(&mut self, select: &SelectExpr) -> Result<Value, EvalError> {
+        if let Expr::Ident(name) = &select.operand.expr
+            && !self.is_local(name)
+        {
+            if check::is_request_resource(select) {
+                return self.ident("authorizer.requestResource");
+            }
+            if name == "variables" {
+                let value = self.scope.variable(&select.field)?;
+                return Ok(if select.test { Value::Bool(true) } else { value });
+            }
+        }
+        let operand = self.expression(&select.operand)?;
+        let key = values::string(select.field.as_str());
+        if select.test {
+            let is_there = match values::as_optional(&operand) {
+                Some(inner) => inner.is_some_and(|inner| operations::index(inner, &key).is_ok()),
+                None => matches!(&operand, Value::Map(_)) && operations::index(&operand, &key).is_ok(),
+            };
+            return Ok(Value::Bool(is_there));
+        }
+        match &operand {
+            Value::List(_) => Err(EvalError::NoSuchKey(select.field.clone())),
+            operand => operations::index(operand, &key),
+        }
+    }
+
+    fn map(&mut self, map: &MapExpr) -> Result<Value, EvalError> {
+        let mut entries = std::collections::HashMap::with_capacity(map.entries.len());
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvalError::NoSuchOverload) };
+            let key = self.expression(&entry.key)?;
+            let key = values::as_key(&key).ok_or_else(|| EvalError::Message("unsupported key type".to_owned()))?;
+            let value = self.expression(&entry.value)?;
+            let value = match values::as_optional(&value).filter(|_| entry.optional) {
+                Some(inner) => inner.cloned(),
+                None => Some(value),
+            };
+            if let Some(value) = value {
+                entries.insert(key, value);
+            }
+        }
+        Ok(Value::Map(Map { map: Arc::new(entries) }))
+    }
+
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Result<Value, EvalError> {
+        let items: Vec<Value> = match self.expression(&comprehension.iter_range)? {
+            Value::List(items) => items.to_vec(),
+            Value::Map(map) => {
+                // The order of keys is not defined; by their text it is at least the same each time.
+                let mut keys: Vec<Value> = map.map.keys().map(values::from_key).collect();
+                keys.sort_by_key(|key| format!("{key:?}"));
+                keys
+            }
+            other => {
+                let name = go_type(&other);
+                return Err(EvalError::Message(format!("got '{name}', expected iterable type")));
+            }
+        };
+        let collected = self.expression(&comprehension.accu_init);
+        let depth = self.locals.len();
+        self.locals.push((comprehension.accu_var.clone(), collected));
+        for item in items {
+            self.locals.truncate(depth + 1);
+            self.locals.push((comprehension.iter_var.clone(), Ok(item)));
+            if self.expression(&comprehension.loop_cond) == Ok(Value::Bool(false)) {
+                break;
+            }
+            let collected = self.expression(&comprehension.loop_step);
+            self.locals[depth].1 = collected;
+        }
+        self.locals.truncate(depth + 1);
+        let result = self.expression(&comprehension.result);
+        self.locals.truncate(depth);
+        result
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Value, EvalError> {
+        let Some(target) = &call.target else { return self.global_call(call) };
+        if let Expr::Ident(prefix) = &target.expr
+            && functions::is_namespace(prefix)
+            && !self.is_local(prefix)
+        {
+            let arguments = self.arguments(&call.args)?;
+            return calls::namespaced(self.scope, prefix, &call.func_name, arguments);
+        }
+        let target = self.expression(target)?;
+        if let Some(optional) = values::as_optional(&target) {
+            return self.optional_call(call, optional);
+        }
+        let arguments = self.arguments(&call.args)?;
+        if let Some(result) = authorizer::call(self.scope, &target, &call.func_name, &arguments) {
+            return result;
+        }
+        calls::member(self.scope, target, &call.func_name, arguments)
+    }
+
+    /// Calls a function of an optional, whose arguments are evaluated only if they are needed.
+    fn optional_call(&mut self, call: &CallExpr, optional: Option<&Value>) -> Result<Value, EvalError> {
+        match (call.func_name.as_str(), call.args.as_slice(), optional) {
+            ("hasValue", [], optional) => Ok(Value::Bool(optional.is_some())),
+            ("value" | "orValue", _, Some(value)) => Ok(value.clone()),
+            ("value", [], None) => Err(EvalError::Message("optional.none() dereference".to_owned())),
+            ("or", [_], Some(value)) => Ok(values::optional(Some(value.clone()))),
+            ("or" | "orValue", [other], None) => self.expression(other),
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    fn arguments(&mut self, arguments: &[IdedExpr]) -> Result<Vec<Value>, EvalError> {
+        arguments.iter().map(|argument| self.expression(argument)).collect()
+    }
+
+    fn global_call(&mut self, call: &CallExpr) -> Result<Value, EvalError> {
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_OR, [first, second]) => self.logic(first, second, true),
+            (operators::LOGICAL_AND, [first, second]) => self.logic(first, second, false),
+            (operators::CONDITIONAL, [condition, then, otherwise]) => match self.expression(condition)? {
+                Value::Bool(true) => self.expression(then),
+                Value::Bool(false) => self.expression(otherwise),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            (operators::NOT_STRICTLY_FALSE, [condition]) => {
+                Ok(Value::Bool(self.expression(condition) != Ok(Value::Bool(false))))
+            }
+            (operators::OPT_SELECT, [operand, field]) => {
+                let operand = self.expression(operand)?;
+                let field = self.expression(field)?;
+                Ok(operations::optional_index(&operand, &field))
+            }
+            (name, arguments) => {
+                let arguments = self.arguments(arguments)?;
+                match operations::apply(name, &arguments) {
+                    Some(result) => result,
+                    None => calls::global(self.scope, name, arguments),
+                }
+            }
+        }
+    }
+
+    /// Evaluates `||` if `decisive` is true, else `&&`. The decisive value of either side outweighs an error of the other.
+    fn logic(&mut self, first: &IdedExpr, second: &IdedExpr, decisive: bool) -> Result<Value, EvalError> {
+        let mut error = None;
+        for side in [first, second] {
+            match self.expression(side) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => error = error.or(Some(EvalError::NoSuchOverload)),
+                Err(found) => error = error.or(Some(found)),
+            }
+        }
+        error.map_or(Ok(Value::Bool(!decisive)), Err)
+    }
+}
+
+/// Returns the type of a value as the reference interpreter's errors name it.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::UInt(_) => "types.Uint",
+        Value::Float(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Duration(_) => "types.Duration",
+        Value::Timestamp(_) => "types.Timestamp",
+        _ => "*types.Optional",
+    }
+}
+
+fn literal_value(literal: &LiteralValue) -> Value {
+    match literal {
+        LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Value::Bytes(Arc::new(value.inner().to_vec())),
+        LiteralValue::Double(value) => Value::Float(*value.inner()),
+        LiteralValue::Int(value) => Value::Int(*value.inner()),
+        LiteralValue::Null => Value::Null,
+        LiteralValue::String(value) => values::string(value.inner()),
+        LiteralValue::UInt(value) => Value::UInt(*value.inner()),
+    }
+}
