@@ -7,6 +7,7 @@ pub mod params;
 pub mod policies;
 mod policy;
 pub mod request;
+pub mod resource_quota;
 mod selectors;
 pub mod service_account;
 pub mod validation;

@@ -2,6 +2,7 @@
 //!
 //! The tables are written by the `record_*.py` scripts of this folder.
 
+mod plugins;
 mod policies;
 #[path = "../authz/store.rs"]
 mod store;

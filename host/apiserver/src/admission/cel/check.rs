@@ -12,65 +12,12 @@ use kube_cel::cel::{
 
 use super::{
     CompileError, calls,
+    check_operators::{self, Operator},
+    environment::{self, Environment},
     functions::{self, Output},
     source::{self, Place, Position},
     types::{self, Type},
 };
-
-/// The variables that an expression may use.
-#[derive(Debug, Clone, Default)]
-pub struct Environment {
-    names: BTreeMap<String, Type>,
-    /// The types of `variables`, if the expression may use them.
-    variables: Option<BTreeMap<String, Type>>,
-}
-
-impl Environment {
-    /// Returns the variables of the expressions of a policy.
-    pub fn of_policy(has_params: bool, has_authorizer: bool) -> Self {
-        let mut names = BTreeMap::from([
-            ("object".to_owned(), Type::Dyn),
-            ("oldObject".to_owned(), Type::Dyn),
-            ("request".to_owned(), types::REQUEST),
-            ("namespaceObject".to_owned(), types::NAMESPACE),
-        ]);
-        if has_params {
-            names.insert("params".to_owned(), Type::Dyn);
-        }
-        if has_authorizer {
-            names.insert("authorizer".to_owned(), types::AUTHORIZER);
-            names.insert("authorizer.requestResource".to_owned(), types::RESOURCE_CHECK);
-        }
-        Self { names, variables: None }
-    }
-
-    /// Returns the environment with the variables that a policy defines.
-    #[must_use]
-    pub fn with_variables(mut self, variables: BTreeMap<String, Type>) -> Self {
-        self.variables = Some(variables);
-        self
-    }
-
-    /// Returns the environment of messages, which cannot ask the authorizer.
-    #[must_use]
-    pub fn without_authorizer(&self) -> Self {
-        let mut environment = self.clone();
-        environment.names.retain(|name, _| !name.starts_with("authorizer"));
-        environment
-    }
-
-    /// Returns the types of the variables that a policy defines.
-    pub fn variable_types(&self) -> BTreeMap<String, Type> {
-        self.variables.clone().unwrap_or_default()
-    }
-
-    fn name(&self, name: &str) -> Option<Type> {
-        if name == "variables" && self.variables.is_some() {
-            return Some(types::VARIABLES);
-        }
-        self.names.get(name).cloned()
-    }
-}
 
 /// Returns the type of an expression.
 pub(super) fn check(source: &str, expression: &IdedExpr, environment: &Environment) -> Result<Type, CompileError> {
@@ -117,7 +64,7 @@ impl Checker<'_> {
 
     fn expression(&mut self, expression: &IdedExpr) -> Type {
         match &expression.expr {
-            Expr::Literal(literal) => literal_type(literal),
+            Expr::Literal(literal) => types::literal(literal),
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
@@ -188,7 +135,7 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, select: &SelectExpr) -> Type {
-        if is_request_resource(select) && self.local("authorizer").is_none() {
+        if environment::is_request_resource(select) && self.local("authorizer").is_none() {
             return self.ident("authorizer.requestResource");
         }
         let operand = self.expression(&select.operand);
@@ -207,7 +154,7 @@ impl Checker<'_> {
             },
             Type::Object(object) => {
                 let known = if *operand == types::VARIABLES {
-                    self.environment.variables.as_ref().and_then(|variables| variables.get(name).cloned())
+                    self.environment.variable(name)
                 } else {
                     types::field(object, name)
                 };
@@ -366,7 +313,7 @@ impl Checker<'_> {
 
     fn global_call(&mut self, call: &CallExpr) -> Type {
         let name = call.func_name.as_str();
-        let Some(kind) = operator(name) else { return self.named_call(name, None, &call.args) };
+        let Some(kind) = check_operators::operator(name) else { return self.named_call(name, None, &call.args) };
         if name == operators::OPT_SELECT {
             let operand = self.expression(&call.args[0]);
             let Expr::Literal(LiteralValue::String(field)) = &call.args[1].expr else { return Type::Unknown };
@@ -402,7 +349,7 @@ impl Checker<'_> {
                 }
                 then.clone().join(otherwise.clone())
             }
-            (Operator::Index, [container, _]) => index(container, name == operators::OPT_INDEX),
+            (Operator::Index, [container, _]) => check_operators::index(container, name == operators::OPT_INDEX),
             (Operator::Arithmetic, [first, second]) => self.arithmetic(name, first, second),
             (Operator::Arithmetic, [only]) => {
                 if !only.is_open() && !matches!(only, Type::Int | Type::Double) {
@@ -422,18 +369,9 @@ impl Checker<'_> {
 
     /// Reports operands that can never be compared.
     fn comparable(&mut self, name: &str, types: &[Type]) {
-        let [first, second] = types else { return };
-        let is_number = |of: &Type| matches!(of, Type::Int | Type::Double | Type::Uint);
-        let is_wrong = match name {
-            operators::EQUALS | operators::NOT_EQUALS => first.excludes(second),
-            operators::IN => match second {
-                Type::List(element) => first.excludes(element),
-                Type::Map(key, _) => first.excludes(key),
-                other => !other.is_open(),
-            },
-            _ => first.excludes(second) && !(is_number(first) && is_number(second)),
-        };
-        if is_wrong {
+        if let [first, second] = types
+            && check_operators::is_wrong_comparison(name, first, second)
+        {
             self.no_overload(name, types);
         }
     }
@@ -451,81 +389,9 @@ impl Checker<'_> {
     }
 
     fn arithmetic(&mut self, name: &str, first: &Type, second: &Type) -> Type {
-        let is_time = |of: &Type| matches!(of, Type::Timestamp | Type::Duration);
-        match (first, second) {
-            (Type::Timestamp, Type::Timestamp) => Type::Duration,
-            (Type::Timestamp, Type::Duration) | (Type::Duration, Type::Timestamp) => Type::Timestamp,
-            (first, second) if is_time(first) || is_time(second) => first.clone().join(second.clone()),
-            (Type::List(_), Type::List(_)) => first.clone().join(second.clone()),
-            (first, second) if first.is_open() => second.clone(),
-            (first, second) if second.is_open() || first == second => first.clone(),
-            _ => {
-                self.no_overload(name, &[first.clone(), second.clone()]);
-                Type::Unknown
-            }
-        }
+        check_operators::arithmetic(first, second).unwrap_or_else(|| {
+            self.no_overload(name, &[first.clone(), second.clone()]);
+            Type::Unknown
+        })
     }
-}
-
-fn literal_type(literal: &LiteralValue) -> Type {
-    match literal {
-        LiteralValue::Boolean(_) => Type::Bool,
-        LiteralValue::Bytes(_) => Type::Bytes,
-        LiteralValue::Double(_) => Type::Double,
-        LiteralValue::Int(_) => Type::Int,
-        LiteralValue::Null => Type::Null,
-        LiteralValue::String(_) => Type::String,
-        LiteralValue::UInt(_) => Type::Uint,
-    }
-}
-
-/// Reports whether a selection is `authorizer.requestResource`, which is a variable and not a field.
-pub(super) fn is_request_resource(select: &SelectExpr) -> bool {
-    select.field == "requestResource" && matches!(&select.operand.expr, Expr::Ident(name) if name == "authorizer")
-}
-
-fn index(container: &Type, is_optional: bool) -> Type {
-    let (container, was_optional) = match container {
-        Type::Optional(container) => (&**container, true),
-        container => (container, false),
-    };
-    let element = match container {
-        Type::List(element) => (**element).clone(),
-        Type::Map(_, value) => (**value).clone(),
-        other if other.is_open() => other.clone(),
-        _ => Type::Unknown,
-    };
-    if is_optional || was_optional { Type::Optional(Box::new(element)) } else { element }
-}
-
-enum Operator {
-    Logic,
-    Compare,
-    Choose,
-    Index,
-    Arithmetic,
-}
-
-fn operator(name: &str) -> Option<Operator> {
-    Some(match name {
-        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE => {
-            Operator::Logic
-        }
-        operators::EQUALS
-        | operators::NOT_EQUALS
-        | operators::LESS
-        | operators::LESS_EQUALS
-        | operators::GREATER
-        | operators::GREATER_EQUALS
-        | operators::IN => Operator::Compare,
-        operators::CONDITIONAL => Operator::Choose,
-        operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT => Operator::Index,
-        operators::ADD
-        | operators::SUBSTRACT
-        | operators::MULTIPLY
-        | operators::DIVIDE
-        | operators::MODULO
-        | operators::NEGATE => Operator::Arithmetic,
-        _ => return None,
-    })
 }

@@ -13,7 +13,7 @@ use kube_cel::{
 use thiserror::Error;
 
 use super::{
-    Program, authorizer, calls, check, functions, operators as operations,
+    Program, authorizer, calls, environment, functions, operators as operations,
     values::{self, Value},
 };
 use crate::authz::{attributes::Authorizer, user::User};
@@ -161,7 +161,7 @@ impl Evaluation<'_, '_> {
         if let Expr::Ident(name) = &select.operand.expr
             && !self.is_local(name)
         {
-            if check::is_request_resource(select) {
+            if environment::is_request_resource(select) {
                 return self.ident("authorizer.requestResource");
             }
             if name == "variables" {

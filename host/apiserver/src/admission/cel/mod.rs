@@ -10,6 +10,8 @@
 mod authorizer;
 mod calls;
 pub mod check;
+mod check_operators;
+mod environment;
 pub mod eval;
 mod functions;
 mod operators;
@@ -22,7 +24,7 @@ use thiserror::Error;
 
 pub use self::{
     authorizer::ResourceCheck,
-    check::Environment,
+    environment::Environment,
     eval::{EvalError, Scope, Variable},
     types::Type,
     values::{Value, from_json},

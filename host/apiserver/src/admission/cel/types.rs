@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use kube_cel::cel::common::ast::LiteralValue;
+
 /// The type of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
@@ -172,4 +174,17 @@ pub(super) fn field(object: &str, name: &str) -> Option<Type> {
 pub(super) fn has_fields(object: &str) -> bool {
     matches!(object.strip_prefix("kubernetes."), Some(name) if name == "variables" || name == "AdmissionRequest"
         || name == "UserInfo" || name.starts_with("GroupVersion") || name.starts_with("Namespace"))
+}
+
+/// Returns the type of a literal.
+pub(super) fn literal(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Bool,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) => Type::Double,
+        LiteralValue::Int(_) => Type::Int,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::String,
+        LiteralValue::UInt(_) => Type::Uint,
+    }
 }
