@@ -4,6 +4,7 @@ pub mod cel;
 mod matching;
 pub mod namespace_lifecycle;
 pub mod params;
+pub mod pod_security;
 pub mod policies;
 mod policy;
 pub mod request;
