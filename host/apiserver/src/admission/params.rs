@@ -16,7 +16,7 @@ pub struct ParamResource {
     pub group: String,
     /// The resource.
     pub resource: String,
-    /// Whether its objects are in namespaces.
+    /// Tells whether its objects are in namespaces.
     pub is_namespaced: bool,
 }
 

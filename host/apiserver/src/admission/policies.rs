@@ -41,7 +41,7 @@ pub struct Policies {
     bound: Vec<(Policy, Vec<Arc<Value>>)>,
 }
 
-/// What policies need to know of the cluster.
+/// The parts of the cluster that policies use.
 #[derive(Clone, Copy)]
 pub struct Cluster<'a> {
     /// The objects, for parameters and namespaces.

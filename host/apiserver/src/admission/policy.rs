@@ -35,7 +35,7 @@ struct Validation {
     reason: String,
 }
 
-/// What a policy says about a request.
+/// The result of a policy for a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Failed validations by their index.
@@ -133,7 +133,9 @@ impl Policy {
 
     fn usable_variables(&self) -> Vec<Variable<'_>> {
         let usable = self.variables.iter();
-        usable.filter_map(|(name, program)| Some(Variable { name, program: program.as_ref().ok()? })).collect()
+        usable
+            .filter_map(|(name, program)| Some(Variable { name, expression: program.as_ref().ok()?.expression() }))
+            .collect()
     }
 
     /// Reports whether all match conditions hold. One that is false outweighs the errors of others.

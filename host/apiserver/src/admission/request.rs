@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::authz::{error::ApiError, objects::text, user::User};
 
-/// What a request does to its object.
+/// The operation of a request on its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Creates it.
@@ -45,9 +45,9 @@ pub struct Endpoint {
 /// A request that was authorized.
 #[derive(Debug, Clone)]
 pub struct AdmissionRequest<'a> {
-    /// What the request does.
+    /// The operation.
     pub operation: Operation,
-    /// What the URL names.
+    /// The resource in the URL.
     pub endpoint: &'a Endpoint,
     /// The same resource in other versions and groups, for policies that match equivalent requests.
     pub equivalents: &'a [Endpoint],
@@ -63,8 +63,6 @@ pub struct AdmissionRequest<'a> {
     pub object: Option<&'a Value>,
     /// The stored object; None on create.
     pub old: Option<&'a Value>,
-    /// Whether nothing is to be stored.
-    pub dry_run: bool,
     /// The `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`.
     pub options: &'a Value,
 }
@@ -73,6 +71,11 @@ impl AdmissionRequest<'_> {
     /// Returns the 403 by which an admission plugin refuses the request.
     pub fn forbidden(&self, cause: &str) -> ApiError {
         ApiError::forbidden(&self.endpoint.group, &self.endpoint.resource, &self.shown_name(), cause)
+    }
+
+    /// Reports whether nothing is to be stored.
+    pub fn is_dry_run(&self) -> bool {
+        self.options["dryRun"].as_array().is_some_and(|dry_run| !dry_run.is_empty())
     }
 
     /// Returns the name that errors show.
@@ -112,7 +115,7 @@ impl AdmissionRequest<'_> {
         set("userInfo", self.user.info());
         set("object", Value::Null);
         set("oldObject", Value::Null);
-        set("dryRun", json!(self.dry_run));
+        set("dryRun", json!(self.is_dry_run()));
         set("options", self.options.clone());
         Value::Object(request)
     }

@@ -1,4 +1,4 @@
-//! What a request wants to do, as an authorizer sees it.
+//! The attributes of a request, as an authorizer sees it.
 
 use crate::authz::{
     error::{ApiError, quote},
@@ -24,7 +24,7 @@ pub struct Attributes {
     pub subresource: String,
     /// The name of the object; may be empty.
     pub name: String,
-    /// Whether the request is one for a resource, and not just for a path.
+    /// True if the request is one for a resource, and not just for a path.
     pub is_resource: bool,
     /// The URL path.
     pub path: String,
@@ -71,7 +71,7 @@ fn escape_html(text: &str) -> String {
 /// An authorizer's decision about a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request is allowed. Without this the authorizer has no opinion, and the request is denied.
+    /// True if the request is allowed. Without this the authorizer has no opinion, and the request is denied.
     pub allowed: bool,
     /// The rule that allows the request, or the errors met while looking for one; may be empty.
     pub reason: String,

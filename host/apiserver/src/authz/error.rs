@@ -40,7 +40,7 @@ pub enum ApiError {
     Forbidden {
         /// The whole message.
         message: String,
-        /// What the request is about.
+        /// The subject of the request.
         subject: Box<Subject>,
     },
     /// 422: fields of the object are invalid.
@@ -62,7 +62,7 @@ pub enum ApiError {
         reason: String,
         /// The whole message.
         message: String,
-        /// What the request is about.
+        /// The subject of the request.
         subject: Box<Subject>,
         /// The messages of the policies.
         causes: Vec<Cause>,
@@ -81,7 +81,7 @@ pub enum ApiError {
     Conflict {
         /// The whole message.
         message: String,
-        /// What the request is about.
+        /// The subject of the request.
         subject: Box<Subject>,
     },
     /// 500: this server failed.

@@ -19,7 +19,7 @@ use crate::authz::{
 const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// How many users' last modes are remembered.
+/// The number of users whose last modes are remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
 /// Decides about impersonation. It remembers the mode that a user impersonated by last, which is tried first: so the

@@ -25,7 +25,7 @@ pub(super) fn evaluation_error(attributes: &Value) -> Option<String> {
     (!errors.is_empty()).then(|| errors.join("; "))
 }
 
-/// Whether a selector has valid and invalid requirements.
+/// The presence of valid and of invalid requirements in a selector.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Parts {
     good: bool,

@@ -11,7 +11,7 @@ use crate::authz::{
     user::{self, User},
 };
 
-/// How far clocks may be apart.
+/// The seconds that clocks may be apart.
 const LEEWAY: i64 = 60;
 
 /// The claims of a token.

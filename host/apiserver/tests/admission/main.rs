@@ -2,6 +2,7 @@
 //!
 //! The tables are written by the `record_*.py` scripts of this folder.
 
+mod expressions;
 mod plugins;
 mod pod_security;
 mod policies;

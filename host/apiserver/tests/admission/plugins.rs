@@ -71,7 +71,6 @@ fn admit(store: &Store, line: &Value, object: &mut Value) -> Result<(), ApiError
         user: &user,
         object: Some(&sent),
         old: None,
-        dry_run: true,
         options: &Value::Null,
     };
     namespace_lifecycle::admit(&request, store)?;

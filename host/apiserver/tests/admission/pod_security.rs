@@ -64,7 +64,6 @@ fn admit(store: &Store, object: &Value) -> Result<Option<String>, ApiError> {
         user: &user,
         object: Some(object),
         old: None,
-        dry_run: true,
         options: &Value::Null,
     };
     pod_security::admit(&request, store)

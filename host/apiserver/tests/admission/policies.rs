@@ -91,7 +91,6 @@ fn requests_are_denied_and_warned_about_as_by_kubernetes() {
             user: &user,
             object: Some(&object),
             old: Some(&line["old"]).filter(|old| !old.is_null()),
-            dry_run: true,
             options: &json!({"kind": options, "apiVersion": "meta.k8s.io/v1", "dryRun": ["All"]}),
         };
         let outcome = policies.admit(&request, cluster).expect("a namespace");

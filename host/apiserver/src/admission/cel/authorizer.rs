@@ -5,11 +5,12 @@ use std::sync::Arc;
 use kube_cel::cel::objects::Opaque;
 
 use super::{
-    eval::{EvalError, Scope},
+    error::EvalError,
+    scope::Scope,
     values::{self, Value},
 };
 use crate::authz::{
-    attributes::{Attributes, Decision},
+    attributes::{Attributes, Authorizer, Decision},
     names,
     user::{self, User},
 };
@@ -57,11 +58,18 @@ fn value(check: Check) -> Value {
     Value::Opaque(Arc::new(check))
 }
 
-pub(super) fn authorizer_value() -> Value {
-    value(Check::Authorizer(None))
+impl<'a> Scope<'a> {
+    /// Adds the authorizer, and the resource of the request as `authorizer.requestResource`.
+    #[must_use]
+    pub fn with_authorizer(mut self, authorizer: &'a dyn Authorizer, user: &'a User, request: ResourceCheck) -> Self {
+        self.names.insert("authorizer", value(Check::Authorizer(None)));
+        self.names.insert("authorizer.requestResource", resource_value(request));
+        self.authorizer = Some((authorizer, user));
+        self
+    }
 }
 
-pub(super) fn resource_value(check: ResourceCheck) -> Value {
+fn resource_value(check: ResourceCheck) -> Value {
     value(Check::Resource(check))
 }
 
@@ -163,7 +171,7 @@ fn service_account(namespace: &str, name: &str) -> Result<Value, EvalError> {
 }
 
 fn decide(scope: &Scope<'_>, account: Option<&(String, String)>, attributes: Attributes) -> Result<Value, EvalError> {
-    let Some((authorizer, requestor)) = scope.authorizer() else { return Err(EvalError::NoSuchOverload) };
+    let Some((authorizer, requestor)) = scope.authorizer else { return Err(EvalError::NoSuchOverload) };
     let user = match account {
         None => requestor.clone(),
         Some((namespace, name)) => User {

@@ -8,7 +8,8 @@ use kube_cel::cel::{
 };
 
 use super::{
-    eval::{EvalError, Scope},
+    error::EvalError,
+    scope::Scope,
     values::{self, Value},
 };
 
@@ -16,7 +17,18 @@ const TARGET: &str = "@target";
 
 /// Calls a function on a value.
 pub(super) fn member(scope: &Scope<'_>, target: Value, name: &str, arguments: Vec<Value>) -> Result<Value, EvalError> {
+    if let ("format", Value::String(text)) = (name, &target)
+        && has_large_precision(text)
+    {
+        return Err(EvalError::Message("precision out of range".to_owned()));
+    }
     call(scope, Some(TARGET), name, Some(target), arguments)
+}
+
+/// Reports whether a format has a precision of more than two digits, which the library cannot print.
+fn has_large_precision(format: &str) -> bool {
+    let precisions = format.split("%.").skip(1);
+    precisions.map(|rest| rest.chars().take_while(char::is_ascii_digit).count()).any(|digits| digits > 2)
 }
 
 /// Calls a function with a prefix, such as `sets.contains`.

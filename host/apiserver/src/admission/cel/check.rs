@@ -48,7 +48,7 @@ struct Checker<'a> {
     environment: &'a Environment,
     /// The variables of comprehensions around the expression, the innermost last.
     locals: Vec<(String, Type)>,
-    /// How often a name was met, to know which of its occurrences in the text is meant.
+    /// The times that a name was met, to know which of its occurrences in the text is meant.
     visits: BTreeMap<(String, Place), usize>,
     issues: Vec<(Position, String)>,
     unsupported: Option<String>,

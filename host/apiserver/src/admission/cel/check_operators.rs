@@ -24,7 +24,7 @@ pub(super) fn index(container: &Type, is_optional: bool) -> Type {
 pub(super) enum Operator {
     /// On booleans.
     Logic,
-    /// Of two values, with a boolean.
+    /// A comparison of two values.
     Compare,
     /// One of two values by a boolean.
     Choose,

@@ -1,111 +1,20 @@
 //! The interpreter of expressions.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use kube_cel::{
-    KubeCelExt,
-    cel::{
-        Context, IdedExpr,
-        common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, operators},
-        objects::Map,
-    },
+use kube_cel::cel::{
+    IdedExpr,
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, MapExpr, SelectExpr, operators},
+    objects::Map,
 };
-use thiserror::Error;
 
 use super::{
-    Program, authorizer, calls, environment, functions, operators as operations,
+    authorizer, calls, environment,
+    error::EvalError,
+    functions, operators as operations,
+    scope::Scope,
     values::{self, Value},
 };
-use crate::authz::{attributes::Authorizer, user::User};
-
-/// An error of an evaluation, in the words of the reference interpreter.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum EvalError {
-    /// A field or key is absent.
-    #[error("no such key: {0}")]
-    NoSuchKey(String),
-    /// An operator or function does not take values of these types.
-    #[error("no such overload")]
-    NoSuchOverload,
-    /// Another error.
-    #[error("{0}")]
-    Message(String),
-}
-
-impl EvalError {
-    pub(super) fn overflow() -> Self {
-        Self::Message("integer overflow".to_owned())
-    }
-}
-
-/// A variable that a policy defines: it is evaluated when it is first used.
-#[derive(Debug)]
-pub struct Variable<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The expression.
-    pub program: &'a Program,
-}
-
-/// The values that an expression can use.
-pub struct Scope<'a> {
-    names: BTreeMap<&'static str, Value>,
-    variables: &'a [Variable<'a>],
-    computed: RefCell<BTreeMap<&'a str, Result<Value, EvalError>>>,
-    functions: Context<'static>,
-    authorizer: Option<(&'a dyn Authorizer, &'a User)>,
-}
-
-impl<'a> Scope<'a> {
-    /// Creates a scope with values by name.
-    pub fn new(names: BTreeMap<&'static str, Value>) -> Self {
-        let functions = Context::default().with_all();
-        Self { names, variables: &[], computed: RefCell::default(), functions, authorizer: None }
-    }
-
-    /// Adds the authorizer, and the resource of the request as `authorizer.requestResource`.
-    #[must_use]
-    pub fn with_authorizer(
-        mut self,
-        authorizer: &'a dyn Authorizer,
-        user: &'a User,
-        request: authorizer::ResourceCheck,
-    ) -> Self {
-        self.names.insert("authorizer", authorizer::authorizer_value());
-        self.names.insert("authorizer.requestResource", authorizer::resource_value(request));
-        self.authorizer = Some((authorizer, user));
-        self
-    }
-
-    /// Adds the variables of a policy.
-    #[must_use]
-    pub fn with_variables(mut self, variables: &'a [Variable<'a>]) -> Self {
-        self.variables = variables;
-        self
-    }
-
-    pub(super) fn functions(&self) -> &Context<'static> {
-        &self.functions
-    }
-
-    pub(super) fn authorizer(&self) -> Option<(&'a dyn Authorizer, &'a User)> {
-        self.authorizer
-    }
-
-    fn variable(&self, name: &str) -> Result<Value, EvalError> {
-        let variable = self.variables.iter().find(|variable| variable.name == name);
-        let Some(variable) = variable else { return Err(EvalError::NoSuchKey(name.to_owned())) };
-        if let Some(known) = self.computed.borrow().get(variable.name) {
-            return known.clone();
-        }
-        let value = variable
-            .program
-            .evaluate(self)
-            .map_err(|error| EvalError::Message(format!("composited variable {name:?} fails to evaluate: {error}")));
-        self.computed.borrow_mut().insert(variable.name, value.clone());
-        value
-    }
-}
 
 /// Evaluates an expression.
 pub(super) fn evaluate(expression: &IdedExpr, scope: &Scope<'_>) -> Result<Value, EvalError> {
@@ -145,11 +54,23 @@ impl Evaluation<'_, '_> {
         }
     }
 
+    /// Evaluates a variable of the policy, unless it was before.
+    fn variable(&self, name: &str) -> Result<Value, EvalError> {
+        let variable = self.scope.variable(name).ok_or_else(|| EvalError::NoSuchKey(name.to_owned()))?;
+        if let Some(known) = self.scope.computed(variable) {
+            return known;
+        }
+        let value = evaluate(variable.expression, self.scope)
+            .map_err(|error| EvalError::Message(format!("composited variable {name:?} fails to evaluate: {error}")));
+        self.scope.keep(variable, value.clone());
+        value
+    }
+
     fn ident(&self, name: &str) -> Result<Value, EvalError> {
         if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| local == name) {
             return value.clone();
         }
-        let value = self.scope.names.get(name);
+        let value = self.scope.name(name);
         value.cloned().ok_or_else(|| EvalError::Message(format!("no such attribute(s): {name}")))
     }
 
@@ -165,7 +86,7 @@ impl Evaluation<'_, '_> {
                 return self.ident("authorizer.requestResource");
             }
             if name == "variables" {
-                let value = self.scope.variable(&select.field)?;
+                let value = self.variable(&select.field)?;
                 return Ok(if select.test { Value::Bool(true) } else { value });
             }
         }

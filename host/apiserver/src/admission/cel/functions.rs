@@ -4,15 +4,15 @@ use super::types::{self, Type};
 
 /// The result of a function.
 pub(super) enum Output {
-    /// Always of this type.
+    /// This type.
     Is(Type),
-    /// Of the type of the elements of the list that it is called on or with.
+    /// The type of the elements of the list that it is called on or with.
     Element,
-    /// Of the type of the value that it is called on or with.
+    /// The type of the value that it is called on or with.
     Same,
     /// An optional of the type of the argument.
     OptionalOfArgument,
-    /// Of the type of the value in the optional that it is called on.
+    /// The type of the value in the optional that it is called on.
     Unwrapped,
 }
 

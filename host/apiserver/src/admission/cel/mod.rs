@@ -12,9 +12,11 @@ mod calls;
 pub mod check;
 mod check_operators;
 mod environment;
+mod error;
 pub mod eval;
 mod functions;
 mod operators;
+mod scope;
 mod source;
 mod types;
 mod values;
@@ -25,7 +27,8 @@ use thiserror::Error;
 pub use self::{
     authorizer::ResourceCheck,
     environment::Environment,
-    eval::{EvalError, Scope, Variable},
+    error::EvalError,
+    scope::{Scope, Variable},
     types::Type,
     values::{Value, from_json},
 };
@@ -96,6 +99,11 @@ impl Program {
     /// Returns the text of the expression.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Returns the parsed expression.
+    pub fn expression(&self) -> &IdedExpr {
+        &self.expression
     }
 
     /// Returns the type of the result.

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use kube_cel::cel::common::ast::operators;
 
 use super::{
-    eval::EvalError,
+    error::EvalError,
     values::{self, Value},
 };
 

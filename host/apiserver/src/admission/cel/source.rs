@@ -9,7 +9,7 @@ pub(super) fn issue_at(source: &str, line: isize, column: isize, message: &str) 
     format!("ERROR: <input>:{line}:{column}: {message}\n | {text}\n | {dots}^")
 }
 
-/// What a name in an expression is.
+/// The role of a name in an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A variable: shown at its first letter.
