@@ -3,6 +3,7 @@
 //! The tables are written by the `record_*.py` scripts of this folder.
 
 mod expressions;
+mod limits;
 mod plugins;
 mod pod_security;
 mod policies;
