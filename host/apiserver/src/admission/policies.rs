@@ -1,6 +1,7 @@
 //! Validating admission policies: those that are bound, and their decision about a request.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -96,8 +97,9 @@ impl Policies {
             return Ok(outcome);
         }
         let mut denied: Vec<Denied<'_>> = Vec::new();
+        let values = OnceCell::new();
         for (policy, bindings) in &self.bound {
-            let dispatch = Dispatch { policy, request, cluster };
+            let dispatch = Dispatch { policy, request, cluster, values: &values };
             dispatch.policy(bindings, &mut denied, &mut outcome)?;
         }
         outcome.denial = denied.into_iter().next().map(|first| denial(request, &first));
@@ -133,6 +135,20 @@ struct Dispatch<'p, 'r> {
     policy: &'p Policy,
     request: &'r AdmissionRequest<'r>,
     cluster: Cluster<'r>,
+    /// The values of the request's own endpoint, which most policies match.
+    values: &'r OnceCell<Values>,
+}
+
+type Values = BTreeMap<&'static str, CelValue>;
+
+/// Returns the values of a request that expressions can use, seen as one for an endpoint.
+fn values(request: &AdmissionRequest<'_>, matched: &Endpoint) -> Values {
+    let object = |object: Option<&Value>| object.map_or(CelValue::Null, |object| versioned(object, matched));
+    BTreeMap::from([
+        ("object", object(request.object)),
+        ("oldObject", object(request.old)),
+        ("request", from_json(&request.variable(matched))),
+    ])
 }
 
 impl<'p> Dispatch<'p, '_> {
@@ -228,13 +244,11 @@ impl<'p> Dispatch<'p, '_> {
 
     fn evaluate(&self, matched: &Endpoint, param: Option<&Value>) -> Result<Verdict, ApiError> {
         let request = self.request;
-        let object = |object: Option<&Value>| object.map_or(CelValue::Null, |object| versioned(object, matched));
-        let names = BTreeMap::from([
-            ("object", object(request.object)),
-            ("oldObject", object(request.old)),
-            ("request", from_json(&request.variable(matched))),
-            ("params", param.map_or(CelValue::Null, from_json)),
-        ]);
+        let mut names = match matched == request.endpoint {
+            true => self.values.get_or_init(|| values(request, matched)).clone(),
+            false => values(request, matched),
+        };
+        names.insert("params", param.map_or(CelValue::Null, from_json));
         let check = ResourceCheck {
             account: None,
             group: request.endpoint.group.clone(),

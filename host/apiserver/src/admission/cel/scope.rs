@@ -1,6 +1,9 @@
 //! The values that an expression can use.
 
-use std::{cell::RefCell, collections::BTreeMap};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+};
 
 use kube_cel::{
     KubeCelExt,
@@ -24,15 +27,15 @@ pub struct Scope<'a> {
     pub(super) names: BTreeMap<&'static str, Value>,
     variables: &'a [Variable<'a>],
     computed: RefCell<BTreeMap<&'a str, Result<Value, EvalError>>>,
-    functions: Context<'static>,
+    /// The library, made when its first function is called.
+    functions: OnceCell<Context<'static>>,
     pub(super) authorizer: Option<(&'a dyn Authorizer, &'a User)>,
 }
 
 impl<'a> Scope<'a> {
     /// Creates a scope with values by name.
     pub fn new(names: BTreeMap<&'static str, Value>) -> Self {
-        let functions = Context::default().with_all();
-        Self { names, variables: &[], computed: RefCell::default(), functions, authorizer: None }
+        Self { names, variables: &[], computed: RefCell::default(), functions: OnceCell::new(), authorizer: None }
     }
 
     /// Adds the variables of a policy.
@@ -43,7 +46,7 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn functions(&self) -> &Context<'static> {
-        &self.functions
+        self.functions.get_or_init(|| Context::default().with_all())
     }
 
     pub(super) fn name(&self, name: &str) -> Option<&Value> {
