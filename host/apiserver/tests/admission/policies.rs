@@ -79,17 +79,20 @@ fn requests_are_denied_and_warned_about_as_by_kubernetes() {
             resource: format!("{}s", kind.to_lowercase()),
             kind: kind.to_owned(),
         };
-        let is_update = line["method"] == "PUT";
-        let options = if is_update { "UpdateOptions" } else { "CreateOptions" };
+        let (operation, options) = match line["method"].as_str() {
+            Some("POST") => (Operation::Create, "CreateOptions"),
+            Some("PUT") => (Operation::Update, "UpdateOptions"),
+            _ => (Operation::Delete, "DeleteOptions"),
+        };
         let request = AdmissionRequest {
-            operation: if is_update { Operation::Update } else { Operation::Create },
+            operation,
             endpoint: &endpoint,
             equivalents: &[],
-            subresource: "",
+            subresource: line["subresource"].as_str().unwrap_or_default(),
             namespace: if kind == "Namespace" { text("name") } else { text("namespace") },
             name: text("name"),
             user: &user,
-            object: Some(&object),
+            object: Some(&object).filter(|_| operation != Operation::Delete),
             old: Some(&line["old"]).filter(|old| !old.is_null()),
             options: &json!({"kind": options, "apiVersion": "meta.k8s.io/v1", "dryRun": ["All"]}),
         };
@@ -111,7 +114,8 @@ fn is_by_policy(denied: &Value) -> bool {
 
 /// Returns the object of a line as the server completes it before validating admission.
 fn stored(line: &Value) -> Value {
-    let mut object = line["object"].clone();
+    // A deleted object is named by the stored one.
+    let mut object = if line["object"].is_null() { line["old"].clone() } else { line["object"].clone() };
     match object["kind"].as_str() {
         Some("Namespace") => {
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = object["metadata"]["name"].clone();

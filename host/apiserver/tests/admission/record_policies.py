@@ -225,6 +225,28 @@ for who in ["enabler", "namespacer", None]:
     case(namespace("team", **{"operetta.dev/plugins": "old", "x": "y"}), "PUT", user=who)
     case(namespace("team"), "PUT", user=who)
 
+# Deletions and subresources.
+ns = bound("deletes", ["object == null", "object != null", "oldObject == null", "oldObject.data.a == 'b'", "oldObject.data.a == 'x'", "request.operation == 'DELETE'", "object.x == 1", "has(object.x)", "request.name == 'held'"],
+           [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["DELETE"]}], actions=["Warn"])
+WORLD.append(config("held", ns, {"a": "b"}))
+case(config("held", ns), "DELETE")
+case(config("other", ns, {"a": "b"}))
+ns = bound("del-deny", ["oldObject.metadata.name != 'kept'"], [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps"], "operations": ["DELETE"]}])
+WORLD += [config("kept", ns), config("free", ns)]
+case(config("kept", ns), "DELETE")
+case(config("free", ns), "DELETE")
+ns = bound("subs", ["request.subResource == 'status'", "request.subResource == 'scale'", "request.requestSubResource == 'status'", "authorizer.requestResource.check('update').allowed()", "object.kind == 'Deployment'", "request.kind.kind == 'Scale'", "request.kind.kind == 'Deployment'"],
+           [{"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/status"], "operations": ["UPDATE"]}], actions=["Warn"])
+deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": ns}, "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+              "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}
+WORLD.append(deployment)
+case(deployment, "PUT", path="status")
+case(deployment, "PUT")
+for who in ["namespacer", None]:
+    case(namespace("team", **{"operetta.dev/plugins": "new"}), "PUT", user=who, path="status")
+    case(namespace("team", **{"operetta.dev/plugins": "old"}), "PUT", user=who, path="status")
+case({**namespace("team"), "spec": {"finalizers": []}}, "PUT", path="finalize")
+
 # Wrong policies and bindings.
 WRONG = []
 wrong = lambda item: WRONG.append(item)
@@ -292,14 +314,15 @@ for item, method, who, groups, extra, path in CASES:
         headers = as_user(who, groups)
     headers += [("Impersonate-Extra-" + key, value) for key, value in extra]
     url, old = collection(item), None
-    if method == "PUT":
+    if method != "POST":
         url += "/" + item["metadata"]["name"]
         old = without_managed(call("GET", url)[1])
-    code, answer, warnings = call(method, url + "?dryRun=All", item, headers=headers)
+    url += "/" + path if path else ""
+    code, answer, warnings = call(method, url + "?dryRun=All", item if method != "DELETE" else None, headers=headers)
     warnings = [re.match(r'299 - "(.*)"$', warning).group(1).replace('\\"', '"').replace("\\\\", "\\") for warning in warnings]
     if item["kind"] == "ConfigMap" and who and code == 403 and "cannot create" in answer["message"]:
         raise SystemExit(f"{who} may not even send {item}")
-    lines.append({"method": method, "user": who, "groups": groups, "extra": extra, "object": item, "old": old, "code": code,
-                  "denied": short(answer) if answer["kind"] == "Status" else None, "warnings": warnings})
+    lines.append({"method": method, "user": who, "groups": groups, "extra": extra, "subresource": path or "", "object": item if method != "DELETE" else None, "old": old, "code": code,
+                  "denied": short(answer) if answer["kind"] == "Status" and code >= 400 else None, "warnings": warnings})
 write(os.path.join(HERE, "policy_world.json"), [without_managed(item) for item in WORLD])
 write(os.path.join(HERE, "policies.json"), lines)
