@@ -78,6 +78,9 @@ EXPRESSIONS = [
     ["authorizer.group('').resource('configmaps').namespace('ns-e20').check('get').allowed()", "authorizer.group('').resource('secrets').namespace('x').check('get').allowed()", "authorizer.path('/metrics').check('get').allowed()",
      "authorizer.requestResource.check('create').allowed()", "authorizer.requestResource.check('delete').allowed()", "authorizer.serviceAccount('default', 'default').group('').resource('pods').check('get').allowed()",
      "authorizer.group('').resource('').check('get').allowed()", "authorizer.group('').resource('configmaps').namespace('ns-e20').name('a').subresource('b').check('get').reason() == ''"],
+    ["[1, 2].all(i, v, v == i + 1)", "[1, 2].exists(i, v, v == i)", "object.data.all(k, v, v != 'b')", "object.data.exists(k, v, k == 'a' && v == 'b')", "[1, 1].existsOne(i, v, v == 1)", "[1, 2].transformList(i, v, i + v) == [1, 3]",
+     "[1, 2].transformList(i, v, v > 1, v) == [2]", "{'a': 1}.transformMap(k, v, v + 1) == {'a': 2}", "object.data.transformMap(k, v, k == 'a', v + k) == {'a': 'ba'}", "[1, 2].exists(i, v, object.missing == 1 || v == 2)", "object.missing.all(i, v, true)", "object.metadata.name.all(i, v, true)"],
+    ["object.?data.?a.optMap(x, x + 'c').orValue('') == 'bc'", "object.?nope.optMap(x, x + 'c').orValue('z') == 'z'", "object.?data.optFlatMap(d, d[?'a']).orValue('') == 'b'", "object.?data.optFlatMap(d, d[?'zz']).hasValue()", "object.?data.?n.optMap(x, int(x) > 5).orValue(false)"],
 ]
 for index, expressions in enumerate(EXPRESSIONS):
     ns = bound(f"e{index}", expressions, actions=["Warn"])

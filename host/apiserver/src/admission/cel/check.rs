@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kube_cel::cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators},
+    common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, SelectExpr, operators},
 };
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     check_operators::{self, Operator},
     environment::{self, Environment},
     functions::{self, Output},
+    macros,
     source::{self, Place, Position},
     types::{self, Type},
 };
@@ -43,11 +44,11 @@ pub(super) fn check(source: &str, expression: &IdedExpr, environment: &Environme
     }
 }
 
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     source: &'a str,
     environment: &'a Environment,
     /// The variables of comprehensions around the expression, the innermost last.
-    locals: Vec<(String, Type)>,
+    pub(super) locals: Vec<(String, Type)>,
     /// The times that a name was met, to know which of its occurrences in the text is meant.
     visits: BTreeMap<(String, Place), usize>,
     issues: Vec<(Position, String)>,
@@ -62,7 +63,7 @@ impl Checker<'_> {
         source::position(self.source, name, place, *nth - 1)
     }
 
-    fn expression(&mut self, expression: &IdedExpr) -> Type {
+    pub(super) fn expression(&mut self, expression: &IdedExpr) -> Type {
         match &expression.expr {
             Expr::Literal(literal) => types::literal(literal),
             Expr::Ident(name) => self.ident(name),
@@ -99,7 +100,7 @@ impl Checker<'_> {
         self.issue(position, format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    fn issue(&mut self, position: Position, message: String) -> Type {
+    pub(super) fn issue(&mut self, position: Position, message: String) -> Type {
         self.issues.push((position, message));
         Type::Unknown
     }
@@ -120,7 +121,7 @@ impl Checker<'_> {
     }
 
     /// Returns the position of an expression that is a literal; of others the beginning.
-    fn literal_position(&self, expression: &IdedExpr) -> Position {
+    pub(super) fn literal_position(&self, expression: &IdedExpr) -> Position {
         let text = match &expression.expr {
             Expr::Literal(LiteralValue::String(text)) => {
                 let quoted = |quote: char| format!("{quote}{}{quote}", text.inner());
@@ -187,46 +188,6 @@ impl Checker<'_> {
         Type::map(keys, values)
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
-        let element = match self.expression(&comprehension.iter_range) {
-            Type::List(element) => *element,
-            Type::Map(key, _) => *key,
-            open if open.is_open() => open,
-            other => {
-                let message = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                let position = self.literal_position(&comprehension.iter_range);
-                self.issue(position, message)
-            }
-        };
-        let init = self.expression(&comprehension.accu_init);
-        self.locals.push((comprehension.accu_var.clone(), init.clone()));
-        self.locals.push((comprehension.iter_var.clone(), element));
-        let step = self.step(&comprehension.loop_step, &comprehension.accu_var);
-        self.locals.truncate(self.locals.len() - 2);
-        // `exists_one` counts, all others result in what they collect.
-        if init == Type::Int { Type::Bool } else { step }
-    }
-
-    /// Returns the type of what a step of a comprehension collects.
-    fn step(&mut self, step: &IdedExpr, accumulator: &str) -> Type {
-        let is_accumulator =
-            |expression: &IdedExpr| matches!(&expression.expr, Expr::Ident(name) if name == accumulator);
-        if let Expr::Call(call) = &step.expr {
-            match (call.func_name.as_str(), call.args.as_slice()) {
-                (operators::CONDITIONAL, [condition, then, otherwise]) if is_accumulator(otherwise) => {
-                    let condition = self.expression(condition);
-                    self.must_be_bool(operators::CONDITIONAL, &[condition]);
-                    return self.step(then, accumulator);
-                }
-                (operators::ADD, [first, second]) if is_accumulator(first) => return self.expression(second),
-                _ => {}
-            }
-        }
-        self.expression(step)
-    }
-
     fn call(&mut self, call: &CallExpr) -> Type {
         let Some(target) = &call.target else { return self.global_call(call) };
         let name = call.func_name.as_str();
@@ -241,6 +202,9 @@ impl Checker<'_> {
             return self.named_call(&qualified, None, &call.args);
         }
         let of = self.expression(target);
+        if let Some(call) = macros::of_call(call) {
+            return self.unexpanded(&call, &of);
+        }
         if !functions::is_authorizer_function(name) || of == Type::Dyn {
             return self.named_call(name, Some(of), &call.args);
         }
@@ -361,7 +325,7 @@ impl Checker<'_> {
         }
     }
 
-    fn must_be_bool(&mut self, name: &str, types: &[Type]) {
+    pub(super) fn must_be_bool(&mut self, name: &str, types: &[Type]) {
         if types.iter().any(|of| of.excludes(&Type::Bool)) {
             self.no_overload(name, types);
         }

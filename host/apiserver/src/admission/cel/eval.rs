@@ -11,7 +11,9 @@ use kube_cel::cel::{
 use super::{
     authorizer, calls, environment,
     error::EvalError,
-    functions, operators as operations,
+    functions,
+    macros::{self, Kind, Macro},
+    operators as operations,
     scope::Scope,
     values::{self, Value},
 };
@@ -133,8 +135,7 @@ impl Evaluation<'_, '_> {
                 keys
             }
             other => {
-                let name = go_type(&other);
-                return Err(EvalError::Message(format!("got '{name}', expected iterable type")));
+                return Err(EvalError::Message(format!("got '{}', expected iterable type", go_type(&other))));
             }
         };
         let collected = self.expression(&comprehension.accu_init);
@@ -165,6 +166,9 @@ impl Evaluation<'_, '_> {
             return calls::namespaced(self.scope, prefix, &call.func_name, arguments);
         }
         let target = self.expression(target)?;
+        if let Some(call) = macros::of_call(call) {
+            return self.unexpanded(&call, &target);
+        }
         if let Some(optional) = values::as_optional(&target) {
             return self.optional_call(call, optional);
         }
@@ -173,6 +177,85 @@ impl Evaluation<'_, '_> {
             return result;
         }
         calls::member(self.scope, target, &call.func_name, arguments)
+    }
+
+    /// Evaluates a macro that the parser did not expand.
+    fn unexpanded(&mut self, call: &Macro<'_>, target: &Value) -> Result<Value, EvalError> {
+        let depth = self.locals.len();
+        let result = match (call.kind, target) {
+            (Kind::OptMap | Kind::OptFlatMap, target) => match values::as_optional(target) {
+                None => Err(EvalError::NoSuchOverload),
+                Some(None) => Ok(values::optional(None)),
+                Some(Some(inner)) => {
+                    self.locals.push((call.variables[0].to_owned(), Ok(inner.clone())));
+                    let result = self.expression(call.body);
+                    if call.kind == Kind::OptMap { result.map(|value| values::optional(Some(value))) } else { result }
+                }
+            },
+            (_, Value::List(items)) => {
+                let items = items.iter().enumerate();
+                self.pairs(call, items.map(|(index, item)| (Value::Int(index as i64), item.clone())).collect())
+            }
+            (_, Value::Map(map)) => {
+                let mut pairs: Vec<(Value, Value)> =
+                    map.map.iter().map(|(key, value)| (values::from_key(key), value.clone())).collect();
+                pairs.sort_by_key(|(key, _)| format!("{key:?}"));
+                self.pairs(call, pairs)
+            }
+            (_, other) => Err(EvalError::Message(format!("unsupported comprehension range type: {}", go_type(other)))),
+        };
+        self.locals.truncate(depth);
+        result
+    }
+
+    /// Evaluates a macro with two variables.
+    fn pairs(&mut self, call: &Macro<'_>, pairs: Vec<(Value, Value)>) -> Result<Value, EvalError> {
+        let depth = self.locals.len();
+        let mut results = Vec::new();
+        for (key, value) in pairs {
+            self.locals.truncate(depth);
+            self.locals.push((call.variables[0].to_owned(), Ok(key.clone())));
+            self.locals.push((call.variables[1].to_owned(), Ok(value)));
+            if let Some(filter) = call.filter {
+                match self.expression(filter)? {
+                    Value::Bool(true) => {}
+                    Value::Bool(false) => continue,
+                    _ => return Err(EvalError::NoSuchOverload),
+                }
+            }
+            results.push((key, self.expression(call.body)));
+        }
+        let decide = |decisive: bool| {
+            let mut results = results.iter().map(|(_, result)| result);
+            if results.clone().any(|result| *result == Ok(Value::Bool(decisive))) {
+                return Ok(Value::Bool(decisive));
+            }
+            let error = results.find_map(|result| match result {
+                Ok(Value::Bool(_)) => None,
+                Ok(_) => Some(EvalError::NoSuchOverload),
+                Err(error) => Some(error.clone()),
+            });
+            error.map_or(Ok(Value::Bool(!decisive)), Err)
+        };
+        match call.kind {
+            Kind::All => decide(false),
+            Kind::Exists => decide(true),
+            Kind::ExistsOne => {
+                let results = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?;
+                Ok(Value::Bool(results.iter().filter(|result| **result == Value::Bool(true)).count() == 1))
+            }
+            Kind::TransformMap => {
+                let entries = results.into_iter().map(|(key, result)| {
+                    let key = values::as_key(&key).ok_or(EvalError::NoSuchOverload)?;
+                    Ok((key, result?))
+                });
+                Ok(Value::Map(Map { map: Arc::new(entries.collect::<Result<_, EvalError>>()?) }))
+            }
+            _ => {
+                let items = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?;
+                Ok(Value::List(Arc::new(items)))
+            }
+        }
     }
 
     /// Calls a function of an optional, whose arguments are evaluated only if they are needed.

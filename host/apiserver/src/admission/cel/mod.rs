@@ -5,16 +5,19 @@
 //! lost), so [`eval`] is an interpreter of its own on the parsed expression, and [`check`] a checker of types. What
 //! neither knows is refused when a policy is created.
 //!
-//! Limits: there is no budget of cost, and messages of failed conversions may differ from those of kube-apiserver.
+//! Limits: `type`, types as values and `sortBy` are refused. There is no budget of cost. Messages of functions that fail may
+//! differ from those of kube-apiserver.
 
 mod authorizer;
 mod calls;
 pub mod check;
+mod check_macros;
 mod check_operators;
 mod environment;
 mod error;
 pub mod eval;
 mod functions;
+mod macros;
 mod operators;
 mod scope;
 mod source;
