@@ -12,7 +12,8 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// Admits a request.
 ///
 /// # Errors
-/// `NotFound` if the Namespace does not exist; `Forbidden` if it is being terminated, or is one that may not be deleted.
+/// `NotFound` if the Namespace does not exist; `Forbidden` if it is being terminated, or is one that may not be
+/// deleted.
 pub fn admit(request: &AdmissionRequest<'_>, objects: &dyn Objects) -> Result<(), ApiError> {
     let endpoint = request.endpoint;
     let is_namespace = endpoint.group.is_empty() && endpoint.kind == "Namespace";

@@ -26,8 +26,8 @@ pub trait Kinds {
     fn resource_of(&self, api_version: &str, kind: &str) -> Option<ParamResource>;
 }
 
-/// Returns the parameters of a binding: each makes an evaluation of its own. A policy without parameters has one that is
-/// None.
+/// Returns the parameters of a binding: each makes an evaluation of its own. A policy without parameters has one that
+/// is None.
 ///
 /// # Errors
 /// Returns kube-apiserver's message if the reference is wrong, or has no object and says `Deny`.

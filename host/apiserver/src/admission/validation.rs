@@ -1,7 +1,7 @@
 //! Validation and defaults of ValidatingAdmissionPolicies and their bindings.
 //!
-//! The metadata is validated elsewhere. Updates are validated like creations: kube-apiserver lets expressions stand that
-//! it accepted before, and this server knows only one version of the language.
+//! The metadata is validated elsewhere. Updates are validated like creations: kube-apiserver lets expressions stand
+//! that it accepted before, and this server knows only one version of the language.
 
 use std::collections::{BTreeMap, BTreeSet};
 

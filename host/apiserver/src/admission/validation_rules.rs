@@ -184,8 +184,8 @@ pub(super) fn actions(at: &str, list: &Value, causes: &mut Vec<Cause>) {
         }
     }
     if known.contains("Deny") && known.contains("Warn") {
-        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
-                      response and headers serves no purpose)";
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
+                      API response and headers serves no purpose)";
         causes.push(Cause::invalid(at, list, detail));
     }
     if known.is_empty() {

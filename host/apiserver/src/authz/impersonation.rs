@@ -1,7 +1,7 @@
 //! Impersonation: requests that are made as another user.
 //!
-//! There are two forms. Constrained impersonation (KEP-5284) asks for `impersonate-on:MODE:VERB` on what is requested and
-//! for `impersonate:MODE` on the user, for the modes `associated-node`, `arbitrary-node`, `serviceaccount` and
+//! There are two forms. Constrained impersonation (KEP-5284) asks for `impersonate-on:MODE:VERB` on what is requested
+//! and for `impersonate:MODE` on the user, for the modes `associated-node`, `arbitrary-node`, `serviceaccount` and
 //! `user-info`. Unconstrained impersonation asks for `impersonate` on the user and on each group, UID and extra field.
 //! The modes are tried in this order. The first error is the answer if none allows the request.
 
@@ -174,7 +174,10 @@ mod tests {
         let error = wanted_user(&headers(&[("Impersonate-Group", "g"), ("Impersonate-Extra-K", "v")]));
         assert_eq!(
             error.expect_err("no user").to_string(),
-            r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, Extra:map[string][]string{"k":[]string{"v"}}} without impersonating a user name"#
+            concat!(
+                r#"requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, "#,
+                r#"Extra:map[string][]string{"k":[]string{"v"}}} without impersonating a user name"#
+            )
         );
         assert_eq!(wanted_user(&headers(&[("Accept", "x")])), Ok(None));
     }

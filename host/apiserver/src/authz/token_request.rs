@@ -38,8 +38,9 @@ pub struct TokenRequest<'a> {
 /// Answers the creation of a TokenRequest.
 ///
 /// # Errors
-/// `NotFound` if the ServiceAccount or the bound object does not exist, `Invalid` for an invalid lifetime or for another
-/// name than in the URL, `Conflict` for another UID, `BadRequest` for an object that tokens cannot be bound to.
+/// `NotFound` if the ServiceAccount or the bound object does not exist, `Invalid` for an invalid lifetime or for
+/// another name than in the URL, `Conflict` for another UID, `BadRequest` for an object that tokens cannot be bound
+/// to.
 pub fn request_token(
     authenticator: &Authenticator,
     request: &TokenRequest<'_>,

@@ -301,7 +301,8 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// Evaluates `||` if `decisive` is true, else `&&`. The decisive value of either side outweighs an error of the other.
+    /// Evaluates `||` if `decisive` is true, else `&&`. The decisive value of either side outweighs an error of the
+    /// other.
     fn logic(&mut self, first: &IdedExpr, second: &IdedExpr, decisive: bool) -> Result<Value, EvalError> {
         let mut error = None;
         for side in [first, second] {

@@ -1,12 +1,12 @@
 //! The Common Expression Language in admission policies.
 //!
 //! The parser and most functions are those of `kube-cel`. Its interpreter differs from the reference one in ways that
-//! change decisions (a field of null is false, numbers of different types are never equal, errors of optional fields are
-//! lost), so [`eval`] is an interpreter of its own on the parsed expression, and [`check`] a checker of types. What
-//! neither knows is refused when a policy is created.
+//! change decisions (a field of null is false, numbers of different types are never equal, errors of optional fields
+//! are lost), so [`eval`] is an interpreter of its own on the parsed expression, and [`check`] a checker of types.
+//! What neither knows is refused when a policy is created.
 //!
-//! Limits: `type`, types as values and `sortBy` are refused. There is no budget of cost. Messages of functions that fail may
-//! differ from those of kube-apiserver.
+//! Limits: `type`, types as values and `sortBy` are refused. There is no budget of cost. Messages of functions that
+//! fail may differ from those of kube-apiserver.
 
 mod authorizer;
 mod calls;

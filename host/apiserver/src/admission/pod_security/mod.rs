@@ -1,5 +1,5 @@
-//! The admission plugin PodSecurity: the levels `baseline` and `restricted` of the Pod Security Standards, by the labels
-//! of a Namespace.
+//! The admission plugin PodSecurity: the levels `baseline` and `restricted` of the Pod Security Standards, by the
+//! labels of a Namespace.
 //!
 //! It knows the latest version of the levels only; labels for other versions are refused. Unlike kube-apiserver it does
 //! not warn about existing Pods when the labels of a Namespace change.
