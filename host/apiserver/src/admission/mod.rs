@@ -1,1 +1,27 @@
-//! Admission of writes: ValidatingAdmissionPolicies, and the admission that is built into kube-apiserver.
+//! Admission: what is refused or completed after a request was authorized and before its object is stored.
+//!
+//! Pure functions over JSON objects. The caller calls them in the order of kube-apiserver:
+//!
+//! 1. [`namespace_lifecycle::admit`], [`limit_ranger::complete`] and [`service_account::complete`] before the object is
+//!    validated; the name of an object with `generateName` is not known yet;
+//! 2. the validation of the object;
+//! 3. [`limit_ranger::admit`], [`pod_security::admit`], [`policies::Policies::admit`] and [`resource_quota::admit`].
+//!
+//! Objects that configure admission are checked when they are written: [`validation`] for policies and bindings,
+//! [`resource_quota::check_supported`], [`limit_ranger::check_supported`] and [`pod_security::check_namespace`].
+
+pub mod cel;
+pub mod limit_ranger;
+mod matching;
+pub mod namespace_lifecycle;
+pub mod params;
+pub mod pod_security;
+pub mod policies;
+mod policy;
+mod quantity;
+pub mod request;
+pub mod resource_quota;
+mod selectors;
+pub mod service_account;
+pub mod validation;
+mod validation_rules;
