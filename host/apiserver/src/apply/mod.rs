@@ -1,1 +1,7 @@
 //! Server-side apply: managed fields, merges and conflicts.
+
+pub mod fieldpath;
+pub mod merge;
+pub mod schema;
+pub mod typed;
+pub mod value;
