@@ -3,5 +3,6 @@
 mod cases;
 mod fieldpath_cases;
 mod merge_cases;
+mod recorded;
 mod typed_cases;
 mod value_cases;

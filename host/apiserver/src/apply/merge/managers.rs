@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::apply::fieldpath::FieldSet;
 
-/// How a manager writes.
+/// The operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// It applies configurations.
@@ -31,12 +31,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What distinguishes an entry of `managedFields` from the others.
+/// The identity of an entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagerId {
     /// The name of the manager.
     pub name: String,
-    /// How it writes.
+    /// The operation.
     pub operation: Operation,
     /// The version in which it updates. Empty for appliers: they have one entry, whatever the version.
     pub api_version: String,
@@ -65,7 +65,7 @@ pub struct VersionedSet {
     pub set: FieldSet,
     /// The apiVersion of the object in which the fields have these paths.
     pub api_version: String,
-    /// Whether they were applied.
+    /// True if they were applied.
     pub applied: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::apply::{
     typed::{TypedValue, ValidationErrors},
 };
 
-/// Why fields could not be removed.
+/// An error of the removal of fields.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PruneError {
     #[error("failed to convert {object} object at version {api_version}: {error}")]

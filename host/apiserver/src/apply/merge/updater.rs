@@ -14,7 +14,7 @@ use crate::apply::{
     value::equal,
 };
 
-/// Why an apply or an update failed.
+/// An error of an apply or an update.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// Other managers manage fields that would change.

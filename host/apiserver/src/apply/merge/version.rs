@@ -2,7 +2,7 @@
 
 use crate::apply::typed::TypedValue;
 
-/// Why an object is not there in a version.
+/// An error of a conversion between versions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     /// The version does not exist any more. What was managed in it is dropped.

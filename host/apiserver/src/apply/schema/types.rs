@@ -38,7 +38,7 @@ pub enum Relationship {
     Atomic,
 }
 
-/// What a value may be. Each part that is set is a possible shape; without any, no value is valid.
+/// The shapes that a value may have. Each part that is set is a possible shape; without any, no value is valid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Atom {
     /// The scalars that are valid.

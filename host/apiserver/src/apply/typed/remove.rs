@@ -44,7 +44,7 @@ fn key_fields_of(fields: &FieldSet, present: &FieldSet) -> FieldSet {
 
 struct Remover<'a> {
     schema: &'a Schema,
-    /// Whether the fields are kept and all others removed.
+    /// True if the fields are kept and all others removed.
     extract: bool,
 }
 

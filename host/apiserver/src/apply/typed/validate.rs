@@ -11,7 +11,7 @@ use crate::apply::{
     value::{go_syntax, go_type, go_value},
 };
 
-/// Whether lists may have several items with the same key.
+/// The treatment of lists with several items of the same key.
 ///
 /// Live objects may, because older versions of the API server did not check it. Applied ones may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +93,16 @@ impl Validator<'_> {
         }
     }
 
-    /// Validates the fields up to the first one that the type does not declare.
+    /// Validates the fields. Only one that the type does not declare is reported.
     fn fields(&self, map: &MapType, fields: &Map<String, Value>) -> ValidationErrors {
+        let is_declared = |name: &String| map.fields.contains_key(name) || !map.element.is_empty();
         let mut errors = ValidationErrors::default();
-        for (name, value) in fields {
-            let element = PathElement::field(name);
-            if !map.fields.contains_key(name) && map.element.is_empty() {
-                errors.extend(ValidationErrors::one("field not declared in schema").below(&element));
-                break;
-            }
-            errors.extend(self.value(map.field_type(name), value).below(&element));
+        for (name, value) in fields.iter().filter(|(name, _)| is_declared(name)) {
+            errors.extend(self.value(map.field_type(name), value).below(&PathElement::field(name)));
+        }
+        if let Some(undeclared) = fields.keys().find(|name| !is_declared(name)) {
+            let error = ValidationErrors::one("field not declared in schema");
+            errors.extend(error.below(&PathElement::field(undeclared)));
         }
         errors
     }

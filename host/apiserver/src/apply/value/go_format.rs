@@ -90,14 +90,14 @@ fn push_escaped(quoted: &mut String, character: char) {
     // Writing to a string does not fail.
     let _ = match code {
         _ if printable => quoted.write_char(character),
-        ..0x80 => write!(quoted, "\\x{code:02x}"),
-        ..0x10000 => write!(quoted, "\\u{code:04x}"),
+        0..0x80 => write!(quoted, "\\x{code:02x}"),
+        0x80..0x10000 => write!(quoted, "\\u{code:04x}"),
         _ => write!(quoted, "\\U{code:08x}"),
     };
 }
 
 /// Reports whether a character is printable: a letter, mark, number, punctuation, symbol or the space.
-fn is_printable(character: char) -> bool {
+pub fn is_printable(character: char) -> bool {
     // Within a string, marks are not escaped.
     String::from_iter(['a', character]).escape_debug().nth(1) != Some('\\')
 }
