@@ -9,14 +9,16 @@ use super::{
     ancient::cap_update_managers,
     entries::{Managed, decode_managed_fields, encode_managed_fields, manager_id},
     error::ApplyError,
-    last_applied::{KUBECTL, LAST_APPLIED_DUPLICATES, last_applied, unexplained_conflicts, update_annotation},
+    last_applied::{KUBECTL, last_applied, unexplained_conflicts, update_annotation},
     metadata::{UNMANAGED, describe, group_version_kind, managed_fields, set_managed_fields},
     types::TypeConverter,
 };
 use crate::apply::{
     fieldpath::FieldFilter,
-    merge::{ConvertError, ManagerId, Operation, UpdateError, Updater, VersionConverter, VersionedSet},
-    typed::{Duplicates, TypedValue, ValidationErrors},
+    merge::{
+        Conflict, ConvertError, ManagedSets, ManagerId, Operation, UpdateError, Updater, VersionConverter, VersionedSet,
+    },
+    typed::{Duplicates, TypedValue},
 };
 
 /// The manager of what an object has before the first apply, if its fields were not tracked.
@@ -164,8 +166,8 @@ impl FieldManager<'_> {
         };
         let unexplained = last_applied(live, self.api_version).and_then(|last_applied| {
             let live = self.typed(live, Duplicates::Allow).ok()?;
-            let last_applied = self.typed_of(last_applied.into(), LAST_APPLIED_DUPLICATES).ok()?;
-            unexplained_conflicts(&live, last_applied, &conflicts)
+            let last_applied = self.typed_value(last_applied.into(), Duplicates::Deny).ok()?;
+            unexplained_conflicts(&live, &last_applied, &conflicts)
         });
         match unexplained {
             Some(none) if none.is_empty() => {
@@ -207,7 +209,7 @@ impl FieldManager<'_> {
         applied: &Value,
         managed: &Managed,
         by: (&ManagerId, bool),
-    ) -> Result<(Option<Value>, crate::apply::merge::ManagedSets), Failure> {
+    ) -> Result<(Option<Value>, ManagedSets), Failure> {
         if applied["metadata"].get("managedFields").is_some_and(Value::is_array) {
             return Err(Failure::Other(ApplyError::BadRequest("metadata.managedFields must be nil".into())));
         }
@@ -268,27 +270,19 @@ impl FieldManager<'_> {
         self.typed_value(Arc::new(object.clone()), duplicates)
     }
 
-    fn typed_value(&self, object: Arc<Value>, duplicates: Duplicates) -> Result<TypedValue, String> {
-        self.typed_of(object, duplicates)?.map_err(|error| error.to_string())
-    }
-
     /// Types an object of this endpoint.
-    fn typed_of(
-        &self,
-        object: Arc<Value>,
-        duplicates: Duplicates,
-    ) -> Result<Result<TypedValue, ValidationErrors>, String> {
+    fn typed_value(&self, object: Arc<Value>, duplicates: Duplicates) -> Result<TypedValue, String> {
         let object_type = self
             .types
             .object_type(self.api_version, self.kind)
             .ok_or_else(|| format!("no corresponding type for {}", group_version_kind(&self.empty_object())))?;
-        Ok(TypedValue::new(object, object_type, duplicates))
+        TypedValue::new(object, object_type, duplicates).map_err(|error| error.to_string())
     }
 }
 
 /// An error of an apply. Conflicts may still be explained.
 enum Failure {
-    Conflicts(Vec<crate::apply::merge::Conflict>),
+    Conflicts(Vec<Conflict>),
     Other(ApplyError),
 }
 

@@ -6,12 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::metadata::annotations;
-use crate::apply::{
-    fieldpath::FieldSet,
-    merge::Conflict,
-    typed::{Duplicates, TypedValue},
-    value::json_text,
-};
+use crate::apply::{fieldpath::FieldSet, merge::Conflict, typed::TypedValue, value::json_text};
 
 /// The annotation of client-side apply.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -34,10 +29,9 @@ pub(super) fn last_applied(object: &Value, api_version: &str) -> Option<Value> {
 /// It explains fields that it has with the same value as the live object.
 pub(super) fn unexplained_conflicts(
     live: &TypedValue,
-    last_applied: TypedResult,
+    last_applied: &TypedValue,
     conflicts: &[Conflict],
 ) -> Option<Vec<Conflict>> {
-    let last_applied = last_applied.ok()?;
     let comparison = last_applied.compare(live).ok()?;
     let fields = last_applied.field_set().ok()?;
     let fields = fields.difference(&comparison.modified).difference(&comparison.added);
@@ -45,12 +39,6 @@ pub(super) fn unexplained_conflicts(
     let unexplained = conflicts.iter().filter(|conflict| !explained.contains(&conflict.path.0));
     Some(unexplained.cloned().collect())
 }
-
-/// A value, or why it is not of its type.
-pub(super) type TypedResult = Result<TypedValue, crate::apply::typed::ValidationErrors>;
-
-/// The treatment of duplicates in the last configuration.
-pub(super) const LAST_APPLIED_DUPLICATES: Duplicates = Duplicates::Deny;
 
 /// Updates the annotation of an object with the configuration that was applied, if the object has the annotation.
 pub(super) fn update_annotation(object: &mut Value, applied: &Value) {

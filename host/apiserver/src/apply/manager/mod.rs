@@ -6,6 +6,7 @@ mod error;
 mod field_manager;
 mod last_applied;
 mod metadata;
+mod reset_fields;
 mod scale;
 mod timestamps;
 mod types;
@@ -16,6 +17,7 @@ pub use entries::{DecodeError, Managed, decode_managed_fields, encode_managed_fi
 pub use error::{ApplyError, Cause};
 pub use field_manager::FieldManager;
 pub use last_applied::LAST_APPLIED_ANNOTATION;
+pub use reset_fields::{built_in_filters, custom_resource_filters};
 pub use scale::{ReplicasPaths, ScaleEntries};
 pub use timestamps::keep_timestamps_of_unchanged;
 pub use types::{CustomTypes, OpenApiTypes, TypeConverter};

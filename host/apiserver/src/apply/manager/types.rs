@@ -58,7 +58,7 @@ impl OpenApiTypes {
         for (name, definition) in definitions {
             for key in group_version_kinds(definition) {
                 let object_type = ObjectType { schema: schema.clone(), root: TypeRef::named(name) };
-                self.kinds.insert(key, BuiltIn { object_type, empty: empty_object(definitions, definition) });
+                self.kinds.insert(key, BuiltIn { object_type, empty: empty_object(definitions, name) });
             }
         }
         Ok(())
