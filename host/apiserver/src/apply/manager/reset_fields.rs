@@ -106,7 +106,10 @@ fn below<const N: usize>(path: [&str; N]) -> SetMatcher {
     SetMatcher::prefix(path.map(|name| ElementMatcher::Is(PathElement::field(name))))
 }
 
-/// Returns the filter of a resize of a Pod: the resources and resize policies of its containers.
+/// Returns the filter of a resize of a Pod.
+///
+/// It is to keep the resources and the resize policies of containers. Patterns of any item are not combined, so it keeps
+/// the resources only, in the API server too.
 fn resize_filter() -> FieldFilter {
     let field = |name: &str| ElementMatcher::Is(PathElement::field(name));
     let matchers = [
@@ -157,16 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn resize_keeps_resources_of_containers() {
+    fn resize_keeps_resources_of_containers_only() {
         let path = |containers: &str, field: &str| {
             let item = PathElement::key([("name".to_owned(), serde_json::json!("c"))]);
             FieldPath(vec![PathElement::field("spec"), PathElement::field(containers), item, PathElement::field(field)])
         };
-        let wanted = [path("containers", "resources"), path("initContainers", "resizePolicy")];
-        let set: FieldSet =
-            wanted.iter().cloned().chain([path("containers", "image"), path("other", "resources")]).collect();
+        let kept = [path("containers", "resources"), path("initContainers", "resources")];
+        let others =
+            [path("containers", "resizePolicy"), path("initContainers", "resizePolicy"), path("containers", "image")];
+        let set: FieldSet = kept.iter().cloned().chain(others).collect();
         let filters = built_in_filters(("", "Pod"), "resize", &["v1"]);
-        assert_eq!(filters["v1"].filter(&set), wanted.into_iter().collect());
+        assert_eq!(filters["v1"].filter(&set), kept.into_iter().collect());
     }
 
     #[test]
