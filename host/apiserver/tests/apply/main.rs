@@ -4,6 +4,7 @@ mod cases;
 mod empty_objects;
 mod fieldpath_cases;
 mod merge_cases;
+mod random;
 mod recorded;
 mod typed_cases;
 mod value_cases;
