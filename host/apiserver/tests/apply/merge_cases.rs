@@ -20,6 +20,13 @@ fn applies_and_updates_behave_as_in_the_tables() {
     table.run(|case| run(&table, &types, case));
 }
 
+#[test]
+fn random_histories_end_as_in_the_tables() {
+    let table = Table::parse(include_str!("data/random.json"));
+    let types = table.object_types();
+    table.run(|case| run(&table, &types, case));
+}
+
 /// Converts as the converter of the recorded test did.
 struct Recorded<'a> {
     table: &'a Table,

@@ -10,7 +10,7 @@ use super::{
     entries::{Managed, decode_managed_fields, encode_managed_fields, manager_id},
     error::ApplyError,
     last_applied::{KUBECTL, last_applied, unexplained_conflicts, update_annotation},
-    metadata::{UNMANAGED, describe, group_version_kind, managed_fields, set_managed_fields},
+    metadata::{UNMANAGED, describe, group_version_kind, managed_fields, set_managed_fields, without_managed_fields},
     types::TypeConverter,
 };
 use crate::apply::{
@@ -47,8 +47,9 @@ type Outcome = (Option<Value>, Managed);
 impl FieldManager<'_> {
     /// Applies a configuration to an object, or creates it. Returns the object with its managers.
     ///
-    /// The result has no defaults yet: the caller sets them. The API server then keeps the times of the managers if
-    /// nothing else changed, see `keep_timestamps_of_unchanged`.
+    /// The result has no defaults yet: the caller sets them, and resets what the endpoint does not write. A new object has
+    /// the empty fields that Go would write, such as `rules: null` of a Role. The API server then keeps the times of the
+    /// managers if nothing else changed, see `keep_timestamps_of_unchanged`.
     ///
     /// # Errors
     /// Returns the conflicts, unless `force` is set, or why the configuration is not valid.
@@ -66,7 +67,7 @@ impl FieldManager<'_> {
             .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?;
         self.check_kind(applied)?;
         let (object, managed) = self.apply_over_client_side(live, applied, managed, (manager, force), now)?;
-        let mut object = object.unwrap_or_else(|| live.clone());
+        let mut object = object.unwrap_or_else(|| without_managed_fields(live));
         if manager == KUBECTL {
             update_annotation(&mut object, applied);
         }
@@ -188,7 +189,7 @@ impl FieldManager<'_> {
     ) -> Result<Outcome, Failure> {
         if managed.sets.is_empty() {
             let empty = self.empty_object();
-            let object = Arc::new(live.clone());
+            let object = Arc::new(without_managed_fields(live));
             managed = self.update_managers(&empty, object, managed, BEFORE_FIRST_APPLY, now).map_err(|error| {
                 Failure::Other(ApplyError::Failed(format!("failed to create manager for existing fields: {error}")))
             })?;
@@ -267,7 +268,7 @@ impl FieldManager<'_> {
     }
 
     fn typed(&self, object: &Value, duplicates: Duplicates) -> Result<TypedValue, String> {
-        self.typed_value(Arc::new(object.clone()), duplicates)
+        self.typed_value(Arc::new(without_managed_fields(object)), duplicates)
     }
 
     /// Types an object of this endpoint.

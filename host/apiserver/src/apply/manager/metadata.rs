@@ -43,6 +43,19 @@ pub(super) fn set_managed_fields(object: &mut Value, entries: Vec<Value>) {
     }
 }
 
+/// Returns a copy of an object without its managers, which are no fields of their own.
+pub(super) fn without_managed_fields(object: &Value) -> Value {
+    let Value::Object(fields) = object else { return object.clone() };
+    let fields = fields.iter().map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let metadata = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), metadata.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        _ => (name.clone(), value.clone()),
+    });
+    Value::Object(fields.collect())
+}
+
 /// Returns the annotations as an object.
 pub(super) fn annotations(object: &Value) -> Option<&Map<String, Value>> {
     object["metadata"]["annotations"].as_object()
