@@ -1,5 +1,7 @@
 //! Types of custom resources.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -7,7 +9,6 @@ use super::{
     openapi::{Definitions, SchemaError, schema_of_definitions},
     types::{ObjectType, TypeRef},
 };
-use std::sync::Arc;
 
 /// The name under which the custom resource stands among the definitions.
 const ROOT: &str = "custom-resource";
@@ -78,4 +79,51 @@ fn for_each_schema(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, V
         }
     }
     visit(fields);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::{
+        fieldpath::FieldPath,
+        typed::{Duplicates, TypedValue},
+    };
+
+    fn fields(schema: Value, object: Value) -> Result<Vec<String>, String> {
+        let object_type = custom_resource_schema(Some(&schema), false).map_err(|error| error.to_string())?;
+        let typed = TypedValue::new(object.into(), object_type, Duplicates::Deny).map_err(|error| error.to_string())?;
+        let set = typed.field_set().map_err(|error| error.to_string())?;
+        Ok(set.paths().iter().map(FieldPath::to_string).collect())
+    }
+
+    #[test]
+    fn embedded_resources_have_metadata() {
+        let schema = json!({"type": "object", "properties": {"pod": {
+            "type": "object", "x-kubernetes-embedded-resource": true,
+            "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        }}});
+        let pod = json!({"metadata": {"finalizers": ["a"]}, "spec": {"x": {"y": [1]}}});
+        assert_eq!(
+            fields(schema.clone(), json!({ "pod": pod })),
+            Ok(vec![".pod.metadata.finalizers[=\"a\"]".into(), ".pod.spec.x".into(), ".pod.spec.x.y".into()])
+        );
+        let error = fields(schema, json!({"pod": {"metadata": {"nick": "a"}}})).expect_err("an error");
+        assert_eq!(error, ".pod.metadata.nick: field not declared in schema");
+    }
+
+    #[test]
+    fn words_of_validation_are_no_references() {
+        let schema = json!({"type": "object", "properties": {"a": {
+            "type": "string", "allOf": [{"$ref": "#/definitions/other"}], "anyOf": [{"type": "integer"}],
+        }}});
+        assert_eq!(fields(schema, json!({"a": "x"})), Ok(vec![".a".into()]));
+    }
+
+    #[test]
+    fn without_a_schema_lists_are_atomic() {
+        let object_type = custom_resource_schema(None, false).expect("a type");
+        let value = json!({"spec": {"list": [{"name": "a"}]}});
+        let typed = TypedValue::new(value.into(), object_type, Duplicates::Deny).expect("a valid object");
+        assert_eq!(typed.field_set().expect("a set").to_string(), ".spec\n.spec.list");
+    }
 }

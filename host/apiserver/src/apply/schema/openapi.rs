@@ -192,3 +192,67 @@ impl Builder<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn definitions(value: Value) -> Definitions {
+        value.as_object().cloned().expect("definitions")
+    }
+
+    #[test]
+    fn reports_words_that_are_not_understood() {
+        let definitions = definitions(json!({
+            "a": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"},
+            "b": {"type": "array", "x-kubernetes-list-type": "map"},
+            "c": {"type": "object", "x-kubernetes-map-type": "loose"},
+            "d": {"type": "thing"},
+            "e": {"$ref": "#/components/schemas/missing"},
+        }));
+        let error = schema_of_definitions(&definitions, false).expect_err("errors").to_string();
+        for part in [
+            "failed to convert models to schema: ",
+            "a: unknown list type bag",
+            "b: missing map keys",
+            "b: `items` must be specified on arrays",
+            "c: unknown map type loose",
+            "d: unrecognized type: 'thing'",
+        ] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn references_may_override_the_relationship() {
+        let definitions = definitions(json!({
+            "outer": {"type": "object", "properties": {
+                "loose": {"$ref": "#/components/schemas/inner"},
+                "tight": {"allOf": [{"$ref": "#/components/schemas/inner"}], "x-kubernetes-map-type": "atomic"},
+            }},
+            "inner": {"type": "object", "properties": {"x": {"type": "integer"}}},
+        }));
+        let schema = schema_of_definitions(&definitions, false).expect("a schema");
+        let outer = schema.resolve(&TypeRef::named("outer")).and_then(|atom| atom.map).expect("a struct");
+        let relationship = |field: &str| {
+            let inner = schema.resolve(outer.field_type(field)).and_then(|atom| atom.map).expect("a struct");
+            (inner.relationship, inner.fields.len())
+        };
+        assert_eq!(relationship("loose"), (Relationship::Separable, 1));
+        assert_eq!(relationship("tight"), (Relationship::Atomic, 1));
+    }
+
+    #[test]
+    fn finds_the_kinds_of_a_definition() {
+        let definition = json!({"x-kubernetes-group-version-kind": [
+            {"group": "", "version": "v1", "kind": "Pod"},
+            {"group": "apps", "version": "v1", "kind": "Deployment"},
+            {"group": "apps", "version": "v1", "kind": ""},
+            {"group": "apps", "version": "v1"},
+        ]});
+        let kinds = group_version_kinds(&definition);
+        assert_eq!(kinds, [("v1".into(), "Pod".into()), ("apps/v1".into(), "Deployment".into())]);
+    }
+}
