@@ -35,7 +35,7 @@ pub enum DecodeError {
     Fields {
         /// The position of the entry.
         index: usize,
-        /// What is wrong.
+        /// The error.
         source: FieldsV1Error,
     },
 }
@@ -45,7 +45,7 @@ pub enum DecodeError {
 pub struct Managed {
     /// The managers.
     pub sets: ManagedSets,
-    /// When each manager last changed the object, if known.
+    /// The times of the last change of each manager, if known.
     pub times: BTreeMap<ManagerId, Timestamp>,
 }
 

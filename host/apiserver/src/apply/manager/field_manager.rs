@@ -47,9 +47,9 @@ type Outcome = (Option<Value>, Managed);
 impl FieldManager<'_> {
     /// Applies a configuration to an object, or creates it. Returns the object with its managers.
     ///
-    /// The result has no defaults yet: the caller sets them, and resets what the endpoint does not write. A new object has
-    /// the empty fields that Go would write, such as `rules: null` of a Role. The API server then keeps the times of the
-    /// managers if nothing else changed, see `keep_timestamps_of_unchanged`.
+    /// The result has no defaults yet: the caller sets them, and resets the fields that the endpoint does not write. A
+    /// new object has the empty fields that Go would write, such as `rules: null` of a Role. The API server then keeps
+    /// the times of the managers if nothing else changed, see `keep_timestamps_of_unchanged`.
     ///
     /// # Errors
     /// Returns the conflicts, unless `force` is set, or why the configuration is not valid.

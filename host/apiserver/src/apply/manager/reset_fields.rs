@@ -108,8 +108,8 @@ fn below<const N: usize>(path: [&str; N]) -> SetMatcher {
 
 /// Returns the filter of a resize of a Pod.
 ///
-/// It is to keep the resources and the resize policies of containers. Patterns of any item are not combined, so it keeps
-/// the resources only, in the API server too.
+/// It is to keep the resources and the resize policies of containers. Patterns of any item are not combined, so it
+/// keeps the resources only, in the API server too.
 fn resize_filter() -> FieldFilter {
     let field = |name: &str| ElementMatcher::Is(PathElement::field(name));
     let matchers = [
