@@ -38,4 +38,5 @@ mod types;
 mod validate;
 pub mod version;
 mod version_name;
+mod version_rules;
 mod violation;

@@ -50,11 +50,11 @@ pub struct Struct {
 /// The condition under which an encoded object contains a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Unless it has the zero value (`omitempty`).
+    /// Not the zero value (`omitempty`).
     Filled,
-    /// If it was given (a pointer).
+    /// Given, that is, not a nil pointer.
     Given,
-    /// In any case.
+    /// Always present.
     Always,
 }
 
