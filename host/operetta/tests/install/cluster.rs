@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use operetta_testkit::{ControlPlane, DropIn, TestNamespace, eventually, guest};
+use operetta_testkit::{ControlPlane, DropIn, Kind, TestNamespace, eventually, guest, kinds};
 
 use crate::{
     pod::Pod,
@@ -47,6 +47,37 @@ pub async fn working_plugin<'a>(control_plane: &'a ControlPlane, pod: &Pod) -> T
     team
 }
 
+/// Runs the sample-controller of the examples in a namespace of [`working_plugin`], and removes it.
+pub async fn drives_sample_controller(team: &TestNamespace<'_>, pod: &Pod) {
+    const FOO: Kind = Kind("samplecontroller.k8s.io/v1alpha1", "Foo");
+    let control_plane = team.control_plane();
+    let crd = "examples/sample-controller/crd.yaml";
+    kubectl_in_repository(control_plane, &format!("apply -f {crd}"));
+    // A grant names the kinds that there are.
+    pod.host.grant(team.name(), &["plugin"]);
+    team.drop_in(&DropIn::compressed("sample", &guest("sample-controller"))).await;
+    team.until_condition("sample", "Ready", "True", "Running").await;
+    let object = format!("apply -n {} -f examples/sample-controller/object.yaml", team.name());
+    kubectl_in_repository(control_plane, &object);
+    team.until(FOO, "example-foo", |foo| match foo["status"]["availableReplicas"].as_i64() {
+        Some(2) => Ok(()),
+        _ => Err(foo["status"].to_string()),
+    })
+    .await;
+    let scale = ["scale", "deployment", "example-foo", "--replicas=5", "-n", team.name()];
+    control_plane.kubectl(&scale);
+    team.until(kinds::DEPLOYMENT, "example-foo", |deployment| match deployment["spec"]["replicas"].as_i64() {
+        Some(2) => Ok(()),
+        _ => Err(deployment["spec"].to_string()),
+    })
+    .await;
+    team.delete(FOO, "example-foo").await;
+    team.until_gone(kinds::DEPLOYMENT, "example-foo").await;
+    team.delete(kinds::CONFIG_MAP, "sample").await;
+    team.until_gone(kinds::PLUGIN, "sample").await;
+    kubectl_in_repository(control_plane, &format!("delete -f {crd}"));
+}
+
 #[tokio::test]
 async fn kustomize_base_runs_plugins_on_two_pods() {
     let control_plane = control_plane();
@@ -60,6 +91,7 @@ async fn kustomize_base_runs_plugins_on_two_pods() {
 
     let first = ready_pod(&control_plane, "first").await;
     let team = working_plugin(&control_plane, &first).await;
+    drives_sample_controller(&team, &first).await;
     let second = ready_pod(&control_plane, "second").await;
     eventually("the second Pod is a member, too", async || second.host.get("/readyz")).await;
     first.host.stop();
@@ -123,6 +155,7 @@ async fn uninstalled_chart_leaves_only_what_the_docs_list() {
 
     let pod = ready_pod(&control_plane, "first").await;
     let team = working_plugin(&control_plane, &pod).await;
+    drives_sample_controller(&team, &pod).await;
     let set = ["--set", "manager.replicas=3,manager.config.shutdownSeconds=10"];
     helm(Some(kubeconfig), &[&["upgrade", "operetta", CHART], &set[..], &wait[..]].concat());
     pod.host.stop();

@@ -10,7 +10,9 @@ use operetta_testkit::eventually;
 use serde_json::Value;
 
 use crate::{
-    cluster::{NAMESPACE, assert_documented, control_plane, objects, ready_pod, working_plugin},
+    cluster::{
+        NAMESPACE, assert_documented, control_plane, drives_sample_controller, objects, ready_pod, working_plugin,
+    },
     render::{self, kustomize},
 };
 
@@ -89,6 +91,7 @@ async fn installed_host_runs_a_plugin_and_uninstalls() {
 
     let pod = ready_pod(&control_plane, "installed").await;
     let team = working_plugin(&control_plane, &pod).await;
+    drives_sample_controller(&team, &pod).await;
     // An upgrade keeps what it does not change, and refuses a field of somebody else unless it is told to take it.
     control_plane.kubectl(&["scale", "deployment/operetta", "-n", NAMESPACE, "--replicas=1"]);
     let refused = operetta(kubeconfig, &["install"]);
