@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// The characters of generated names: the API server's, without vowels and look-alikes.
+/// The characters of generated names: the API server's, without vowels and characters that look alike.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The number of characters that are appended to `generateName`.
 const SUFFIX: usize = 5;
