@@ -59,9 +59,9 @@ pub async fn drives_sample_controller(team: &TestNamespace<'_>, pod: &Pod) {
     team.until_condition("sample", "Ready", "True", "Running").await;
     let object = format!("apply -n {} -f examples/sample-controller/object.yaml", team.name());
     kubectl_in_repository(control_plane, &object);
-    team.until(FOO, "example-foo", |foo| match foo["status"]["availableReplicas"].as_i64() {
+    team.until(FOO, "example-foo", |found| match found["status"]["availableReplicas"].as_i64() {
         Some(2) => Ok(()),
-        _ => Err(foo["status"].to_string()),
+        _ => Err(found["status"].to_string()),
     })
     .await;
     let scale = ["scale", "deployment", "example-foo", "--replicas=5", "-n", team.name()];
