@@ -26,7 +26,7 @@
 //! go on with the computation of a reconcile for a millisecond, and a write that is under way arrives late. Hence a reconcile
 //! that was in flight when its process was stopped for longer than its Lease counts until the stop ([`Life::stops`]); one that
 //! begins afterwards counts, and so does every accepted write. In the same way, one that the fence ends counts until the Lease's
-//! end if the process got the processor within [`STALL`] of it.
+//! end if the process got the processor within a second of it.
 
 use std::collections::BTreeMap;
 

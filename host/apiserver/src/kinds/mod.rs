@@ -4,7 +4,7 @@
 //! where they come from, what is not validated, and how answers may differ. A create is [`decode_body`], the
 //! namespace, name, uid and creation time of the store, [`allocate`] for a Service, and [`prepare_create`]; an
 //! update is [`decode_value`], [`allocate`] and [`prepare_update`] with the object in the store. Both yield the
-//! stored form, which [`write`] prints in the order of the Go types. Versions of resources, managed fields,
+//! stored form, which [`write()`] prints in the order of the Go types. Versions of resources, managed fields,
 //! deletion, admission (the protection finalizers, tolerations and priorities of Pods) and the allocation of ranges
 //! belong to others.
 //!
