@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use operetta_api::reasons;
+use operetta_api::{names::is_dns_label, reasons};
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
 
@@ -35,9 +35,7 @@ impl Installations {
 
     /// Returns the group of another installation that a Plugin's status names.
     pub fn other(&self, plugin: &Object) -> Option<ObjectKey> {
-        let named = plugin.scalar_at(".status.group")?;
-        let (namespace, name) = named.split_once('/')?;
-        Some(ObjectKey::namespaced(namespace, name)).filter(|group| *group != self.replicas.group_key())
+        other_group(&plugin.scalar_at(".status.group")?, &self.replicas.group_key())
     }
 
     /// Returns the problem of a Plugin that another installation runs; None if this one may run it.
@@ -65,7 +63,10 @@ impl Installations {
             Ok(true) => Some(format!("its Lease {group} has members")),
             Err(error) => Some(format!("failed to read its Lease {group}: {error}")),
         };
-        self.read.lock().insert(group.clone(), (Instant::now(), why.clone()));
+        let mut read = self.read.lock();
+        // Whoever may write a status may name any group.
+        read.retain(|_, (at, _)| at.elapsed() < RECHECK);
+        read.insert(group.clone(), (Instant::now(), why.clone()));
         why
     }
 
@@ -77,5 +78,39 @@ impl Installations {
     /// Forgets a Plugin that is gone, or runs here.
     pub fn forget(&self, plugin: &ObjectKey) {
         self.reported.lock().remove(plugin);
+    }
+}
+
+/// Returns the group that a status names, if it is not `own`. None for a text that no host writes: it becomes a part of a request and
+/// of a command.
+fn other_group(named: &str, own: &ObjectKey) -> Option<ObjectKey> {
+    let (namespace, name) = named.split_once('/')?;
+    // All groups have the same name.
+    let is_group = is_dns_label(namespace) && name == own.name;
+    Some(ObjectKey::namespaced(namespace, name)).filter(|group| is_group && group != own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_groups_that_a_host_may_have_written_are_others() {
+        let own = ObjectKey::namespaced("operetta-system", "operetta");
+        let other = ObjectKey::namespaced("second-system", "operetta");
+        assert_eq!(other_group("second-system/operetta", &own), Some(other));
+        for named in [
+            "operetta-system/operetta",
+            "operetta",
+            "",
+            "/operetta",
+            "second-system/other",
+            "second-system/operetta; reboot",
+            "$(reboot)/operetta",
+            "../../secrets/operetta",
+            "second-system/operetta/../other",
+        ] {
+            assert_eq!(other_group(named, &own), None, "{named:?}");
+        }
     }
 }
