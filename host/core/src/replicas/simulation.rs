@@ -235,7 +235,7 @@ impl World {
 
 #[test]
 fn no_two_replicas_act_for_a_key_and_none_is_left_out() {
-    for seed in 0..200 {
+    for seed in 0..300 {
         let mut world = World::new(seed);
         for step in 0..1_000 {
             world.step();
