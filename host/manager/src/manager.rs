@@ -166,12 +166,12 @@ impl Manager {
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
-        let is_supported = self.check_version().await?;
+        let is_checked = self.check_version().await?;
         tokio::spawn(self.replicas.clone().run());
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.replicas.joined().await;
-        if !is_supported {
+        if !is_checked {
             self.check_version().await?;
         }
         let journal = self.open_journal().await;
