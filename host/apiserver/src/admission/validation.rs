@@ -12,39 +12,19 @@ use super::{
     policies::GROUP,
     selectors, validation_rules,
 };
-use crate::authz::{
-    error::{ApiError, Cause},
-    names,
-    objects::text,
+use crate::{
+    authz::{
+        error::{ApiError, Cause},
+        names,
+        objects::text,
+    },
+    crd::cel::words::is_word,
 };
 
 const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 const MAX_CONDITIONS: usize = 64;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Sets the defaults of a policy.
 pub fn default_policy(policy: &mut Value) {
@@ -349,5 +329,5 @@ fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
-        && !RESERVED.contains(&name)
+        && !is_word(name)
 }

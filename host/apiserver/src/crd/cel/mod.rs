@@ -24,3 +24,4 @@ mod times;
 mod token;
 mod types;
 mod value;
+pub mod words;

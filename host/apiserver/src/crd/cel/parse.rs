@@ -2,6 +2,7 @@
 
 use super::ast::{Comprehension, Expr, Issue, Literal, MacroKind, Node};
 use super::token::{Kind, Token, tokenize};
+use super::words::is_reserved;
 
 /// The deepest nesting of expressions.
 const MAX_DEPTH: usize = 96;
@@ -9,26 +10,6 @@ const MAX_DEPTH: usize = 96;
 const MAX_HEIGHT: usize = 250;
 const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
 IDENTIFIER}";
-const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-    "in",
-];
 
 /// Parses an expression.
 ///
@@ -267,7 +248,7 @@ impl Parser {
     }
 
     fn name(&mut self, at: usize, name: &str) -> Parsed {
-        if RESERVED.contains(&name) {
+        if is_reserved(name) {
             return Err(Issue { at, message: format!("reserved identifier: {name}") });
         }
         let Some((open, _)) = self.take(&["("]) else {

@@ -4,38 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::types::{Object, Type};
+use super::words::is_word;
 use crate::crd::schema::Schema;
-
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Returns the name of a field in expressions; none if the field has no name there.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_word(name) {
         return Some(format!("__{name}__"));
     }
     let mut out = String::with_capacity(name.len());
@@ -60,7 +37,7 @@ pub fn escape(name: &str) -> Option<String> {
 
 /// Returns the name that a field with a reserved name has in types, which expressions may use without underscores.
 pub fn reserved(name: &str) -> Option<String> {
-    RESERVED.contains(&name).then(|| format!("__{name}__"))
+    is_word(name).then(|| format!("__{name}__"))
 }
 
 /// Returns the schema with the metadata that rules of a resource can use.

@@ -1,0 +1,36 @@
+//! The words of CEL that are no names.
+
+/// The literals, and the words that the language reserves, `in` among them.
+const WORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Reports whether a word is no name.
+pub fn is_word(name: &str) -> bool {
+    WORDS.contains(&name)
+}
+
+/// Reports whether a word is reserved, and no literal.
+pub fn is_reserved(name: &str) -> bool {
+    is_word(name) && !["true", "false", "null"].contains(&name)
+}
