@@ -7,21 +7,7 @@ mod escalations;
 mod impersonation;
 mod reviews;
 mod store;
+mod tables;
 mod tokens;
 
-use serde_json::Value;
-
-/// Reads a table.
-fn table(text: &str) -> Vec<Value> {
-    serde_json::from_str(text).expect("a table is a JSON list")
-}
-
-/// Adds the fields that all failed `Status` objects share, and that the tables leave out.
-fn status(short: &Value) -> Value {
-    let mut status = short.clone();
-    status["kind"] = "Status".into();
-    status["apiVersion"] = "v1".into();
-    status["metadata"] = serde_json::json!({});
-    status["status"] = "Failure".into();
-    status
-}
+use tables::{status, table};
