@@ -1,6 +1,12 @@
 //! The key that signs the tokens of ServiceAccounts, and JSON Web Tokens with ES256.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine, alphabet,
+    engine::{
+        GeneralPurpose,
+        general_purpose::{NO_PAD, URL_SAFE_NO_PAD},
+    },
+};
 use ring::{
     digest,
     rand::SystemRandom,
@@ -15,6 +21,9 @@ const PUBLIC_KEY_PREFIX: [u8; 26] = [
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 const COORDINATE: usize = 32;
+
+/// Base64 as Go decodes it, which ignores the bits of the last character that belong to no byte.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// An error of the cryptography library: its source of randomness failed.
 #[derive(Debug, Error)]
@@ -81,7 +90,7 @@ impl SigningKey {
         let parts: Vec<&str> = token.split('.').collect();
         let [header, payload, signature] = parts.as_slice() else { return Ok(None) };
         let Some(claims) = decode_json(payload).filter(|claims| claims["iss"] == issuer) else { return Ok(None) };
-        let (Some(header), Ok(signature)) = (decode_json(header), URL_SAFE_NO_PAD.decode(signature)) else {
+        let (Some(header), Ok(signature)) = (decode_json(header), LENIENT.decode(signature)) else {
             return Ok(None);
         };
         if header["kid"].as_str().is_some_and(|id| !id.is_empty() && id != self.id) {
@@ -103,7 +112,7 @@ impl std::fmt::Debug for SigningKey {
 }
 
 fn decode_json(part: &str) -> Option<Value> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+    serde_json::from_slice(&LENIENT.decode(part).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -124,7 +133,10 @@ mod tests {
         let mut signature = URL_SAFE_NO_PAD.decode(signature).expect("base64");
         signature[7] ^= 1;
         let forged = format!("{head}.{}", URL_SAFE_NO_PAD.encode(signature));
-        assert_eq!(key.verify(&forged, "me"), Err("go-jose/go-jose: error in cryptographic primitive"));
+        // The last character of a signature has four bits that belong to no byte; Kubernetes does not look at them.
+        for forged in [forged, format!("{head}.{}B", "A".repeat(85))] {
+            assert_eq!(key.verify(&forged, "me"), Err("go-jose/go-jose: error in cryptographic primitive"), "{forged}");
+        }
     }
 
     #[test]
