@@ -6,6 +6,7 @@ pub mod admission;
 pub mod apply;
 pub mod authz;
 pub mod crd;
+pub mod embedded;
 pub mod http;
 pub mod kinds;
 pub mod store;

@@ -77,14 +77,18 @@ fn report(total: usize, failures: &[String]) {
 }
 
 fn decode(object: &Value) -> Result<Value, Refusal> {
-    let decoded = admission::decode(object)?;
+    let refuse = |error: String| cannot_be_handled("CustomResourceDefinition", "v1", &error);
+    let decoded = admission::decode(object).map_err(refuse)?;
     if decoded.unknown_fields.is_empty() {
         return Ok(decoded.object);
     }
     let list: Vec<_> = decoded.unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")).collect();
-    let kind = "CustomResourceDefinition";
-    let error = format!("strict decoding error: {}", list.join(", "));
-    Err(Refusal::BadRequest(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {error}")))
+    Err(refuse(format!("strict decoding error: {}", list.join(", "))))
+}
+
+/// Returns what the API server says around the message of its decoder.
+fn cannot_be_handled(kind: &str, version: &str, error: &str) -> Refusal {
+    Refusal::BadRequest(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 
 /// Creates a definition and settles its status.
@@ -145,7 +149,7 @@ fn admit(version: &CrdVersion, case: &Value) -> Result<(Value, Vec<String>), Ref
     if version.is_namespaced() && object["metadata"].get("namespace").is_none() {
         object["metadata"]["namespace"] = json!("default");
     }
-    let decoded = version.decode(object)?;
+    let decoded = version.decode(object).map_err(|error| cannot_be_handled(version.kind(), version.name(), &error))?;
     let mut warnings = version.check_unknown_fields(&decoded.unknown_fields, mode)?;
     let admitted = match case.get("was") {
         None => version.admit_create(decoded.object)?,

@@ -85,7 +85,7 @@ fn set_list_verb(attributes: &mut Attributes, query: &[(String, String)]) {
 }
 
 /// Returns the only name that a field selector lets through, if it is a valid name.
-fn required_name(selector: &str) -> Option<String> {
+pub(crate) fn required_name(selector: &str) -> Option<String> {
     let name = selector.split(',').find_map(|term| {
         let value = term.strip_prefix("metadata.name=")?;
         Some(value.strip_prefix('=').unwrap_or(value))

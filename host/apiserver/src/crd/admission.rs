@@ -46,11 +46,9 @@ pub struct Crd {
 /// Decodes a definition, and sets its defaults.
 ///
 /// # Errors
-/// Returns a bad request if a field has the wrong type.
-pub fn decode(object: &Value) -> Result<DecodedDefinition, Refusal> {
-    let decoded = typed::decode(object, &DEFINITION).map_err(|error| {
-        Refusal::BadRequest(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {error}"))
-    })?;
+/// Returns the message of Go's decoder if a field has the wrong type.
+pub fn decode(object: &Value) -> Result<DecodedDefinition, String> {
+    let decoded = typed::decode(object, &DEFINITION)?;
     let mut object = decoded.object;
     set_defaults(&mut object);
     Ok(DecodedDefinition { object, unknown_fields: decoded.unknown })

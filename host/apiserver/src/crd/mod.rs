@@ -40,3 +40,5 @@ pub mod version;
 mod version_name;
 mod version_rules;
 mod violation;
+
+pub use self::version_name::compare as version_order;

@@ -130,6 +130,12 @@ impl CrdVersion {
         openapi::document(&self.definition, self.version(), &self.raw_schema)
     }
 
+    /// Returns the names of the fields that field selectors can use.
+    pub fn selectable_field_names(&self) -> impl Iterator<Item = &str> {
+        let paths = self.version().selectable_fields.iter().map(|field| field.json_path.as_str());
+        paths.map(|path| path.strip_prefix('.').unwrap_or(path))
+    }
+
     /// Returns the fields that field selectors can use, with their values in an object.
     pub fn selectable_fields(&self, object: &Value) -> Vec<(String, String)> {
         let fields = self.version().selectable_fields.iter();
@@ -160,10 +166,9 @@ impl CrdVersion {
     /// Decodes an object: unknown fields are pruned, nulls are removed, and defaults are set.
     ///
     /// # Errors
-    /// Returns a bad request if the metadata of the object, or of a resource in it, is malformed.
-    pub fn decode(&self, mut object: Value) -> Result<DecodedObject, Refusal> {
-        let mut unknown_fields =
-            embedded::decode_metadata(&mut object, &Path::root()).map_err(|error| self.cannot_be_handled(&error))?;
+    /// Returns the message of Go's decoder if the metadata of the object, or of a resource in it, is malformed.
+    pub fn decode(&self, mut object: Value) -> Result<DecodedObject, String> {
+        let mut unknown_fields = embedded::decode_metadata(&mut object, &Path::root())?;
         if !self.definition.spec.preserve_unknown_fields {
             unknown_fields.extend(prune::prune(&mut object, Some(&self.schema), true));
             let metadata = object.get_mut("metadata").map(Value::take);
@@ -172,8 +177,7 @@ impl CrdVersion {
                 object["metadata"] = metadata;
             }
         }
-        let found = embedded::coerce(&mut object, &self.schema, false)
-            .map_err(|error| self.cannot_be_handled(&error.to_string()))?;
+        let found = embedded::coerce(&mut object, &self.schema, false).map_err(|error| error.to_string())?;
         unknown_fields.extend(found);
         defaults::apply(&mut object, &self.schema);
         Ok(DecodedObject { object, unknown_fields })

@@ -1,17 +1,6 @@
 //! Users and requests, as authorization and admission see them.
 
-/// A user, as authentication finds it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// The UID.
-    pub uid: String,
-    /// The groups.
-    pub groups: Vec<String>,
-    /// Further attributes, each with its values.
-    pub extra: Vec<(String, Vec<String>)>,
-}
+pub use crate::authz::user::User;
 
 /// A request, as authorization and admission see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -42,9 +42,14 @@ pub(super) enum Answer {
 }
 
 impl Call<'_> {
-    /// Returns the name under which objects are stored.
+    /// Returns the name of the resource, as errors have it.
     pub fn group_resource(&self) -> GroupResource {
         self.view.resource.group_resource()
+    }
+
+    /// Returns the resource under which objects are stored.
+    pub fn storage(&self) -> GroupResource {
+        self.view.resource.storage()
     }
 
     /// Returns the key of an object in the namespace of the request.
@@ -72,7 +77,7 @@ impl Call<'_> {
     ///
     /// 404 when there is none.
     pub fn find(&self, name: &str) -> Result<Arc<StoredObject>, ApiError> {
-        let found = self.state.store.get(&self.group_resource(), &self.key(name));
+        let found = self.state.store.get(&self.storage(), &self.key(name));
         found.ok_or_else(|| ApiError::not_found(&self.group_resource(), name))
     }
 
@@ -97,15 +102,18 @@ impl Call<'_> {
             Draft::from_object(object)
         } else {
             let mut stored = object.clone();
-            strategy.convert_to_stored(&self.view.resource, &mut stored);
+            strategy.convert_to_stored(&self.view.resource, &mut stored)?;
             Draft::from_object(&stored)
         };
         Ok(draft.map_err(ApiError::internal)?.with_fields(fields))
     }
 
-    /// Adds a warning to the response.
+    /// Adds a warning to the response, unless it has it already.
     pub fn warn(&self, warning: impl Into<String>) {
-        self.warnings.lock().push(warning.into());
+        let (warning, mut warnings) = (warning.into(), self.warnings.lock());
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 
     /// Adds warnings for unknown and duplicate fields, or refuses them.

@@ -129,7 +129,7 @@ fn validate(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
 }
 
 fn insert(call: &Call<'_>, object: Value, name: &str, dry_run: bool) -> Result<Result<Answer, ApiError>, StoreError> {
-    let (store, resource, key) = (&call.state.store, call.group_resource(), call.key(name));
+    let (store, resource, key) = (&call.state.store, call.storage(), call.key(name));
     if dry_run {
         let exists = store.get(&resource, &key).is_some();
         return if exists { Err(StoreError::AlreadyExists) } else { Ok(Ok(Answer::Object(201, object))) };

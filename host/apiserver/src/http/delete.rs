@@ -82,7 +82,7 @@ fn finish(
     changed: Option<Value>,
     options: &DeleteOptions,
 ) -> Result<Option<Answer>, ApiError> {
-    let (store, resource) = (&call.state.store, call.group_resource());
+    let (store, resource) = (&call.state.store, call.storage());
     let accepted = if options.orphan_dependents == Some(false) { 202 } else { 200 };
     let written = match changed {
         Some(changed) if options.dry_run => return Ok(Some(Answer::Object(accepted, changed))),
@@ -207,8 +207,13 @@ impl DeleteOptions {
 
     /// Returns the object with the marks of its deletion; `None` when it goes at once.
     fn mark(&self, object: &Value, call: &Call<'_>) -> Option<Value> {
+        let mut prepared = object.clone();
+        if !metadata::is_terminating(object) {
+            call.view.resource.strategy.prepare_for_delete(&mut prepared, call.view.now);
+        }
+        let object = &prepared;
         let old: Vec<&str> = metadata::finalizers(object);
-        let finalizers = self.finalizers(&old);
+        let finalizers = self.finalizers(&old, call.view.resource.rules.orphans_by_default);
         let requested = self.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let grace = call.view.resource.strategy.grace_period(object, requested).filter(|seconds| *seconds > 0);
         if finalizers.is_empty() && grace.is_none() {
@@ -223,8 +228,9 @@ impl DeleteOptions {
     }
 
     /// Returns the finalizers after the garbage collector's are set: they say what happens to dependents.
-    fn finalizers<'a>(&self, old: &[&'a str]) -> Vec<&'a str> {
-        let orphan = self.orphan_wish().unwrap_or(old.contains(&"orphan"));
+    fn finalizers<'a>(&self, old: &[&'a str], orphans_by_default: bool) -> Vec<&'a str> {
+        let by_default = orphans_by_default && !old.contains(&"foregroundDeletion");
+        let orphan = self.orphan_wish().unwrap_or(by_default || old.contains(&"orphan"));
         let foreground = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
             (Some(_), _) => false,
             (None, Some(policy)) => policy == "Foreground",

@@ -131,7 +131,7 @@ fn insert_names(value: &mut Value, resource: &Resource) {
 /// Returns the hash of the version in which objects are stored.
 fn storage_version_hash(resource: &Resource) -> String {
     let version = resource.rules.storage_version.as_ref().unwrap_or(&resource.version);
-    let digest = Sha256::digest(format!("{}/{version}/{}", resource.group, resource.names.kind));
+    let digest = Sha256::digest(format!("{}/{version}/{}", resource.storage().group(), resource.names.kind));
     STANDARD.encode(&digest[..8])
 }
 

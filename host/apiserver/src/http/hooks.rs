@@ -3,6 +3,8 @@
 //! Each trait has an implementation that allows everything or refuses what it cannot do, so that a server works without
 //! the parts that a test does not need.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,12 +16,25 @@ use super::{
 
 /// Finds out who sends a request.
 pub trait Authenticator: Send + Sync {
-    /// Returns the user of a request.
+    /// Returns the user of a request. The extension [`User`] of the request is the user that the caller is trusted to be
+    /// if it sends no credentials.
     ///
     /// # Errors
     ///
     /// [`ApiError::unauthorized`], or the refusal of an impersonation.
     fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<User, ApiError>;
+}
+
+impl<T: Authenticator + ?Sized> Authenticator for Arc<T> {
+    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<User, ApiError> {
+        (**self).authenticate(request, attributes)
+    }
+}
+
+impl<T: Authorizer + ?Sized> Authorizer for Arc<T> {
+    fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
+        (**self).authorize(user, attributes)
+    }
 }
 
 /// Decides who may do what.
@@ -124,8 +139,11 @@ pub trait Patcher: Send + Sync {
 
 /// Serves the OpenAPI documents.
 pub trait OpenApi: Send + Sync {
-    /// Returns the document of a path such as `apis/apps/v1`, in version 3.
-    fn document(&self, path: &str) -> Option<Value>;
+    /// Returns the index of the documents: `/openapi/v3`.
+    fn index(&self) -> Value;
+
+    /// Returns the document of a path such as `apis/apps/v1`, in version 3, as JSON.
+    fn document(&self, path: &str) -> Option<Vec<u8>>;
 }
 
 /// Allows everything and changes nothing. Every user is an administrator.

@@ -50,7 +50,9 @@ impl Selection {
         let fields = FieldSelector::parse(call.query.text("fieldSelector")).map_err(ApiError::bad_request)?;
         let own = call.view.resource.strategy.field_names();
         for field in fields.fields() {
-            let has_namespace = call.view.resource.namespaced || call.view.resource.flavor == Flavor::BuiltIn;
+            // Built-in kinds without fields of their own accept it even if they have no namespaces.
+            let has_namespace =
+                call.view.resource.namespaced || (call.view.resource.flavor == Flavor::BuiltIn && own.is_empty());
             if field == "metadata.name" || (field == "metadata.namespace" && has_namespace) || own.contains(&field) {
                 continue;
             }
@@ -152,7 +154,7 @@ pub(super) fn page(call: &Call<'_>) -> Result<Page, ApiError> {
         limit: if options.resource_version == "0" { 0 } else { options.limit },
         filter: if selection.is_empty() { None } else { Some(&filter) },
     };
-    let listing = call.state.store.list(&call.group_resource(), &query).map_err(|error| match (error, &token) {
+    let listing = call.state.store.list(&call.storage(), &query).map_err(|error| match (error, &token) {
         (StoreError::Compacted { .. }, Some(token)) => token.expired(namespace),
         (StoreError::Compacted { .. }, None) => {
             ApiError::expired("The resourceVersion for the provided list is too old.")

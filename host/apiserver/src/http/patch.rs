@@ -158,7 +158,7 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         return Err(malformed(&mismatch(&patch, "map[string]interface {}")));
     }
     let write = call.field_write(options);
-    let is_new = call.state.store.get(&call.group_resource(), &call.key(name)).is_none();
+    let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();
     if is_new && part == Part::Main {
         let applied = call.state.patcher.apply(&write, None, &patch)?;
         let object = named(finish_applied(call, applied, options)?, name)?;

@@ -33,7 +33,7 @@ pub(super) fn answer(view: &View, answer: Answer) -> Result<(u16, Vec<u8>), ApiE
 ///
 /// As [`answer`].
 pub(super) fn stored(view: &View, object: &StoredObject) -> Result<Vec<u8>, ApiError> {
-    if view.takes_stored_bytes() {
+    if view.takes_stored_bytes(object) {
         let mut out = Vec::new();
         object.write_json(&mut out, &view.resource.type_meta());
         return Ok(out);
@@ -125,12 +125,11 @@ fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
     let head = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#);
     out.extend_from_slice(head.as_bytes());
     let type_meta = if is_custom { resource.type_meta() } else { String::new() };
-    let is_stored_version = resource.strategy.is_stored_version(resource);
     for (index, object) in page.listing.items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        if is_stored_version {
+        if resource.strategy.reads_as_stored(resource, object.revision()) {
             object.write_json(&mut out, &type_meta);
         } else {
             let mut value = view.open(object)?;

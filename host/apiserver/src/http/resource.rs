@@ -145,13 +145,8 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns the names of these fields.
-    fn field_names(&self) -> &[&str] {
-        &[]
-    }
-
-    /// Returns the message for a field by which objects of this kind cannot be selected.
-    fn unknown_field(&self, field: &str) -> String {
-        format!("field label not supported: {field}")
+    fn field_names(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// Returns the columns of the kind's table.
@@ -170,15 +165,40 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Changes an object from the version in which it is stored to the one of the request.
-    fn convert_from_stored(&self, _resource: &Resource, _object: &mut Value) {}
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a conversion that this server does not know.
+    fn convert_from_stored(&self, _resource: &Resource, _object: &mut Value) -> Result<(), ApiError> {
+        Ok(())
+    }
 
     /// Changes an object from the version of the request to the one in which it is stored.
-    fn convert_to_stored(&self, _resource: &Resource, _object: &mut Value) {}
+    ///
+    /// # Errors
+    ///
+    /// As [`Strategy::convert_from_stored`].
+    fn convert_to_stored(&self, _resource: &Resource, _object: &mut Value) -> Result<(), ApiError> {
+        Ok(())
+    }
 
-    /// Reports whether stored bytes serve the version of the request as they are.
+    /// Reports whether objects are stored in the version of the request.
     fn is_stored_version(&self, _resource: &Resource) -> bool {
         true
     }
+
+    /// Reports whether an object that was stored at `revision` serves the version of the request as it is.
+    fn reads_as_stored(&self, resource: &Resource, _revision: u64) -> bool {
+        self.is_stored_version(resource)
+    }
+
+    /// Returns the warning that every request for the resource gets, because it is deprecated.
+    fn deprecation(&self, _resource: &Resource) -> Option<String> {
+        None
+    }
+
+    /// Changes an object that is deleted and not yet marked, such as by a finalizer.
+    fn prepare_for_delete(&self, _object: &mut Value, _now: Timestamp) {}
 
     /// Returns the seconds that a deletion waits, when it is graceful: `requested` comes from the client.
     fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
@@ -212,6 +232,8 @@ pub struct Names {
 /// The rules for writes, which differ between kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
+    /// Verbs that are served and not in discovery.
+    pub unlisted_verbs: Vec<&'static str>,
     /// Reports whether `metadata.generation` counts changes.
     pub generation: bool,
     /// Reports whether an update without `resourceVersion` replaces whatever is stored.
@@ -222,6 +244,10 @@ pub struct Rules {
     pub returns_deleted: bool,
     /// The version in which objects are stored, when it is another than the resource's.
     pub storage_version: Option<String>,
+    /// Reports whether a deletion leaves dependents unless the client says otherwise.
+    pub orphans_by_default: bool,
+    /// The resource under which objects are stored, when it is another one, as Events of `events.k8s.io`.
+    pub stored_as: Option<GroupResource>,
 }
 
 /// The subresources of a resource.
@@ -313,7 +339,13 @@ impl Resource {
         }
     }
 
-    /// Returns the name under which objects of all versions are stored.
+    /// Returns the resource under which its objects are stored.
+    #[must_use]
+    pub fn storage(&self) -> GroupResource {
+        self.rules.stored_as.clone().unwrap_or_else(|| self.group_resource())
+    }
+
+    /// Returns its name in all versions.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.names.plural)

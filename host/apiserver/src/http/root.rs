@@ -20,6 +20,8 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(super) enum Root {
     /// JSON, with its media type.
     Json(Value, &'static str),
+    /// JSON that is written already.
+    Document(Vec<u8>),
     /// Text, with its status code.
     Text(u16, String),
 }
@@ -101,20 +103,26 @@ fn other(state: &State, method: &Method, path: &str, query: &Query) -> Result<Ro
         "/version" if method != Method::GET => Err(ApiError::method_not_allowed()),
         "/version" => Ok(Root::Json(version(state), "application/json")),
         "" => Ok(Root::Json(json!({"paths": root_paths(state)}), "application/json")),
-        "/openapi/v3" => {
-            let hash = state.store.revision().to_string();
-            Ok(Root::Json(openapi::index(&state.resources, &hash), "application/json"))
-        }
+        "/openapi/v3" => Ok(Root::Json(document_index(state), "application/json")),
         path => match path.strip_prefix("/openapi/v3/").and_then(|path| document(state, path)) {
-            Some(value) => Ok(Root::Json(value, "application/json")),
+            Some(text) => Ok(Root::Document(text)),
             None => Ok(not_found()),
         },
     }
 }
 
-fn document(state: &State, path: &str) -> Option<Value> {
-    let own = state.openapi.as_ref().and_then(|openapi| openapi.document(path));
-    own.or_else(|| openapi::document(&state.resources, path))
+fn document_index(state: &State) -> Value {
+    match &state.openapi {
+        Some(openapi) => openapi.index(),
+        None => openapi::index(&state.resources, &state.store.revision().to_string()),
+    }
+}
+
+fn document(state: &State, path: &str) -> Option<Vec<u8>> {
+    match &state.openapi {
+        Some(openapi) => openapi.document(path),
+        None => openapi::document(&state.resources, path).map(|document| document.to_string().into_bytes()),
+    }
 }
 
 fn root_paths(state: &State) -> Vec<String> {

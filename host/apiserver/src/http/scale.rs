@@ -52,11 +52,38 @@ fn to_scale(paths: &Scale, object: &Value, live: &StoredObject, strict: bool) ->
     }
     let observed = at(object, &paths.status_replicas).and_then(Value::as_i64).unwrap_or_default();
     let mut status = json!({"replicas": observed});
-    let selector = paths.label_selector.as_ref().and_then(|path| at(object, path)).and_then(Value::as_str);
+    let selector = paths.label_selector.as_ref().and_then(|path| at(object, path)).map(selector_text);
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         status["selector"] = selector.into();
     }
     Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": fields, "spec": spec, "status": status}))
+}
+
+/// Returns a selector as a text: a custom resource has the text itself, a ReplicationController labels, and others a
+/// `LabelSelector`.
+fn selector_text(selector: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let Some(members) = selector.as_object() else { return text(selector) };
+    let is_label_selector = members.keys().all(|key| matches!(key.as_str(), "matchLabels" | "matchExpressions"));
+    let labels = if is_label_selector { members.get("matchLabels").and_then(Value::as_object) } else { Some(members) };
+    let labels = labels.into_iter().flatten().map(|(key, value)| (key.clone(), format!("{key}={}", text(value))));
+    let mut terms: Vec<(String, String)> = labels.collect();
+    let expressions = members.get("matchExpressions").filter(|_| is_label_selector).and_then(Value::as_array);
+    for expression in expressions.into_iter().flatten() {
+        let key = text(&expression["key"]);
+        let mut values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let term = match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.clone(),
+        };
+        terms.push((key, term));
+    }
+    terms.sort();
+    terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }
 
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
+    attributes::User,
     environment::Environment,
     hooks::{Admission, AllowAll, Authenticator, Authorizer, OpenApi, Patcher},
     registry::Resources,
@@ -47,6 +48,7 @@ pub(super) struct State {
 #[derive(Clone)]
 pub struct ApiServer {
     pub(super) state: Arc<State>,
+    pub(super) trusted: Option<User>,
 }
 
 impl fmt::Debug for ApiServer {
@@ -73,6 +75,13 @@ impl ApiServer {
                 address: "127.0.0.1:6443".into(),
             },
         }
+    }
+
+    /// Returns the same server for callers whose requests without credentials are those of a user, as clients in this
+    /// process.
+    #[must_use]
+    pub fn acting_as(&self, user: User) -> Self {
+        Self { state: Arc::clone(&self.state), trusted: Some(user) }
     }
 
     /// Returns the store.
@@ -159,6 +168,6 @@ impl Builder {
     /// Builds the server.
     #[must_use]
     pub fn build(self) -> ApiServer {
-        ApiServer { state: Arc::new(self.state) }
+        ApiServer { state: Arc::new(self.state), trusted: None }
     }
 }

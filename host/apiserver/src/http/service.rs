@@ -55,7 +55,10 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let state = Arc::clone(&self.state);
+        let (state, mut request) = (Arc::clone(&self.state), request);
+        if let Some(user) = &self.trusted {
+            request.extensions_mut().insert(user.clone());
+        }
         Box::pin(async move { Ok(answer(&state, request).await) })
     }
 }
@@ -104,6 +107,7 @@ where
 fn root_response(wishes: &Wishes<'_>, answer: Root) -> Response<Body> {
     match answer {
         Root::Json(value, "application/json") => respond::json(wishes, 200, value.to_string().into_bytes(), &[]),
+        Root::Document(text) => respond::json(wishes, 200, text, &[]),
         Root::Json(value, media) => respond::with_type(wishes, 200, value.to_string().into_bytes(), media),
         Root::Text(code, text) => respond::text(wishes, code, text),
     }
@@ -234,7 +238,7 @@ fn find_target(resource: &Resource, path: &ResourcePath) -> Option<(Target, Vec<
     match path.subresource.as_str() {
         "" => match &resource.handler {
             Some(handler) => Some((Target::Handler(Arc::clone(handler)), resource.verbs.clone())),
-            None => Some((Target::Main, resource.verbs.clone())),
+            None => Some((Target::Main, [resource.verbs.clone(), resource.rules.unlisted_verbs.clone()].concat())),
         },
         "status" if resource.subresources.status => Some((Target::Status, changeable)),
         "scale" if resource.subresources.scale.is_some() => Some((Target::Scale, changeable)),
@@ -291,6 +295,7 @@ async fn dispatch(
         let is_list = verb == "list";
         list::wait_for_revision(&state.store, routed.query.text("resourceVersion"), is_list).await?;
     }
+    let call_warnings = view.resource.strategy.deprecation(&view.resource).into_iter().collect();
     let call = Call {
         state,
         view,
@@ -300,7 +305,7 @@ async fn dispatch(
         user: routed.user,
         attributes: routed.attributes,
         body,
-        warnings: Mutex::new(Vec::new()),
+        warnings: Mutex::new(call_warnings),
     };
     if verb == "watch" && matches!(route.target, Target::Main) {
         return watch::watch(&call, routed.path.name.as_deref()).map(|events| stream_response(Body::stream(events)));

@@ -13,7 +13,10 @@ use super::{
     status::ApiError,
     validate_meta,
 };
-use crate::store::{StoreError, StoredObject};
+use crate::{
+    apply::manager::keep_timestamps_of_unchanged,
+    store::{StoreError, StoredObject},
+};
 
 /// The number of attempts of a write that names no revision, when other writes come first.
 const ATTEMPTS: usize = 100;
@@ -40,7 +43,7 @@ pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     let options = WriteOptions::read(call.query, "UpdateOptions", false)?;
     let object = read_object(call, options.field_validation)?;
     check_name(&object, name)?;
-    let exists = call.state.store.get(&call.group_resource(), &call.key(name)).is_some();
+    let exists = call.state.store.get(&call.storage(), &call.key(name)).is_some();
     if !exists && call.view.resource.rules.create_on_update && part == Part::Main {
         return store_new(call, object, &options, "UpdateOptions");
     }
@@ -146,11 +149,12 @@ fn try_commit(
     let options = change.options.to_value(change.options_kind);
     let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
     call.mutate(&request, &mut object)?;
+    keep_timestamps_of_unchanged(&mut object, old);
     prepare::keep_system_fields(old, &mut object);
     let warnings = complete(call, old, &mut object, change.part)?;
     call.admit(&request, Some(&object))?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
-    let resource = call.group_resource();
+    let resource = call.storage();
     let is_empty_namespace =
         namespaces::is_namespaces(call) && metadata::is_terminating(&object) && namespaces::is_empty(&object);
     let is_deleted =

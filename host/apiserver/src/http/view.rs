@@ -5,7 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{negotiate::Accepted, resource::Resource, status::ApiError};
+use super::{
+    negotiate::{Accepted, Form},
+    resource::Resource,
+    status::ApiError,
+};
 use crate::store::StoredObject;
 
 /// A resource, and the form that the client wants.
@@ -26,7 +30,9 @@ impl View {
     /// 500 when the stored bytes are not JSON.
     pub fn open(&self, object: &StoredObject) -> Result<Value, ApiError> {
         let mut value = object.to_value().map_err(ApiError::internal)?;
-        self.resource.strategy.convert_from_stored(&self.resource, &mut value);
+        if !self.reads_as_stored(object) {
+            self.resource.strategy.convert_from_stored(&self.resource, &mut value)?;
+        }
         Ok(value)
     }
 
@@ -37,7 +43,11 @@ impl View {
     }
 
     /// Reports whether stored bytes are what the client wants.
-    pub fn takes_stored_bytes(&self) -> bool {
-        self.accepted.form == super::negotiate::Form::Object && self.resource.strategy.is_stored_version(&self.resource)
+    pub fn takes_stored_bytes(&self, object: &StoredObject) -> bool {
+        self.accepted.form == Form::Object && self.reads_as_stored(object)
+    }
+
+    fn reads_as_stored(&self, object: &StoredObject) -> bool {
+        self.resource.strategy.reads_as_stored(&self.resource, object.revision())
     }
 }

@@ -79,14 +79,14 @@ type Begun = (Vec<Arc<StoredObject>>, Watcher);
 fn begin_with_objects(call: &Call<'_>, filter: &Filter) -> Result<Begun, ApiError> {
     let matches = |object: &StoredObject| filter.matches(object);
     let query = ListQuery { namespace: filter.namespace.as_deref(), filter: Some(&matches), ..ListQuery::default() };
-    let begun = call.state.store.list_and_watch(&call.group_resource(), &query);
+    let begun = call.state.store.list_and_watch(&call.storage(), &query);
     begun.map(|(listing, watcher)| (listing.items, watcher)).map_err(|error| call.store_error(error, ""))
 }
 
 fn begin_after(call: &Call<'_>, revision: u64) -> Result<Begun, ApiError> {
     let store = &call.state.store;
     let revision = if revision == 0 { store.revision() } else { revision };
-    let begun = store.watch(&call.group_resource(), revision);
+    let begun = store.watch(&call.storage(), revision);
     begun.map(|watcher| (Vec::new(), watcher)).map_err(|error| call.store_error(error, ""))
 }
 
@@ -190,7 +190,7 @@ impl EventStream {
     }
 
     fn push(&mut self, kind: &str, object: &Arc<StoredObject>) {
-        if self.view.takes_stored_bytes() {
+        if self.view.takes_stored_bytes(object) {
             let mut out = Vec::with_capacity(object.size() + 160);
             out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
             object.write_json(&mut out, &self.view.resource.type_meta());

@@ -7,11 +7,11 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::data::{DOCUMENTS, schemas};
+use super::data::{self, DOCUMENTS};
 
 /// All schemas by name, without descriptions.
 static SCHEMAS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let mut parsed = serde_json::from_slice(&schemas()).unwrap_or_default();
+    let mut parsed = serde_json::from_slice(&data::schemas()).unwrap_or_default();
     strip(&mut parsed);
     match parsed {
         Value::Object(map) => map,
@@ -45,6 +45,11 @@ fn strip(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(strip),
         _ => {}
     }
+}
+
+/// Returns all schemas by name, without descriptions.
+pub fn schemas() -> &'static Map<String, Value> {
+    &SCHEMAS
 }
 
 /// Returns the schema of a kind, without descriptions. References are resolved by [`schema_of_reference`].

@@ -49,6 +49,17 @@ pub fn decode_body(resource: &Resource, body: &[u8], validation: FieldValidation
     })
 }
 
+/// Decodes the result of a patch as an object of a resource and sets its defaults. The warnings are the unknown and
+/// duplicate fields.
+///
+/// # Errors
+/// Returns the message of Go's decoder, without the words around it that a body gets.
+pub fn decode_patched(resource: &Resource, text: &[u8]) -> Result<DecodedObject, String> {
+    let node = parse(text).map_err(|error| error.to_string())?;
+    let (object, warnings) = typed(&resource.api_version(), &resource.kind, &node)?;
+    Ok(DecodedObject { object, warnings })
+}
+
 /// Decodes a value as an object of a kind and sets its defaults. The kind need not be that of a resource.
 ///
 /// # Errors

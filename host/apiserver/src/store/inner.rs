@@ -27,6 +27,8 @@ pub(super) struct Inner {
     revision: u64,
     objects: HashMap<GroupResource, Objects>,
     events: Events,
+    /// The revision of the last change of each resource.
+    changed: HashMap<GroupResource, u64>,
     /// A sender for each resource that was ever watched; it carries the revision of the resource's last change.
     signals: HashMap<GroupResource, watch::Sender<u64>>,
     log: Option<Log>,
@@ -38,6 +40,7 @@ impl Inner {
             revision: FIRST_REVISION,
             objects: HashMap::new(),
             events: Events::new(window, FIRST_REVISION),
+            changed: HashMap::new(),
             signals: HashMap::new(),
             log: None,
         }
@@ -49,6 +52,11 @@ impl Inner {
 
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Returns the revision of the last change of a resource; 0 when it did not change since the start.
+    pub fn changed(&self, resource: &GroupResource) -> u64 {
+        self.changed.get(resource).copied().unwrap_or_default()
     }
 
     pub fn compacted(&self, resource: &GroupResource) -> u64 {
@@ -144,6 +152,10 @@ impl Inner {
 
     fn publish(&mut self, resource: &GroupResource, event: Event) {
         self.revision = event.revision();
+        match self.changed.get_mut(resource) {
+            Some(changed) => *changed = self.revision,
+            None => drop(self.changed.insert(resource.clone(), self.revision)),
+        }
         self.events.push(resource, event);
         if let Some(signal) = self.signals.get(resource) {
             signal.send_replace(self.revision);

@@ -206,6 +206,12 @@ impl Store {
         self.inner.write().compact_file()
     }
 
+    /// Returns the revision of the last change of a resource; 0 when it did not change since the store was opened.
+    #[must_use]
+    pub fn changed(&self, resource: &GroupResource) -> u64 {
+        self.inner.read().changed(resource)
+    }
+
     /// Returns how many objects a resource has.
     #[must_use]
     pub fn count(&self, resource: &GroupResource) -> usize {

@@ -182,8 +182,8 @@ impl Strategy for Secrets {
         BTreeMap::from([("type".into(), object["type"].as_str().unwrap_or_default().into())])
     }
 
-    fn field_names(&self) -> &[&str] {
-        &["type"]
+    fn field_names(&self) -> Vec<&str> {
+        vec!["type"]
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -228,8 +228,8 @@ impl Strategy for Namespaces {
         BTreeMap::from([("status.phase".into(), object["status"]["phase"].as_str().unwrap_or_default().into())])
     }
 
-    fn field_names(&self) -> &[&str] {
-        &["status.phase"]
+    fn field_names(&self) -> Vec<&str> {
+        vec!["status.phase"]
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -1,0 +1,235 @@
+//! Admission: the plugins of the API server, in its order.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{refused, shared::Shared};
+use crate::{
+    admission::{
+        limit_ranger,
+        params::{Kinds, ParamResource},
+        pod_security,
+        policies::{self, Cluster, Policies},
+        request::{AdmissionRequest, Endpoint, Operation},
+        resource_quota, service_account,
+    },
+    authz::{
+        escalation::{self, RoleWrite},
+        rbac::Rbac,
+    },
+    http::{self as api, ApiError, Resources},
+    store::GroupResource,
+};
+
+/// The random characters at the end of the name of a Pod's token volume.
+const SUFFIX: usize = 5;
+
+/// The policies as they were compiled, and the revisions of policies and bindings at that time.
+type Compiled = Option<((u64, u64), Arc<Policies>)>;
+
+/// Runs the admission plugins.
+pub(super) struct Plugins {
+    pub shared: Arc<Shared>,
+    /// Reports whether Pods get the token of their ServiceAccount, which a controller has to create first.
+    pub service_accounts: bool,
+    pub policies: Mutex<Compiled>,
+}
+
+impl Plugins {
+    fn compiled(&self) -> Arc<Policies> {
+        let changed = |resource| self.shared.store.changed(&GroupResource::new(policies::GROUP, resource));
+        let now = (changed("validatingadmissionpolicies"), changed("validatingadmissionpolicybindings"));
+        let mut policies = self.policies.lock();
+        match &*policies {
+            Some((then, compiled)) if *then == now => Arc::clone(compiled),
+            _ => {
+                let compiled = Arc::new(Policies::load(&*self.shared.objects));
+                *policies = Some((now, Arc::clone(&compiled)));
+                compiled
+            }
+        }
+    }
+
+    fn complete(&self, request: &AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
+        let objects = &*self.shared.objects;
+        if request.is_for("", "pods") && request.operation == Operation::Create {
+            limit_ranger::complete(request, object, objects);
+            complete_pod(object);
+            if self.service_accounts {
+                let name = self.shared.environment.generate_name("");
+                service_account::complete(request, object, &name[..SUFFIX.min(name.len())], objects)
+                    .map_err(|error| refused(&error))?;
+            }
+        }
+        if request.operation == Operation::Create && request.is_for("", "persistentvolumeclaims") {
+            protect(object, "kubernetes.io/pvc-protection");
+        }
+        if request.operation == Operation::Create && request.is_for("", "persistentvolumes") {
+            protect(object, "kubernetes.io/pv-protection");
+        }
+        Ok(())
+    }
+
+    /// Refuses roles and bindings that give more rights than the user has.
+    fn check_escalation(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), ApiError> {
+        if request.endpoint.group != "rbac.authorization.k8s.io" || request.operation == Operation::Delete {
+            return Ok(());
+        }
+        let write = RoleWrite {
+            user: request.user,
+            resource: &request.endpoint.resource,
+            namespace: request.namespace,
+            request_name: request.name,
+            object,
+            old: request.old,
+        };
+        escalation::check(&Rbac::new(&*self.shared.objects), &write).map_err(|error| refused(&error))
+    }
+
+    fn judge(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        let objects = &*self.shared.objects;
+        let refuse = |error: crate::authz::error::ApiError| refused(&error);
+        limit_ranger::admit(request, objects).map_err(refuse)?;
+        let mut warnings: Vec<String> = pod_security::admit(request, objects).map_err(refuse)?.into_iter().collect();
+        let rbac = Rbac::new(objects);
+        let kinds = RegisteredKinds(&self.shared.resources);
+        let cluster = Cluster { objects, authorizer: &rbac, kinds: &kinds };
+        let outcome = self.compiled().admit(request, cluster).map_err(refuse)?;
+        warnings.extend(outcome.warnings);
+        if let Some(denial) = outcome.denial {
+            return Err(refuse(denial));
+        }
+        resource_quota::admit(request, objects).map_err(refuse)?;
+        Ok(warnings)
+    }
+
+    /// Returns the endpoint of a resource, and those that serve the same objects in other versions.
+    fn endpoints(&self, resource: &api::Resource) -> (Endpoint, Vec<Endpoint>) {
+        let endpoint = |resource: &api::Resource| Endpoint {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.names.plural.clone(),
+            kind: resource.names.kind.clone(),
+        };
+        let resources = &self.shared.resources;
+        let versions = resources.versions(&resource.group);
+        let others = versions.iter().filter(|version| **version != resource.version);
+        let others = others.filter_map(|version| resources.get(&resource.group, version, &resource.names.plural));
+        let mut equivalents: Vec<Endpoint> = others.map(|other| endpoint(&other)).collect();
+        if resource.names.plural == "events" {
+            let (group, version) = if resource.group.is_empty() { ("events.k8s.io", "v1") } else { ("", "v1") };
+            equivalents.extend(resources.get(group, version, "events").map(|other| endpoint(&other)));
+        }
+        (endpoint(resource), equivalents)
+    }
+
+    /// Runs a function with a request as admission sees it.
+    fn with_request<T>(
+        &self,
+        of: &api::AdmissionRequest<'_>,
+        object: Option<&Value>,
+        run: impl FnOnce(&AdmissionRequest<'_>) -> T,
+    ) -> T {
+        let (endpoint, equivalents) = self.endpoints(of.resource);
+        let own_name = object.and_then(|object| object["metadata"]["name"].as_str()).unwrap_or_default();
+        let is_named = !of.attributes.name.is_empty();
+        let name = if is_named { of.attributes.name.as_str() } else { own_name };
+        let is_namespace = of.resource.group.is_empty() && of.resource.names.kind == "Namespace";
+        let old = of.old.map(|old| {
+            let mut old = old.clone();
+            old["kind"] = of.resource.names.kind.as_str().into();
+            old["apiVersion"] = of.resource.api_version().into();
+            old
+        });
+        run(&AdmissionRequest {
+            operation: match of.operation {
+                "CREATE" => Operation::Create,
+                "DELETE" => Operation::Delete,
+                _ => Operation::Update,
+            },
+            endpoint: &endpoint,
+            equivalents: &equivalents,
+            subresource: &of.attributes.subresource,
+            namespace: if is_namespace { name } else { &of.attributes.namespace },
+            name,
+            user: of.user,
+            object,
+            old: old.as_ref(),
+            options: of.options,
+        })
+    }
+}
+
+impl api::Admission for Plugins {
+    fn mutate(&self, request: &api::AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
+        let before = object.clone();
+        self.with_request(request, Some(&before), |request| {
+            self.complete(request, object)?;
+            self.check_escalation(request, object)
+        })
+    }
+
+    fn validate(&self, request: &api::AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        self.with_request(request, object, |request| self.judge(request))
+    }
+}
+
+/// Completes a Pod as the plugins Priority and DefaultTolerationSeconds do, without priority classes of the cluster.
+fn complete_pod(pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    if spec["priority"].is_null() {
+        spec["priority"] = match spec["priorityClassName"].as_str() {
+            Some("system-node-critical") => json!(2_000_001_000),
+            Some("system-cluster-critical") => json!(2_000_000_000),
+            _ => json!(0),
+        };
+    }
+    if spec["preemptionPolicy"].is_null() {
+        spec["preemptionPolicy"] = json!("PreemptLowerPriority");
+    }
+    if !spec["tolerations"].is_array() {
+        spec["tolerations"] = json!([]);
+    }
+    let Some(tolerations) = spec["tolerations"].as_array_mut() else { return };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |toleration: &Value| {
+            let own = toleration["key"].as_str().unwrap_or_default();
+            let effect = toleration["effect"].as_str().unwrap_or_default();
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        };
+        if !tolerations.iter().any(tolerates) {
+            let seconds = 300;
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}));
+        }
+    }
+}
+
+/// Adds a finalizer that protects a volume or a claim while it is used.
+fn protect(object: &mut Value, finalizer: &str) {
+    if !object["metadata"]["finalizers"].is_array() {
+        object["metadata"]["finalizers"] = json!([]);
+    }
+    if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut()
+        && !finalizers.contains(&json!(finalizer))
+    {
+        finalizers.push(json!(finalizer));
+    }
+}
+
+/// Finds the kinds of parameters among the resources.
+struct RegisteredKinds<'a>(&'a Resources);
+
+impl Kinds for RegisteredKinds<'_> {
+    fn resource_of(&self, api_version: &str, kind: &str) -> Option<ParamResource> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let found = self.0.in_version(group, version)?.into_iter().find(|resource| resource.names.kind == kind)?;
+        Some(ParamResource {
+            group: found.group.clone(),
+            resource: found.names.plural.clone(),
+            is_namespaced: found.namespaced,
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! The behaviour of a built-in kind: its schema, defaults, validation and tables.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{objects::StoredObjects, refused};
+use crate::{
+    admission::{limit_ranger, pod_security, resource_quota, validation},
+    authz::objects::Objects,
+    http::{Admitted, ApiError, Column, Decoded, FieldValidation, Part, Resource, Strategy},
+    kinds::{self, Instant, KindError, ServiceAllocator},
+};
+
+/// The seconds between the deletion of a scheduled Pod and its end, unless the Pod or the client says otherwise.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// The kinds whose objects would have no effect here: writes of them are refused.
+const WITHOUT_EFFECT: [&str; 20] = [
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CSIStorageCapacity",
+    "CertificateSigningRequest",
+    "DeviceClass",
+    "FlowSchema",
+    "IPAddress",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "PriorityLevelConfiguration",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceSlice",
+    "RuntimeClass",
+    "ServiceCIDR",
+    "ValidatingWebhookConfiguration",
+    "VolumeAttachment",
+    "VolumeAttributesClass",
+];
+
+/// A built-in kind.
+pub(super) struct BuiltInKind {
+    resource: &'static kinds::Resource,
+    api_version: String,
+    objects: Arc<StoredObjects>,
+}
+
+impl BuiltInKind {
+    pub fn new(resource: &'static kinds::Resource, objects: Arc<StoredObjects>) -> Self {
+        Self { resource, api_version: resource.api_version(), objects }
+    }
+
+    fn kind(&self) -> (&str, &str) {
+        (&self.api_version, &self.resource.kind)
+    }
+
+    /// Gives a Service the addresses and ports that it lacks.
+    fn allocate(&self, object: &mut Value) {
+        if self.resource.kind == "Service" {
+            kinds::allocate(object, &mut Allocator::over(&*self.objects));
+        }
+    }
+
+    /// Refuses what only other parts of the server can judge.
+    fn check_effect(&self, object: &Value) -> Result<(), ApiError> {
+        let checked = match self.resource.kind.as_str() {
+            "ValidatingAdmissionPolicy" => validation::validate_policy(object),
+            "ValidatingAdmissionPolicyBinding" => validation::validate_binding(object),
+            "ResourceQuota" => resource_quota::check_supported(object),
+            "LimitRange" => limit_ranger::check_supported(object),
+            "Namespace" => pod_security::check_namespace(object),
+            kind if WITHOUT_EFFECT.contains(&kind) => {
+                let what = format!("writes of {}, which would have no effect", self.resource.plural);
+                return Err(ApiError::not_implemented(&what));
+            }
+            _ => Ok(()),
+        };
+        checked.map_err(|error| refused(&error))
+    }
+
+    fn admitted(&self, object: Value, is_main: bool) -> Result<Admitted, ApiError> {
+        self.check_effect(&object)?;
+        let (api_version, kind) = self.kind();
+        let warnings = if is_main { kinds::object_warnings(api_version, kind, &object) } else { Vec::new() };
+        Ok(Admitted { object, warnings })
+    }
+
+    /// Returns the version in which objects are stored, when it is another.
+    fn stored_version(&self) -> Option<&'static str> {
+        match self.kind() {
+            ("events.k8s.io/v1", _) => Some("v1"),
+            ("autoscaling/v1", "HorizontalPodAutoscaler") => Some("autoscaling/v2"),
+            _ => None,
+        }
+    }
+
+    fn convert(&self, object: &mut Value, from: &str, to: &str) -> Result<(), ApiError> {
+        object["kind"] = self.resource.kind.as_str().into();
+        object["apiVersion"] = from.into();
+        *object = kinds::convert(object, to).map_err(kind_error)?;
+        Ok(())
+    }
+}
+
+fn kind_error(error: KindError) -> ApiError {
+    ApiError::from_status(&error.status())
+}
+
+fn instant(now: Timestamp) -> Instant {
+    Instant { seconds: now.as_second(), nanos: u32::try_from(now.subsec_nanosecond()).unwrap_or_default() }
+}
+
+fn validation_of(validation: FieldValidation) -> kinds::FieldValidation {
+    match validation {
+        FieldValidation::Ignore => kinds::FieldValidation::Ignore,
+        FieldValidation::Warn => kinds::FieldValidation::Warn,
+        FieldValidation::Strict => kinds::FieldValidation::Strict,
+    }
+}
+
+impl Strategy for BuiltInKind {
+    fn read(
+        &self,
+        _resource: &Resource,
+        text: &[u8],
+        validation: FieldValidation,
+    ) -> Option<Result<Decoded, ApiError>> {
+        let decoded = kinds::decode_body(self.resource, text, validation_of(validation));
+        Some(decoded.map_err(kind_error).map(|decoded| Decoded { object: decoded.object, problems: decoded.warnings }))
+    }
+
+    fn decode(&self, _resource: &Resource, text: &[u8]) -> Result<Decoded, String> {
+        let decoded = kinds::decode_patched(self.resource, text)?;
+        Ok(Decoded { object: decoded.object, problems: decoded.warnings })
+    }
+
+    fn admit_create(&self, _: &Resource, object: &Value, now: Timestamp) -> Option<Result<Admitted, ApiError>> {
+        let (api_version, kind) = self.kind();
+        let mut object = object.clone();
+        self.allocate(&mut object);
+        let prepared = kinds::prepare_create(api_version, kind, object, instant(now)).map_err(kind_error);
+        Some(prepared.and_then(|object| self.admitted(object, true)))
+    }
+
+    fn admit_update(
+        &self,
+        _resource: &Resource,
+        old: &Value,
+        object: &Value,
+        part: Part,
+        now: Timestamp,
+    ) -> Option<Result<Admitted, ApiError>> {
+        let subresource = match part {
+            Part::Main => None,
+            Part::Status => Some("status"),
+            Part::Finalize => Some("finalize"),
+        };
+        let prepare = |new| kinds::prepare_update(self.kind(), subresource, old, new, instant(now)).map_err(kind_error);
+        let prepared = if part == Part::Main && self.resource.kind == "Service" {
+            // What the old Service had is kept before something new is allocated.
+            prepare(object.clone()).and_then(|mut kept| {
+                self.allocate(&mut kept);
+                prepare(kept)
+            })
+        } else {
+            prepare(object.clone())
+        };
+        Some(prepared.and_then(|object| self.admitted(object, part == Part::Main)))
+    }
+
+    fn fields(&self, object: &Value) -> BTreeMap<String, String> {
+        let (api_version, kind) = self.kind();
+        let mut fields = kinds::field_values(api_version, kind, object);
+        if kind == "Event" {
+            // The same object is selected by the fields of both of its versions.
+            let other = if api_version == "v1" { "events.k8s.io/v1" } else { "v1" };
+            let mut converted = object.clone();
+            if self.convert(&mut converted, api_version, other).is_ok() {
+                fields.extend(kinds::field_values(other, kind, &converted));
+            }
+        }
+        fields
+    }
+
+    fn field_names(&self) -> Vec<&str> {
+        let (api_version, kind) = self.kind();
+        kinds::selectable_fields(api_version, kind).to_vec()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let columns = kinds::table_columns(self.resource);
+        columns.as_array().into_iter().flatten().map(Column::from_value).collect()
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let (api_version, kind) = self.kind();
+        kinds::table_row(api_version, kind, object, instant(now)).cells
+    }
+
+    fn row_conditions(&self, object: &Value) -> Vec<Value> {
+        let (api_version, kind) = self.kind();
+        kinds::table_row(api_version, kind, object, Instant { seconds: 0, nanos: 0 }).conditions
+    }
+
+    fn convert_from_stored(&self, _resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+        match self.stored_version() {
+            Some(stored) => self.convert(object, stored, &self.api_version),
+            None => Ok(()),
+        }
+    }
+
+    fn convert_to_stored(&self, _resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+        match self.stored_version() {
+            Some(stored) => self.convert(object, &self.api_version, stored),
+            None => Ok(()),
+        }
+    }
+
+    fn is_stored_version(&self, _resource: &Resource) -> bool {
+        self.stored_version().is_none()
+    }
+
+    fn deprecation(&self, _resource: &Resource) -> Option<String> {
+        let (api_version, kind) = self.kind();
+        kinds::deprecation_warning(api_version, kind).map(str::to_owned)
+    }
+
+    fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        if self.resource.kind != "Pod" {
+            return None;
+        }
+        let is_unscheduled = object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+        let is_over = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        if is_unscheduled || is_over {
+            return Some(0);
+        }
+        let own = object["spec"]["terminationGracePeriodSeconds"].as_i64();
+        Some(requested.or(own).unwrap_or(DEFAULT_GRACE_SECONDS))
+    }
+}
+
+/// Hands out the addresses and ports that no Service has.
+struct Allocator {
+    addresses: BTreeSet<String>,
+    ports: BTreeSet<i64>,
+}
+
+impl Allocator {
+    /// The first addresses of the range are for the server itself and for DNS.
+    const FIRST_ADDRESS: u8 = 11;
+    const FIRST_PORT: i64 = 30_000;
+    const LAST_PORT: i64 = 32_767;
+
+    fn over(objects: &dyn Objects) -> Self {
+        let mut found = Self { addresses: BTreeSet::new(), ports: BTreeSet::new() };
+        for service in objects.list("", "services", "") {
+            let spec = &service["spec"];
+            found.addresses.extend(spec["clusterIP"].as_str().map(str::to_owned));
+            let ports = spec["ports"].as_array().into_iter().flatten();
+            found.ports.extend(ports.filter_map(|port| port["nodePort"].as_i64()));
+        }
+        found
+    }
+}
+
+impl ServiceAllocator for Allocator {
+    fn cluster_ip(&mut self) -> Option<String> {
+        let candidates = (Self::FIRST_ADDRESS..=254).map(|last| format!("10.0.0.{last}"));
+        let free = candidates.into_iter().find(|address| !self.addresses.contains(address))?;
+        self.addresses.insert(free.clone());
+        Some(free)
+    }
+
+    fn node_port(&mut self) -> Option<i64> {
+        let free = (Self::FIRST_PORT..=Self::LAST_PORT).find(|port| !self.ports.contains(port))?;
+        self.ports.insert(free);
+        Some(free)
+    }
+}

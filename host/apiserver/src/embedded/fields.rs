@@ -1,0 +1,138 @@
+//! The managers of fields, and the patches that need the schema of a kind.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use super::{custom::Custom, shared::Shared};
+use crate::{
+    apply::{
+        manager::{ApplyError, FieldManager, OpenApiTypes, TypeConverter, built_in_filters, custom_resource_filters},
+        merge::ConvertError,
+        schema::ObjectType,
+    },
+    http::{ApiError, FieldWrite, Flavor, Patcher, Resource},
+    kinds,
+};
+
+/// The types of all built-in kinds.
+static BUILT_IN: LazyLock<OpenApiTypes> = LazyLock::new(|| {
+    let mut types = OpenApiTypes::default();
+    if let Err(error) = types.add(kinds::schemas()) {
+        tracing::error!("the fields of built-in kinds have no managers: {error}");
+    }
+    types
+});
+
+/// Knows the types of built-in kinds, and how their versions differ.
+struct BuiltInTypes;
+
+impl TypeConverter for BuiltInTypes {
+    fn object_type(&self, api_version: &str, kind: &str) -> Option<ObjectType> {
+        BUILT_IN.object_type(api_version, kind)
+    }
+
+    fn empty_object(&self, api_version: &str, kind: &str) -> Value {
+        BUILT_IN.empty_object(api_version, kind)
+    }
+
+    fn convert(&self, object: Value, api_version: &str) -> Result<Value, ConvertError> {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        if self.object_type(api_version, kind).is_none() {
+            return Err(ConvertError::MissingVersion(format!("no corresponding type for {api_version}, Kind={kind}")));
+        }
+        kinds::convert(&object, api_version).map_err(|error| ConvertError::Failed(error.to_string()))
+    }
+}
+
+/// Keeps the managers of fields, and applies strategic merge patches and applies.
+pub(super) struct Fields(pub Arc<Shared>);
+
+impl Fields {
+    /// Runs a function with the field manager of the endpoint of a write.
+    fn with_manager<T>(&self, write: &FieldWrite<'_>, run: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+        let resource = write.resource;
+        let api_version = resource.api_version();
+        let custom = self.custom(resource);
+        let filters = match &custom {
+            Some(custom) => custom_filters(custom, resource, write.subresource),
+            None => {
+                let versions = self.0.resources.versions(&resource.group);
+                let versions: Vec<String> =
+                    versions.iter().map(|version| qualified(&resource.group, version)).collect();
+                let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+                built_in_filters((&resource.group, &resource.names.kind), write.subresource, &versions)
+            }
+        };
+        let types: &dyn TypeConverter = match &custom {
+            Some(custom) => &custom.types,
+            None => &BuiltInTypes,
+        };
+        run(&FieldManager {
+            types,
+            api_version: &api_version,
+            kind: &resource.names.kind,
+            subresource: write.subresource,
+            filters: &filters,
+        })
+    }
+
+    fn custom(&self, resource: &Resource) -> Option<Arc<Custom>> {
+        let is_custom = resource.flavor == Flavor::Custom;
+        is_custom.then(|| self.0.customs.get(&resource.group_resource())).flatten()
+    }
+}
+
+type Filters = std::collections::BTreeMap<String, crate::apply::fieldpath::FieldFilter>;
+
+fn custom_filters(custom: &Custom, resource: &Resource, subresource: &str) -> Filters {
+    if !resource.subresources.status {
+        return Filters::new();
+    }
+    let versions: Vec<String> = custom.crd.versions().iter().map(|version| version.api_version()).collect();
+    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+    custom_resource_filters(subresource, &resource.api_version(), &versions)
+}
+
+fn qualified(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// Returns an object with its type.
+fn typed(object: &Value, resource: &Resource) -> Value {
+    let mut object = object.clone();
+    object["kind"] = resource.names.kind.as_str().into();
+    object["apiVersion"] = resource.api_version().into();
+    object
+}
+
+fn apply_error(error: &ApplyError) -> ApiError {
+    ApiError::from_status(&error.to_status())
+}
+
+impl Patcher for Fields {
+    fn strategic(&self, resource: &Resource, live: &Value, patch: &Value) -> Result<Value, ApiError> {
+        let (api_version, kind) = (resource.api_version(), &resource.names.kind);
+        kinds::strategic_merge_patch(&api_version, kind, live, patch)
+            .map_err(|error| ApiError::from_status(&error.status()))
+    }
+
+    fn apply(&self, write: &FieldWrite<'_>, live: Option<&Value>, patch: &Value) -> Result<Value, ApiError> {
+        let by = (write.manager, write.force);
+        let applied = self.with_manager(write, |manager| manager.apply(live, patch, by, write.now));
+        applied.map_err(|error| apply_error(&error))
+    }
+
+    fn track(&self, write: &FieldWrite<'_>, live: Option<&Value>, object: &mut Value) -> Result<(), ApiError> {
+        let live = live.map(|live| typed(live, write.resource));
+        let new = typed(object, write.resource);
+        let mut tracked =
+            self.with_manager(write, |manager| manager.update(live.as_ref(), new, write.manager, write.now));
+        if let Some(members) = tracked.as_object_mut() {
+            members.remove("kind");
+            members.remove("apiVersion");
+        }
+        *object = tracked;
+        Ok(())
+    }
+}

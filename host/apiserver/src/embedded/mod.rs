@@ -1,0 +1,196 @@
+//! A whole API server: the parts of this crate joined.
+//!
+//! [`EmbeddedServer::start`] opens the store, registers the built-in kinds and creates the objects that every cluster
+//! has. Requests go to [`EmbeddedServer::api`], a `tower::Service`, or over a socket with
+//! [`serve`](crate::http::serve()). Definitions of custom resources are served while [`EmbeddedServer::run`] is polled:
+//! the server has no threads of its own, and takes its time from its [`Environment`](crate::http::Environment).
+//!
+//! ```
+//! use operetta_apiserver::{
+//!     embedded::{EmbeddedServer, Options},
+//!     http::{Body, Environment},
+//! };
+//! use tower::ServiceExt;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = Environment::fixed("2026-01-01T00:00:00Z".parse()?, 1);
+//! let server = EmbeddedServer::start(Options::in_memory(environment))?;
+//! let request = http::Request::get("/api/v1/namespaces/default").body(Body::full(""))?;
+//! let response = server.administrator().oneshot(request).await?;
+//! assert_eq!(response.status(), 200);
+//! # Ok(())
+//! # }
+//! ```
+
+mod access;
+mod admission;
+mod bootstrap;
+mod built_in;
+mod built_in_kind;
+mod custom;
+mod custom_controller;
+mod definitions;
+mod fields;
+mod objects;
+mod openapi;
+mod reviews;
+mod shared;
+
+use std::{path::PathBuf, sync::Arc};
+
+use parking_lot::Mutex;
+
+use self::{
+    access::Access, admission::Plugins, fields::Fields, objects::StoredObjects, openapi::Documents, shared::Shared,
+};
+use crate::{
+    authz::{
+        authenticate::{Authenticator, DEFAULT_ISSUER},
+        impersonation::Impersonation,
+        signing::{SigningError, SigningKey},
+        user::{AUTHENTICATED, MASTERS, User},
+    },
+    http::{ApiError, ApiServer, Environment, Resources},
+    store::{LogError, Opened, Store, Window},
+};
+
+/// How a server starts.
+pub struct Options {
+    /// The file that keeps the objects; without one they are in memory.
+    pub data: Option<PathBuf>,
+    /// The source of time and randomness.
+    pub environment: Environment,
+    /// The past changes that the server remembers.
+    pub window: Window,
+    /// The bearer tokens that are accepted, besides those of ServiceAccounts.
+    pub tokens: Vec<(String, User)>,
+    /// Reports whether new Pods get the token of their ServiceAccount; a controller has to create the account `default`.
+    pub service_accounts: bool,
+    /// The address that discovery names.
+    pub address: String,
+}
+
+impl Options {
+    /// Returns the options of a server in memory that accepts no tokens.
+    #[must_use]
+    pub fn in_memory(environment: Environment) -> Self {
+        Self {
+            data: None,
+            environment,
+            window: Window::default(),
+            tokens: Vec::new(),
+            service_accounts: false,
+            address: "127.0.0.1:6443".into(),
+        }
+    }
+}
+
+/// A server that does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data file cannot be used.
+    #[error(transparent)]
+    Data(#[from] LogError),
+    /// The key for tokens cannot be generated.
+    #[error(transparent)]
+    Key(#[from] SigningError),
+    /// An object that every cluster has cannot be created.
+    #[error("{0}")]
+    Bootstrap(String),
+}
+
+/// An API server with everything that this crate has.
+#[derive(Clone)]
+pub struct EmbeddedServer {
+    api: ApiServer,
+    shared: Arc<Shared>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server. What the data file says beyond the objects is logged.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`], when the data file belongs to another program or version or is damaged.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let store = match &options.data {
+            None => Store::new(options.window),
+            Some(path) => {
+                let (store, opened) = Store::open(path, options.window)?;
+                report(path, &opened);
+                store
+            }
+        };
+        let resources = Resources::default();
+        let objects = Arc::new(StoredObjects::new(store.clone(), resources.clone()));
+        let mut authenticator = Authenticator::new(Arc::new(SigningKey::generate()?), DEFAULT_ISSUER);
+        for (token, user) in options.tokens {
+            authenticator = authenticator.with_token(token, user);
+        }
+        let shared = Arc::new(Shared {
+            store: store.clone(),
+            resources: resources.clone(),
+            environment: options.environment.clone(),
+            objects,
+            customs: custom::CustomResources::default(),
+            authenticator: Arc::new(authenticator),
+        });
+        built_in::register(&shared);
+        bootstrap::create_missing(&shared).map_err(StartError::Bootstrap)?;
+        custom_controller::serve_stored(&shared);
+        let access = Arc::new(access(&shared));
+        let api = ApiServer::builder(store, options.environment)
+            .resources(resources)
+            .authenticator(Arc::clone(&access))
+            .authorizer(access)
+            .admission(Plugins {
+                shared: Arc::clone(&shared),
+                service_accounts: options.service_accounts,
+                policies: Mutex::new(None),
+            })
+            .patcher(Fields(Arc::clone(&shared)))
+            .openapi(Documents(Arc::clone(&shared)))
+            .address(options.address)
+            .build();
+        Ok(Self { api, shared })
+    }
+
+    /// Returns the API. Requests without credentials are those of `system:anonymous`.
+    #[must_use]
+    pub fn api(&self) -> &ApiServer {
+        &self.api
+    }
+
+    /// Returns the API for an administrator in this process, who needs no credentials.
+    #[must_use]
+    pub fn administrator(&self) -> ApiServer {
+        self.api.acting_as(User::new("admin", &[MASTERS, AUTHENTICATED]))
+    }
+
+    /// Serves what CustomResourceDefinitions define, and deletes the objects of deleted ones. Never ends.
+    pub async fn run(&self) {
+        custom_controller::run(&self.shared, &self.administrator()).await;
+    }
+}
+
+fn access(shared: &Arc<Shared>) -> Access {
+    Access {
+        objects: Arc::clone(&shared.objects),
+        authenticator: Arc::clone(&shared.authenticator),
+        environment: shared.environment.clone(),
+        impersonation: Mutex::new(Impersonation::default()),
+    }
+}
+
+/// Logs that a data file was cut short.
+fn report(path: &std::path::Path, opened: &Opened) {
+    if let Some(cut) = &opened.cut_short {
+        tracing::warn!("the last record of {} is cut short and was never answered: {cut:?}", path.display());
+    }
+}
+
+/// Returns an error of authorization or admission as an answer.
+fn refused(error: &crate::authz::error::ApiError) -> ApiError {
+    ApiError::from_status(&error.status())
+}

@@ -1,0 +1,62 @@
+//! The OpenAPI documents: those of built-in kinds as published, those of custom resources from their schemas.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::shared::Shared;
+use crate::{http::OpenApi, kinds};
+
+/// Serves the documents.
+pub(super) struct Documents(pub Arc<Shared>);
+
+impl Documents {
+    /// Returns the document of a group and version of custom resources.
+    fn custom(&self, group: &str, version: &str) -> Option<Value> {
+        let mut merged: Option<Value> = None;
+        for custom in self.0.customs.in_version(group, version) {
+            let document = custom.crd.version(version)?.openapi_v3();
+            match &mut merged {
+                None => merged = Some(document),
+                Some(merged) => extend(merged, document),
+            }
+        }
+        merged
+    }
+}
+
+/// Adds the paths and schemas of a document to another.
+fn extend(merged: &mut Value, mut document: Value) {
+    for place in ["/paths", "/components/schemas"] {
+        let added = document.pointer_mut(place).map(Value::take);
+        if let (Some(Value::Object(members)), Some(Value::Object(added))) = (merged.pointer_mut(place), added) {
+            members.extend(added);
+        }
+    }
+}
+
+impl OpenApi for Documents {
+    fn index(&self) -> Value {
+        let mut index = kinds::openapi_v3_index();
+        for group in self.0.resources.groups() {
+            for version in self.0.resources.versions(&group) {
+                let name = format!("apis/{group}/{version}");
+                let customs = self.0.customs.in_version(&group, &version);
+                if let Some(newest) = customs.iter().map(|custom| custom.revision).max() {
+                    // Clients keep a document as long as its hash is the same.
+                    let url = format!("/openapi/v3/{name}?hash={newest}-{}", customs.len());
+                    index["paths"][name.as_str()] = json!({"serverRelativeURL": url});
+                }
+            }
+        }
+        index
+    }
+
+    fn document(&self, path: &str) -> Option<Vec<u8>> {
+        if let Some(text) = kinds::openapi_v3(path) {
+            return Some(text);
+        }
+        let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+        self.custom(group, version).map(|document| document.to_string().into_bytes())
+    }
+}

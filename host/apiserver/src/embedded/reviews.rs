@@ -1,0 +1,107 @@
+//! Resources that answer questions and store nothing: reviews of access and of tokens, and requests for tokens.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{objects::StoredObjects, refused};
+use crate::{
+    authz::{
+        authenticate::Authenticator,
+        rbac::Rbac,
+        reviews::{ReviewKind, review_access, review_rules},
+        token_request::{TokenRequest, request_token},
+        token_review::{review_self, review_token},
+    },
+    http::{ApiError, Environment, Handler, HandlerRequest, format_time},
+};
+
+/// The code of a review's answer.
+const CREATED: u16 = 201;
+
+/// The kinds of questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// May a user do something?
+    Access(ReviewKind),
+    /// What may the user that asks do?
+    Rules,
+    /// Whose token is this?
+    Token,
+    /// Who asks?
+    SelfSubject,
+    /// A token for a ServiceAccount.
+    TokenRequest,
+}
+
+impl Question {
+    /// Returns the question that a built-in resource answers, if it is one.
+    pub fn of(group: &str, resource: &str) -> Option<Self> {
+        Some(match (group, resource) {
+            ("authorization.k8s.io", "subjectaccessreviews") => Self::Access(ReviewKind::Subject),
+            ("authorization.k8s.io", "localsubjectaccessreviews") => Self::Access(ReviewKind::Local),
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => Self::Access(ReviewKind::SelfSubject),
+            ("authorization.k8s.io", "selfsubjectrulesreviews") => Self::Rules,
+            ("authentication.k8s.io", "tokenreviews") => Self::Token,
+            ("authentication.k8s.io", "selfsubjectreviews") => Self::SelfSubject,
+            _ => return None,
+        })
+    }
+}
+
+/// Answers the questions of one kind.
+pub(super) struct Reviewer {
+    pub question: Question,
+    pub kind: String,
+    pub api_version: String,
+    pub objects: Arc<StoredObjects>,
+    pub authenticator: Arc<Authenticator>,
+    pub environment: Environment,
+}
+
+impl Reviewer {
+    fn answer(&self, request: &HandlerRequest<'_>) -> Result<Value, crate::authz::error::ApiError> {
+        let (objects, user, now) = (&*self.objects, request.user, request.now.as_second());
+        let body = self.typed(&request.body);
+        let attributes = request.attributes;
+        match self.question {
+            Question::Access(kind) => review_access(&Rbac::new(objects), kind, &body, &attributes.namespace, user),
+            Question::Rules => review_rules(&Rbac::new(objects), &body, user),
+            Question::Token => review_token(&self.authenticator, &body, objects, now),
+            Question::SelfSubject => Ok(review_self(user, &self.api_version, &format_time(request.now))),
+            Question::TokenRequest => {
+                let request = TokenRequest {
+                    namespace: &attributes.namespace,
+                    name: &attributes.name,
+                    object: &body,
+                    token_id: self.environment.uid(),
+                    now,
+                };
+                request_token(&self.authenticator, &request, objects)
+            }
+        }
+    }
+
+    /// Returns the body with the type that it has when it names none.
+    fn typed(&self, body: &Value) -> Value {
+        let mut body = if body.is_object() { body.clone() } else { Value::Object(serde_json::Map::new()) };
+        body["kind"] = self.kind.as_str().into();
+        body["apiVersion"] = self.api_version.as_str().into();
+        body
+    }
+}
+
+impl Handler for Reviewer {
+    fn handle(&self, request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
+        self.answer(request).map(|answer| (CREATED, answer)).map_err(|error| refused(&error))
+    }
+}
+
+/// Refuses a subresource that this server does not have.
+pub(super) struct NotImplemented(pub String);
+
+impl Handler for NotImplemented {
+    fn handle(&self, _request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
+        Err(ApiError::not_implemented(&self.0))
+    }
+}

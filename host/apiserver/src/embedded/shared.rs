@@ -1,0 +1,20 @@
+//! What the parts of a server share.
+
+use std::sync::Arc;
+
+use super::{custom::CustomResources, objects::StoredObjects};
+use crate::{
+    authz::authenticate::Authenticator,
+    http::{Environment, Resources},
+    store::Store,
+};
+
+/// What the parts of a server share.
+pub(super) struct Shared {
+    pub store: Store,
+    pub resources: Resources,
+    pub environment: Environment,
+    pub objects: Arc<StoredObjects>,
+    pub customs: CustomResources,
+    pub authenticator: Arc<Authenticator>,
+}

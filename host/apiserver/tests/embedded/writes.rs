@@ -1,0 +1,104 @@
+//! Writes of built-in kinds: defaults, managers of fields, patches, and what is refused.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+fn deployment(replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+            },
+        },
+    })
+}
+
+#[tokio::test]
+async fn applies_of_two_managers_conflict_and_one_may_force() {
+    let client = Client::new();
+    let apply = |manager: &str, rest: &str, replicas: u32| {
+        let path = format!("{DEPLOYMENTS}/web?fieldManager={manager}{rest}");
+        let client = &client;
+        async move {
+            let headers = ["content-type: application/apply-patch+yaml"];
+            client.send("PATCH", &path, &headers, &deployment(replicas)).await
+        }
+    };
+    assert_eq!(apply("a", "", 1).await.0, 201);
+    let (code, refused) = apply("b", "", 2).await;
+    let message = r#"Apply failed with 1 conflict: conflict with "a": .spec.replicas"#;
+    assert_eq!((code, &refused["message"]), (409, &json!(message)));
+    let (code, forced) = apply("b", "&force=true", 2).await;
+    assert_eq!((code, &forced["spec"]["replicas"]), (200, &json!(2)));
+    let (_, same) = apply("b", "", 2).await;
+    assert_eq!(same["metadata"]["resourceVersion"], forced["metadata"]["resourceVersion"], "nothing changed");
+}
+
+#[tokio::test]
+async fn strategic_patch_merges_lists_by_their_key() {
+    let client = Client::new();
+    let created = client.create(DEPLOYMENTS, &deployment(1)).await;
+    assert_eq!(created["spec"]["strategy"]["type"], "RollingUpdate");
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}});
+    let headers = ["content-type: application/strategic-merge-patch+json"];
+    let (code, patched) = client.send("PATCH", &format!("{DEPLOYMENTS}/web"), &headers, &patch).await;
+    let container = &patched["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((code, &container["image"], &container["imagePullPolicy"]), (200, &json!("nginx:2"), &json!("Always")));
+    assert_eq!(patched["metadata"]["generation"], 2);
+    let scale = format!("{DEPLOYMENTS}/web/scale");
+    let (_, scale) = client.get(&scale).await;
+    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(1), &json!("app=web")));
+}
+
+#[tokio::test]
+async fn event_is_one_object_in_both_of_its_groups() {
+    let client = Client::new();
+    let event = json!({
+        "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "R",
+    });
+    client.create("/api/v1/namespaces/default/events", &event).await;
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let (_, found) = client.get(&format!("{path}/e")).await;
+    assert_eq!((&found["regarding"]["name"], &found["apiVersion"]), (&json!("p"), &json!("events.k8s.io/v1")));
+    let (_, list) = client.get(&format!("{path}?fieldSelector=regarding.name%3Dp")).await;
+    assert_eq!(list["items"].as_array().map(Vec::len), Some(1), "{list}");
+    let (code, _) = client.send("DELETE", &format!("{path}/e"), &[], &Value::Null).await;
+    assert_eq!(code, 200);
+    assert_eq!(client.get("/api/v1/namespaces/default/events/e").await.0, 404);
+}
+
+#[tokio::test]
+async fn what_would_have_no_effect_is_refused() {
+    let client = Client::new();
+    let webhook = json!({"metadata": {"name": "w"}, "webhooks": []});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let (code, refused) = client.send("POST", path, &[], &webhook).await;
+    let message = "the embedded API server does not implement writes of validatingwebhookconfigurations, which would have no effect";
+    assert_eq!((code, &refused["message"]), (501, &json!(message)));
+    let pods = "/api/v1/namespaces/default/pods";
+    client
+        .create(pods, &json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}))
+        .await;
+    let (code, refused) = client.get(&format!("{pods}/p/log")).await;
+    assert_eq!((code, &refused["message"]), (501, &json!("the embedded API server does not implement pods/log")));
+}
+
+#[tokio::test]
+async fn services_get_addresses_that_nobody_has() {
+    let client = Client::new();
+    let path = "/api/v1/namespaces/default/services";
+    let service = |name: &str, kind: &str| json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}], "selector": {"a": "b"}}});
+    let first = client.create(path, &service("a", "ClusterIP")).await;
+    let second = client.create(path, &service("b", "NodePort")).await;
+    assert_ne!(first["spec"]["clusterIP"], second["spec"]["clusterIP"]);
+    assert_eq!(second["spec"]["ports"][0]["nodePort"], 30_000);
+    // An update that leaves the addresses out keeps them.
+    let (code, updated) = client.send("PUT", &format!("{path}/b"), &[], &service("b", "NodePort")).await;
+    assert_eq!((code, &updated["spec"]["clusterIP"]), (200, &second["spec"]["clusterIP"]));
+    assert_eq!(updated["spec"]["ports"][0]["nodePort"], 30_000);
+}
