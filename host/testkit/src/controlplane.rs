@@ -25,7 +25,9 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    TestNamespace, apply, eventually,
+    TestNamespace, apply,
+    embedded::{EmbeddedThread, Refusals},
+    eventually,
     shared::{self, SharedProcess, TestRun},
     target_dir,
 };
@@ -45,6 +47,8 @@ enum Supervisor {
     Own(Child),
     /// Shared by the processes of a nextest run.
     Shared { _process: SharedProcess },
+    /// The embedded API server, in this process.
+    Embedded { thread: EmbeddedThread },
 }
 
 impl ControlPlane {
@@ -75,13 +79,8 @@ impl ControlPlane {
     /// # Errors
     /// Fails as [`ControlPlane::start`] does.
     pub(crate) fn start_with_arguments(with: &[&str], arguments: &[String]) -> Result<Self, String> {
-        shared::check_group()?;
-        remove_old_folders();
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = shared::folder().join(name);
+        let folder = new_folder()?;
         let text = |error: io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(text)?;
         let messages = folder.join("stderr");
         let mut command = up(&folder, with).map_err(text)?;
         let mut supervisor = command
@@ -101,6 +100,17 @@ impl ControlPlane {
             return Err(failed_start(&folder));
         };
         Ok(Self { supervisor: Supervisor::Own(supervisor), folder, kubeconfig, count: AtomicU32::new(0) })
+    }
+
+    /// Starts the embedded API server in this process.
+    ///
+    /// # Errors
+    /// Returns why it does not start.
+    pub fn start_embedded() -> Result<Self, String> {
+        let folder = new_folder()?;
+        let (thread, kubeconfig) = EmbeddedThread::start(&folder)?;
+        let supervisor = Supervisor::Embedded { thread };
+        Ok(Self { supervisor, folder, kubeconfig, count: AtomicU32::new(0) })
     }
 
     /// Attaches to the control plane of a nextest run, and starts it if this test is the first. Blocks until it is ready.
@@ -150,7 +160,7 @@ impl ControlPlane {
     pub(crate) fn unique(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         match self.supervisor {
-            Supervisor::Own(_) => count.to_string(),
+            Supervisor::Own(_) | Supervisor::Embedded { .. } => count.to_string(),
             Supervisor::Shared { .. } => format!("{}-{count}", std::process::id()),
         }
     }
@@ -202,6 +212,14 @@ impl ControlPlane {
     /// Opens a namespace that another test has created.
     pub async fn existing_namespace(&self, name: &str) -> TestNamespace<'_> {
         TestNamespace::open(self, name.to_owned()).await
+    }
+
+    /// Returns what refuses writes to the embedded server; None for a real one.
+    pub(crate) fn refusals(&self) -> Option<&Refusals> {
+        match &self.supervisor {
+            Supervisor::Embedded { thread } => Some(&thread.refusals),
+            Supervisor::Own(_) | Supervisor::Shared { .. } => None,
+        }
     }
 
     /// Returns the path of kubectl.
@@ -290,12 +308,37 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        let Supervisor::Own(supervisor) = &mut self.supervisor else { return };
-        // SIGTERM, so that no component writes to the folder after this.
-        signal("-TERM", supervisor.id());
-        let _either_way = supervisor.wait();
+        match &mut self.supervisor {
+            Supervisor::Own(supervisor) => {
+                // SIGTERM, so that no component writes to the folder after this.
+                signal("-TERM", supervisor.id());
+                let _either_way = supervisor.wait();
+            }
+            Supervisor::Embedded { .. } => {}
+            Supervisor::Shared { .. } => return,
+        }
         let _removed_later = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Reports whether the tests use the embedded API server in place of a real one: `OPERETTA_TEST_SERVER=embedded`.
+fn is_embedded() -> bool {
+    match std::env::var("OPERETTA_TEST_SERVER").as_deref() {
+        Ok("embedded") => true,
+        Ok("real") | Err(_) => false,
+        Ok(other) => panic!("OPERETTA_TEST_SERVER is {other:?}, and must be embedded or real"),
+    }
+}
+
+/// Creates the folder of a control plane of this process.
+fn new_folder() -> Result<PathBuf, String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    shared::check_group()?;
+    remove_old_folders();
+    let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let folder = shared::folder().join(name);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
 }
 
 async fn started(
@@ -303,6 +346,7 @@ async fn started(
     with: &'static [&'static str],
 ) -> &'static ControlPlane {
     let start_or_attach = move || match TestRun::current() {
+        _ if is_embedded() => ControlPlane::start_embedded(),
         Some(run) => ControlPlane::attach(run, with),
         None => ControlPlane::start(with),
     };

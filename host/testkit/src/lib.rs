@@ -45,6 +45,7 @@ pub mod collector;
 pub mod controlplane;
 mod crd;
 pub mod egress;
+mod embedded;
 pub mod fault_proxy;
 pub mod guests;
 pub mod history;

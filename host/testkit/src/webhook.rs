@@ -12,12 +12,15 @@ use crate::{
 /// The label of the ConfigMaps that the webhook reviews.
 const LABEL: (&str, &str) = ("conformance", "refuse");
 
-/// Installs the webhook for a namespace and serves it until the process ends. The webhook refuses a ConfigMap labelled `conformance: refuse` with the Status that
+/// Installs the webhook for a namespace, or what stands for it in the embedded server, and serves it until the process ends. The webhook refuses a ConfigMap labelled `conformance: refuse` with the Status that
 /// `refusals` has for its name.
 ///
 /// # Panics
 /// Panics if the webhook cannot be served or installed.
 pub fn refuse(namespace: &TestNamespace<'_>, refusals: Vec<(String, Value)>) {
+    if let Some(embedded) = namespace.control_plane().refusals() {
+        return embedded.add(namespace.name(), refusals);
+    }
     let answer = async move |Json(review): Json<Value>| {
         let request = &review["request"];
         let refusal = refusals

@@ -15,7 +15,7 @@ use crate::{
         rbac::Rbac,
         user::User,
     },
-    http::{self as api, ApiError, Attributes, Environment},
+    http::{self as api, ApiError, Attributes, Environment, Requester},
 };
 
 /// Authenticates and authorizes requests.
@@ -39,7 +39,7 @@ impl Access {
 }
 
 impl api::Authenticator for Access {
-    fn authenticate(&self, parts: &Parts, attributes: &Attributes) -> Result<User, ApiError> {
+    fn authenticate(&self, parts: &Parts, attributes: &Attributes) -> Result<Requester, ApiError> {
         let sender = self.sender(parts)?;
         let is_wanted = |name: &http::HeaderName| is_impersonation_header(name.as_str());
         let headers =
@@ -48,12 +48,15 @@ impl api::Authenticator for Access {
             });
         let headers: Vec<(String, String)> = headers.collect();
         if headers.is_empty() {
-            return Ok(sender);
+            return Ok(Requester { user: sender, ..Requester::default() });
         }
         let attributes = authorizer_attributes(&sender, attributes);
         let rbac = Rbac::new(&*self.objects);
         let found = self.impersonation.lock().impersonate(&rbac, &attributes, &headers);
-        found.map(|found| found.map_or(sender, |found| found.user)).map_err(|error| refused(&error))
+        Ok(match found.map_err(|error| refused(&error))? {
+            Some(found) => Requester { user: found.user, sender: Some(sender), constraint: found.constraint },
+            None => Requester { user: sender, ..Requester::default() },
+        })
     }
 }
 

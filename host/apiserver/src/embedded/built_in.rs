@@ -100,7 +100,11 @@ fn handler(of: &kinds::Resource, shared: &Arc<Shared>) -> Option<Arc<dyn Handler
         return Some(reviewer(question, of.kind.clone(), of.api_version(), shared));
     }
     let is_absent = matches!(of.kind.as_str(), "Binding" | "ComponentStatus");
-    is_absent.then(|| Arc::new(NotImplemented(of.plural.clone())) as Arc<dyn Handler>)
+    is_absent.then(|| not_implemented(of.plural.clone(), shared))
+}
+
+fn not_implemented(what: String, shared: &Arc<Shared>) -> Arc<dyn Handler> {
+    Arc::new(NotImplemented { objects: Arc::clone(&shared.objects), what })
 }
 
 fn reviewer(question: Question, kind: String, api_version: String, shared: &Arc<Shared>) -> Arc<dyn Handler> {
@@ -141,7 +145,7 @@ fn other(of: &kinds::Resource, subresource: &kinds::Subresource, shared: &Arc<Sh
         ("ServiceAccount", "token") => {
             reviewer(Question::TokenRequest, subresource.kind.clone(), subresource.api_version.clone(), shared)
         }
-        (_, name) => Arc::new(NotImplemented(format!("{}/{name}", of.plural))),
+        (_, name) => not_implemented(format!("{}/{name}", of.plural), shared),
     };
     let group_version = subresource.api_version.rsplit_once('/').unwrap_or(("", &subresource.api_version));
     let is_own = group_version == (of.group.as_str(), of.version.as_str());

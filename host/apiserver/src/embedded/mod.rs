@@ -28,6 +28,7 @@ mod admission;
 mod bootstrap;
 mod built_in;
 mod built_in_kind;
+mod credentials;
 mod custom;
 mod custom_controller;
 mod definitions;
@@ -40,7 +41,9 @@ mod shared;
 use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
+use tokio::net::TcpListener;
 
+pub use self::credentials::{Credentials, CredentialsError};
 use self::{
     access::Access, admission::Plugins, fields::Fields, objects::StoredObjects, openapi::Documents, shared::Shared,
 };
@@ -51,7 +54,7 @@ use crate::{
         signing::{SigningError, SigningKey},
         user::{AUTHENTICATED, MASTERS, User},
     },
-    http::{ApiError, ApiServer, Environment, Resources},
+    http::{Admission, ApiError, ApiServer, AuditSink, Environment, Resources, ServeError, serve_tls},
     store::{LogError, Opened, Store, Window},
 };
 
@@ -69,6 +72,10 @@ pub struct Options {
     pub service_accounts: bool,
     /// The address that discovery names.
     pub address: String,
+    /// What keeps the audit log.
+    pub audit: Option<Arc<dyn AuditSink>>,
+    /// What refuses writes besides the plugins of the API server.
+    pub admission: Vec<Arc<dyn Admission>>,
 }
 
 impl Options {
@@ -82,6 +89,8 @@ impl Options {
             tokens: Vec::new(),
             service_accounts: false,
             address: "127.0.0.1:6443".into(),
+            audit: None,
+            admission: Vec::new(),
         }
     }
 }
@@ -140,7 +149,7 @@ impl EmbeddedServer {
         bootstrap::create_missing(&shared).map_err(StartError::Bootstrap)?;
         custom_controller::serve_stored(&shared);
         let access = Arc::new(access(&shared));
-        let api = ApiServer::builder(store, options.environment)
+        let mut builder = ApiServer::builder(store, options.environment)
             .resources(resources)
             .authenticator(Arc::clone(&access))
             .authorizer(access)
@@ -151,9 +160,14 @@ impl EmbeddedServer {
             })
             .patcher(Fields(Arc::clone(&shared)))
             .openapi(Documents(Arc::clone(&shared)))
-            .address(options.address)
-            .build();
-        Ok(Self { api, shared })
+            .address(options.address);
+        for plugin in options.admission {
+            builder = builder.admission(plugin);
+        }
+        if let Some(sink) = options.audit {
+            builder = builder.audit(sink);
+        }
+        Ok(Self { api: builder.build(), shared })
     }
 
     /// Returns the API. Requests without credentials are those of `system:anonymous`.
@@ -166,6 +180,23 @@ impl EmbeddedServer {
     #[must_use]
     pub fn administrator(&self) -> ApiServer {
         self.api.acting_as(User::new("admin", &[MASTERS, AUTHENTICATED]))
+    }
+
+    /// Serves the API on a loopback address with TLS, and runs the controllers, until `shutdown` is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`], when the address is not a loopback address.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        credentials: &Credentials,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        tokio::select! {
+            served = serve_tls(listener, self.api.clone(), credentials.tls(), shutdown) => served,
+            () = self.run() => Ok(()),
+        }
     }
 
     /// Serves what CustomResourceDefinitions define, and deletes the objects of deleted ones. Never ends.

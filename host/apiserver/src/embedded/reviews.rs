@@ -8,12 +8,14 @@ use super::{objects::StoredObjects, refused};
 use crate::{
     authz::{
         authenticate::Authenticator,
+        objects::Objects,
         rbac::Rbac,
         reviews::{ReviewKind, review_access, review_rules},
         token_request::{TokenRequest, request_token},
         token_review::{review_self, review_token},
     },
     http::{ApiError, Environment, Handler, HandlerRequest, format_time},
+    store::GroupResource,
 };
 
 /// The code of a review's answer.
@@ -97,11 +99,26 @@ impl Handler for Reviewer {
     }
 }
 
-/// Refuses a subresource that this server does not have.
-pub(super) struct NotImplemented(pub String);
+/// Refuses a resource or subresource that this server does not have.
+pub(super) struct NotImplemented {
+    pub objects: Arc<StoredObjects>,
+    /// The resource, or the resource with its subresource.
+    pub what: String,
+}
 
 impl Handler for NotImplemented {
-    fn handle(&self, _request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
-        Err(ApiError::not_implemented(&self.0))
+    fn handle(&self, request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
+        let attributes = request.attributes;
+        // A proxy's path has the scheme and the port around the name.
+        let mut parts = attributes.name.split(':');
+        let first = parts.next().unwrap_or_default();
+        let name = parts.next().filter(|_| attributes.subresource == "proxy").unwrap_or(first);
+        let (group, resource) = (attributes.group.as_str(), attributes.resource.as_str());
+        if !attributes.subresource.is_empty()
+            && self.objects.get(group, resource, &attributes.namespace, name).is_none()
+        {
+            return Err(ApiError::not_found(&GroupResource::new(group, resource), name));
+        }
+        Err(ApiError::not_implemented(&self.what))
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use ring::rand::{SecureRandom, SystemRandom};
 
 /// The characters of generated names: the API server's, without vowels and characters that look alike.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -29,6 +30,21 @@ impl Environment {
         random: impl FnMut() -> u64 + Send + 'static,
     ) -> Self {
         Self { now: Arc::new(now), random: Arc::new(Mutex::new(random)) }
+    }
+
+    /// Returns the environment of this machine: its clock and its random numbers.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the system has no random numbers, as when the standard library makes a `HashMap`.
+    #[must_use]
+    pub fn system() -> Self {
+        let random = SystemRandom::new();
+        Self::new(Timestamp::now, move || {
+            let mut bytes = [0; 8];
+            random.fill(&mut bytes).expect("the system has random numbers");
+            u64::from_le_bytes(bytes)
+        })
     }
 
     /// Creates an environment whose time stands still and whose random numbers follow from `seed`.

@@ -14,6 +14,17 @@ use super::{
     status::ApiError,
 };
 
+/// The user of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// The user as which the request is made.
+    pub user: User,
+    /// The user that sends it, if it acts as another one.
+    pub sender: Option<User>,
+    /// The verb that allowed this, such as `impersonate:serviceaccount`; empty for unconstrained impersonation.
+    pub constraint: &'static str,
+}
+
 /// Finds out who sends a request.
 pub trait Authenticator: Send + Sync {
     /// Returns the user of a request. The extension [`User`] of the request is the user that the caller is trusted to be
@@ -22,11 +33,11 @@ pub trait Authenticator: Send + Sync {
     /// # Errors
     ///
     /// [`ApiError::unauthorized`], or the refusal of an impersonation.
-    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<User, ApiError>;
+    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<Requester, ApiError>;
 }
 
 impl<T: Authenticator + ?Sized> Authenticator for Arc<T> {
-    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<User, ApiError> {
+    fn authenticate(&self, request: &http::request::Parts, attributes: &Attributes) -> Result<Requester, ApiError> {
         (**self).authenticate(request, attributes)
     }
 }
@@ -85,6 +96,16 @@ pub trait Admission: Send + Sync {
     /// The refusal that the client gets.
     fn validate(&self, _request: &AdmissionRequest<'_>, _object: Option<&Value>) -> Result<Vec<String>, ApiError> {
         Ok(Vec::new())
+    }
+}
+
+impl<T: Admission + ?Sized> Admission for Arc<T> {
+    fn mutate(&self, request: &AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
+        (**self).mutate(request, object)
+    }
+
+    fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        (**self).validate(request, object)
     }
 }
 
@@ -151,9 +172,9 @@ pub trait OpenApi: Send + Sync {
 pub struct AllowAll;
 
 impl Authenticator for AllowAll {
-    fn authenticate(&self, _request: &http::request::Parts, _attributes: &Attributes) -> Result<User, ApiError> {
+    fn authenticate(&self, _request: &http::request::Parts, _attributes: &Attributes) -> Result<Requester, ApiError> {
         let groups = vec!["system:masters".into(), "system:authenticated".into()];
-        Ok(User { name: "admin".into(), groups, ..User::default() })
+        Ok(Requester { user: User { name: "admin".into(), groups, ..User::default() }, ..Requester::default() })
     }
 }
 

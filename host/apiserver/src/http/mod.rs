@@ -1,7 +1,7 @@
 //! The HTTP API: what kube-apiserver answers, from a [`Store`](crate::store::Store).
 //!
 //! An [`ApiServer`] is a `tower::Service` of HTTP requests, so a client in the same process needs no socket; [`serve`]
-//! serves it on a loopback address. It has the resources of its registry ([`Resources`]), each with the behaviour of its
+//! and [`serve_tls`] serve it on a loopback address. It has the resources of its registry ([`Resources`]), each with the behaviour of its
 //! kind ([`Strategy`]). Authentication, authorization, admission, patches that need a schema and OpenAPI documents are
 //! plugged in ([`hooks`]). Time and randomness come from its [`Environment`].
 //!
@@ -43,6 +43,7 @@ pub mod resource;
 pub mod selector;
 
 mod attributes;
+mod audit;
 mod body;
 mod call;
 mod create;
@@ -82,17 +83,20 @@ mod watch;
 
 pub use self::{
     attributes::{Attributes, User},
+    audit::AuditSink,
     body::Body,
     columns::Column,
     decode::{Admitted, Decoded, decode_object},
     environment::{Environment, format_time, human_duration},
     field_error::{Cause, FieldError},
     handler::{Handler, HandlerRequest},
-    hooks::{Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher},
+    hooks::{
+        Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher, Requester,
+    },
     query::FieldValidation,
     registry::Resources,
     resource::{AnyObject, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},
-    serve::{ServeError, serve},
+    serve::{ServeError, serve, serve_tls},
     server::{ApiServer, BODY_LIMIT, Builder, Version},
     status::{ApiError, Details},
 };

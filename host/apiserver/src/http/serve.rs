@@ -1,23 +1,32 @@
-//! Serves an API server on a loopback address, by HTTP/1.1.
+//! Serves an API server on a loopback address, by HTTP/1.1, with or without TLS.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, task::JoinSet, time::sleep};
+use rustls::ServerConfig;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
 
 use super::server::ApiServer;
 
 /// The delay after a connection could not be accepted.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+/// The time that a client has for the handshake of TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address can be reached from other machines. This server has no TLS.
+    /// The address can be reached from other machines.
     #[error("refusing to serve on {0}: it is not a loopback address")]
     NotLoopback(SocketAddr),
     /// The listener has no address.
@@ -27,12 +36,37 @@ pub enum ServeError {
 
 /// Serves connections until `shutdown` is ready; then all connections end, watches too.
 ///
+/// kubectl and client-go send no credentials without TLS: see [`ApiServer::acting_as`].
+///
 /// # Errors
 ///
 /// [`ServeError`], when the address is not a loopback address.
 pub async fn serve(
     listener: TcpListener,
     server: ApiServer,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    accept(listener, server, None, shutdown).await
+}
+
+/// Serves connections with TLS until `shutdown` is ready.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub async fn serve_tls(
+    listener: TcpListener,
+    server: ApiServer,
+    tls: Arc<ServerConfig>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    accept(listener, server, Some(TlsAcceptor::from(tls)), shutdown).await
+}
+
+async fn accept(
+    listener: TcpListener,
+    server: ApiServer,
+    tls: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
@@ -44,32 +78,40 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = &mut shutdown => return Ok(()),
-            accepted = listener.accept() => {
-                let (stream, _) = match accepted {
-                    Ok(accepted) => accepted,
-                    // Such as too many open files: it passes when connections end.
-                    Err(error) => {
-                        tracing::warn!("failed to accept a connection, retrying: {error}");
-                        sleep(ACCEPT_DELAY).await;
-                        continue;
-                    }
-                };
-                // Small writes of a watch must not wait for an acknowledgement.
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!("connection is gone: {error}");
-                    continue;
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(connection(stream, server.clone(), tls.clone()))),
+                // Such as too many open files: it passes when connections end.
+                Err(error) => {
+                    tracing::warn!("failed to accept a connection, retrying: {error}");
+                    sleep(ACCEPT_DELAY).await;
                 }
-                let service = TowerToHyperService::new(server.clone());
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .serve_connection(TokioIo::new(stream), service);
-                connections.spawn(async move {
-                    if let Err(error) = connection.await {
-                        tracing::debug!("connection ended: {error}");
-                    }
-                });
-            }
+            },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
+    }
+}
+
+/// Serves a connection until it ends.
+async fn connection(stream: TcpStream, server: ApiServer, tls: Option<TlsAcceptor>) {
+    // Small writes of a watch must not wait for an acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!("connection is gone: {error}");
+        return;
+    }
+    match tls {
+        None => requests(stream, server).await,
+        Some(tls) => match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => requests(stream, server).await,
+            Ok(Err(error)) => tracing::debug!("handshake failed: {error}"),
+            Err(_) => tracing::debug!("handshake not finished after {HANDSHAKE_TIMEOUT:?}"),
+        },
+    }
+}
+
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, server: ApiServer) {
+    let service = TowerToHyperService::new(server);
+    let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!("connection ended: {error}");
     }
 }

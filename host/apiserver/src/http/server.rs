@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::{
     attributes::User,
+    audit::AuditSink,
     environment::Environment,
     hooks::{Admission, AllowAll, Authenticator, Authorizer, OpenApi, Patcher},
     registry::Resources,
@@ -38,6 +39,7 @@ pub(super) struct State {
     pub authenticator: Arc<dyn Authenticator>,
     pub authorizer: Arc<dyn Authorizer>,
     pub admission: Vec<Arc<dyn Admission>>,
+    pub audit: Option<Arc<dyn AuditSink>>,
     pub patcher: Arc<dyn Patcher>,
     pub openapi: Option<Arc<dyn OpenApi>>,
     pub version: Version,
@@ -69,6 +71,7 @@ impl ApiServer {
                 authenticator: Arc::new(AllowAll),
                 authorizer: Arc::new(AllowAll),
                 admission: Vec::new(),
+                audit: None,
                 patcher: Arc::new(AllowAll),
                 openapi: None,
                 version: Version::default(),
@@ -134,6 +137,13 @@ impl Builder {
     #[must_use]
     pub fn admission(mut self, admission: impl Admission + 'static) -> Self {
         self.state.admission.push(Arc::new(admission));
+        self
+    }
+
+    /// Sets what keeps the audit log.
+    #[must_use]
+    pub fn audit(mut self, sink: Arc<dyn AuditSink>) -> Self {
+        self.state.audit = Some(sink);
         self
     }
 

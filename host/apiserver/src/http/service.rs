@@ -17,6 +17,7 @@ use tower::Service;
 
 use super::{
     attributes::{Attributes, User},
+    audit::Trail,
     body::Body,
     call::{Answer, Call},
     create, delete,
@@ -85,22 +86,42 @@ where
     let path = path::parse(parts.uri.path());
     let wishes = Wishes { headers: &parts.headers, query: &query, is_read: parts.method == Method::GET };
     let attributes = attributes(&parts, &path, &query);
+    let requester = match state.authenticator.authenticate(&parts, &attributes) {
+        Ok(requester) => requester,
+        Err(error) => return respond::error(&wishes, &error),
+    };
+    let begin = |sink| Trail::begin(sink, &state.environment, (&parts, &attributes), &requester);
+    let mut trail = state.audit.as_ref().map(begin);
+    let (user, is_watch) = (&requester.user, attributes.verb == "watch");
     let answered = async {
-        let user = state.authenticator.authenticate(&parts, &attributes)?;
-        state.authorizer.authorize(&user, &attributes)?;
+        state.authorizer.authorize(user, &attributes)?;
         let Path::Resource(resource_path) = &path else {
             let answer = root::answer(state, &parts.method, &path, &parts.headers, &query)?;
             return Ok(root_response(&wishes, answer));
         };
         let route = route(state, &parts, resource_path, &attributes)?;
         let body = read_body(&parts.method, body).await?;
-        let routed = Routed { parts: &parts, path: resource_path, query: &query, attributes: &attributes, user: &user };
+        if let Some(trail) = &mut trail {
+            trail.name(&parts.method, &body);
+        }
+        let routed = Routed { parts: &parts, path: resource_path, query: &query, attributes: &attributes, user };
         dispatch(state, &routed, route, &body).await.map_err(Refusal::from)
     };
-    match answered.await {
+    let response = match answered.await {
         Ok(response) => response,
         Err(Refusal::NotServed) => root_response(&wishes, root::not_found()),
         Err(Refusal::Error(error)) => respond::error(&wishes, &error),
+    };
+    match trail {
+        Some(mut trail) if is_watch && response.status().is_success() => {
+            let ending = trail.started();
+            response.map(|body| body.keeping(ending))
+        }
+        Some(mut trail) => {
+            trail.complete(response.status().as_u16());
+            response
+        }
+        None => response,
     }
 }
 

@@ -3,4 +3,5 @@
 mod client;
 mod custom;
 mod rights;
+mod sockets;
 mod writes;

@@ -1,0 +1,123 @@
+//! The embedded API server for tests, in a thread of the test program.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+};
+
+use operetta_apiserver::{
+    embedded::{Credentials, EmbeddedServer, Options},
+    http::{Admission, AdmissionRequest, ApiError, AuditSink, Environment},
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::{net::TcpListener, runtime::Builder, sync::oneshot};
+
+/// A server that runs until this is dropped.
+pub(crate) struct EmbeddedThread {
+    /// Refuses writes as a webhook would.
+    pub refusals: Arc<Refusals>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl EmbeddedThread {
+    /// Starts a server, and writes the administrator's kubeconfig into a folder. Returns the path of the kubeconfig.
+    pub fn start(folder: &Path) -> Result<(Self, PathBuf), String> {
+        // An earlier call may have installed the same provider.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let credentials = Credentials::generate().map_err(|error| error.to_string())?;
+        let mut options = Options::in_memory(Environment::system());
+        options.tokens.push(credentials.administrator());
+        let refusals = Arc::new(Refusals::default());
+        options.admission.push(refusals.clone());
+        let log = File::create(folder.join("audit.log")).map_err(|error| error.to_string())?;
+        options.audit = Some(Arc::new(AuditFile(Mutex::new(log))));
+        let server = EmbeddedServer::start(options).map_err(|error| error.to_string())?;
+        let (stop, stopped) = oneshot::channel();
+        let (started, ready) = mpsc::channel();
+        let kubeconfig = folder.join("kubeconfig");
+        let path = kubeconfig.clone();
+        // A runtime of its own, because a test's runtime ends with the test.
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let listener = match listen(&credentials, &path).await {
+                    Ok(listener) => listener,
+                    Err(error) => return drop(started.send(Err(format!("{}: {error}", path.display())))),
+                };
+                drop(started.send(Ok(())));
+                let until_stopped = async { drop(stopped.await) };
+                server.serve(listener, &credentials, until_stopped).await.expect("a loopback address");
+            });
+        });
+        ready.recv().map_err(|_| "the embedded API server ended".to_owned())??;
+        Ok((Self { refusals, stop: Some(stop), thread: Some(thread) }, kubeconfig))
+    }
+}
+
+async fn listen(credentials: &Credentials, kubeconfig: &Path) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    fs::write(kubeconfig, credentials.kubeconfig(listener.local_addr()?, "embedded"))?;
+    Ok(listener)
+}
+
+impl Drop for EmbeddedThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _either_way = thread.join();
+        }
+    }
+}
+
+/// Writes the audit log to a file.
+struct AuditFile(Mutex<File>);
+
+impl AuditSink for AuditFile {
+    fn write(&self, event: &Value) {
+        self.0.lock().write_all(format!("{event}\n").as_bytes()).expect("the audit log is written");
+    }
+}
+
+/// The Statuses with which ConfigMaps are refused, by their namespace and name.
+#[derive(Default)]
+pub(crate) struct Refusals(Mutex<Vec<(String, String, Value)>>);
+
+impl Refusals {
+    /// The name of the webhook that this stands for.
+    const WEBHOOK: &str = "refuse.test.operetta.dev";
+
+    /// Refuses ConfigMaps of a namespace from now on.
+    pub fn add(&self, namespace: &str, refusals: Vec<(String, Value)>) {
+        let refusals = refusals.into_iter().map(|(name, status)| (namespace.to_owned(), name, status));
+        self.0.lock().extend(refusals);
+    }
+}
+
+impl Admission for Refusals {
+    fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+        let Some(object) = object.filter(|_| request.operation == "CREATE") else { return Ok(Vec::new()) };
+        let attributes = request.attributes;
+        let is_refused = |(namespace, name, _): &&(String, String, Value)| {
+            attributes.resource == "configmaps"
+                && attributes.namespace == *namespace
+                && object["metadata"]["name"] == *name
+                && object["metadata"]["labels"]["conformance"] == "refuse"
+        };
+        match self.0.lock().iter().find(is_refused) {
+            None => Ok(Vec::new()),
+            Some((_, _, status)) => {
+                let mut status = status.clone();
+                let message = status["message"].as_str().unwrap_or_default();
+                status["message"] =
+                    format!("admission webhook {:?} denied the request: {message}", Self::WEBHOOK).into();
+                Err(ApiError::from_status(&status))
+            }
+        }
+    }
+}
