@@ -1,5 +1,6 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
+mod dev;
 mod grant;
 mod help;
 mod host;
@@ -11,6 +12,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use dev::DevArgs;
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
@@ -52,6 +54,13 @@ pub enum Command {
     /// Create a plugin project in the folder NAME: code that builds, a CRD, RBAC, a sample object and a test.
     #[command(after_help = examples::NEW)]
     New(NewArgs),
+    /// Run a project's plugin on an API server of its own, and build it again on each save
+    ///
+    /// Run an API server, a host and a project's plugin in one process, apply the project's crd.yaml, rbac.yaml and
+    /// object.yaml, and build the plugin again on each save. It prints each reconcile with what it wrote. Nothing has to be
+    /// installed; kubectl works with the kubeconfig that it prints.
+    #[command(after_help = examples::DEV)]
+    Dev(DevArgs),
     /// Compile a project to a component
     ///
     /// Compile a project in Rust, Go, TypeScript, Python, C or Zig to a WebAssembly component, and check it. The language's

@@ -29,6 +29,14 @@ pub const NEW: &str = "Examples:
   # Create a plugin in Go for the kind Greeting in example.com/v1
   operetta new greeter --lang go --group example.com --version v1 --kind Greeting";
 
+/// The examples of `operetta dev`.
+pub const DEV: &str = "Examples:
+  # Run the plugin of this folder, and build it again on each save
+  operetta dev
+
+  # Keep the objects from one run to the next
+  operetta dev ./greeter --data greeter.db";
+
 /// The examples of `operetta build`.
 pub const BUILD: &str = "Examples:
   # Build the project in this folder to build/NAME.wasm

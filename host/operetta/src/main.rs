@@ -55,6 +55,7 @@ fn main() -> ExitCode {
             Command::Bundle(args) => commands::bundle::bundle(&args),
             Command::Component(args) => commands::component::component(&args).await,
             Command::New(args) => commands::new::new(&args),
+            Command::Dev(args) => commands::dev::dev(&args).await,
             Command::Build(args) => commands::build::build(&args).await,
             Command::Generate(args) => commands::generate::generate(args).await,
             Command::Explain(args) => commands::explain::explain(&args),

@@ -32,12 +32,16 @@ impl TracedReconciler {
 struct LoggedEnd<'a> {
     plugin: &'a ObjectKey,
     request: &'a ReconcileRequest,
+    /// Empty without one.
+    error: String,
 }
 
 impl Drop for LoggedEnd<'_> {
     fn drop(&mut self) {
         let ReconcileRequest { key, reconcile_id, .. } = self.request;
-        tracing::debug!(plugin = %self.plugin, %key, reconcile = reconcile_id, "reconcile ended");
+        tracing::debug!(
+            plugin = %self.plugin, %key, reconcile = reconcile_id, error = self.error, "reconcile ended"
+        );
     }
 }
 
@@ -47,7 +51,11 @@ impl Reconciler for TracedReconciler {
         let ReconcileRequest { controller, key, reconcile_id, .. } = request;
         let Self { plugin, shard, .. } = self;
         tracing::debug!(%plugin, %shard, controller, %key, reconcile = reconcile_id, "reconcile began");
-        let _end = LoggedEnd { plugin: &self.plugin, request };
-        self.reconciler.reconcile(request).await
+        let mut end = LoggedEnd { plugin: &self.plugin, request, error: String::new() };
+        let result = self.reconciler.reconcile(request).await;
+        if let Err(failure) = &result {
+            end.error = failure.to_string();
+        }
+        result
     }
 }

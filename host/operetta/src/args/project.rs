@@ -37,6 +37,9 @@ pub struct BuildArgs {
     /// Compile fast and keep the names of functions, for a larger component
     #[arg(long)]
     pub debug: bool,
+    /// Do not check the component: the host does
+    #[arg(long, hide = true)]
+    pub unchecked: bool,
     /// Take no snapshot: initialize the Go runtime in each reconcile, not once at build time
     #[arg(long)]
     pub no_snapshot: bool,

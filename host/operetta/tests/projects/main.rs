@@ -1,6 +1,7 @@
 //! A new project in each language builds, passes its tests and runs, by the very commands in its README.
 
 mod component;
+mod dev;
 mod tutorials;
 
 use std::{
@@ -53,7 +54,12 @@ struct Project {
 impl Project {
     /// Makes it, in place of the one of an earlier run.
     fn new(lang: &str, name: &str, kind: &str) -> Self {
-        let folder = folder().join(lang);
+        Self::new_in(lang, lang, name, kind)
+    }
+
+    /// Makes it in a folder of its own.
+    fn new_in(folder_name: &str, lang: &str, name: &str, kind: &str) -> Self {
+        let folder = folder().join(folder_name);
         let _not_there = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let dir = folder.join(name);

@@ -2,7 +2,6 @@
 
 mod leftovers;
 mod manifests;
-mod objects;
 
 use anyhow::{Result, bail};
 use kube::Client;
@@ -10,7 +9,10 @@ use operetta_kube::client::connect::connect;
 use serde_json::Value;
 
 use self::manifests::Choices;
-use super::print;
+use super::{
+    objects::{self, Write},
+    print,
+};
 use crate::args::{ClusterArgs, Component, DryRun, InstallArgs, Output, UninstallArgs};
 
 /// Applies the objects, or prints them.
@@ -29,8 +31,9 @@ pub async fn install(args: &InstallArgs) -> Result<()> {
     let client = client(&args.cluster).await?;
     let dry_run = args.dry_run == DryRun::Server;
     let suffix = if dry_run { " (server dry run)" } else { "" };
+    let write = Write { manager: "operetta-install", force: args.force_conflicts, dry_run };
     for object in &objects {
-        objects::apply(&client, object, args.force_conflicts, dry_run).await?;
+        objects::apply(&client, object, write).await?;
         print(&format!("{} serverside-applied{suffix}\n", objects::display(object)))?;
     }
     if args.wait && !dry_run {
@@ -64,6 +67,16 @@ pub async fn uninstall(args: &UninstallArgs) -> Result<()> {
         }
     }
     print(&leftovers::describe(&client).await?)
+}
+
+/// Returns the CustomResourceDefinitions of an installation.
+///
+/// # Errors
+/// Returns an error if a file of `deploy/` has an unknown form.
+pub fn definitions() -> Result<Vec<Value>> {
+    let mut objects = manifests::objects(&Choices::default())?;
+    objects.retain(|object| object["kind"] == "CustomResourceDefinition");
+    Ok(objects)
 }
 
 async fn client(cluster: &ClusterArgs) -> Result<Client> {

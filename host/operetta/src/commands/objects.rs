@@ -1,4 +1,4 @@
-//! The objects of an installation in a cluster: server-side apply, and deletion.
+//! Objects of commands in a cluster: server-side apply, and deletion.
 
 use std::time::Duration;
 
@@ -12,10 +12,13 @@ use kube::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-/// The field manager.
-const MANAGER: &str = "operetta-install";
 /// The pause between two reads of an object that a command waits for.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest time until the kinds of a definition are served.
+const SERVED: Duration = Duration::from_secs(10);
+/// The pause between two reads of a definition: it takes milliseconds.
+const SERVED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns the name of an object as kubectl prints it: `deployment.apps/operetta`.
 pub fn display(object: &Value) -> String {
@@ -25,13 +28,25 @@ pub fn display(object: &Value) -> String {
     format!("{kind}{group}/{}", text(&object["metadata"]["name"]))
 }
 
-/// Applies an object. With `force` it takes over fields of other managers; with `dry_run` nothing is stored.
+/// The way in which an object is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// The manager of the fields.
+    pub manager: &'static str,
+    /// True if it takes over fields of other managers.
+    pub force: bool,
+    /// True if nothing is stored.
+    pub dry_run: bool,
+}
+
+/// Applies an object.
 ///
 /// # Errors
 /// Returns an error if the API server refuses the object, for example because of a conflict.
-pub async fn apply(client: &Client, object: &Value, force: bool, dry_run: bool) -> Result<()> {
+pub async fn apply(client: &Client, object: &Value, write: Write) -> Result<()> {
+    let Write { manager, force, dry_run } = write;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let params = PatchParams { dry_run, force, ..PatchParams::apply(MANAGER) };
+    let params = PatchParams { dry_run, force, ..PatchParams::apply(manager) };
     let api =
         api(client, object).await?.with_context(|| format!("the API server does not serve {}", display(object)))?;
     let applied = api.patch(name, &params, &Patch::Apply(object)).await;
@@ -65,6 +80,27 @@ pub async fn until_deleted(client: &Client, object: &Value, timeout: Duration) -
         sleep(PAUSE).await;
     }
     Ok(())
+}
+
+/// Waits until the API server serves the kinds that a CustomResourceDefinition defines.
+///
+/// # Errors
+/// Returns an error with the definition's conditions if it serves them not within ten seconds.
+pub async fn until_served(client: &Client, definition: &Value) -> Result<()> {
+    let end = Instant::now() + SERVED;
+    loop {
+        let found = read(client, definition).await?.with_context(|| format!("{} was deleted", display(definition)))?;
+        let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_true = |condition: &&Value| condition["type"] == "Established" && condition["status"] == "True";
+        if conditions.iter().any(|condition| is_true(&condition)) {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let conditions = Value::from(conditions);
+            bail!("{} is not served after {} s: {conditions}", display(definition), SERVED.as_secs());
+        }
+        sleep(SERVED_PAUSE).await;
+    }
 }
 
 /// Waits until all Pods of a Deployment are those of its current template, and available.

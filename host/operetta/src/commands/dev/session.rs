@@ -1,0 +1,160 @@
+//! A session: applies the project's objects, builds after each save, and answers keys.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::{
+    super::{build::Project, objects},
+    builds::{Builder, Built},
+    changes::Changes,
+    host::WRITE,
+    keys::{Key, Keys},
+    manifests::{FILES, Manifests, SAMPLE},
+    view::View,
+};
+/// The annotation whose change lets the host look at the component again.
+const BUILD: &str = "dev.operetta.dev/build";
+
+/// The state of a session.
+pub struct Session {
+    project: Project,
+    manifests: Manifests,
+    client: Client,
+    namespace: String,
+    builder: Builder,
+    view: View,
+    builds: u64,
+    /// The last failure that was shown: an unchanged one is not shown again.
+    shown: Option<String>,
+}
+
+impl Session {
+    /// Creates a session.
+    pub fn new(project: Project, manifests: Manifests, client: Client, namespace: &str, view: View) -> Self {
+        let builder = Builder::new(&project);
+        let namespace = namespace.to_owned();
+        Self { project, manifests, client, namespace, builder, view, builds: 0, shown: None }
+    }
+
+    /// Runs until `q` is pressed.
+    ///
+    /// # Errors
+    /// Returns an error if the API server refuses the project's objects at the start, or files cannot be watched.
+    pub async fn run(&mut self) -> Result<()> {
+        let mut changes = Changes::watch(&self.project.dir)?;
+        let mut keys = Keys::read();
+        for file in FILES {
+            self.apply(file).await?;
+        }
+        self.view.say("q quits, r creates the sample anew");
+        let mut is_due = true;
+        loop {
+            if is_due {
+                is_due = false;
+                tokio::select! {
+                    built = self.builder.build() => self.finish(built?).await?,
+                    // A save during a build: what is built now is outdated already.
+                    changed = changes.next() => is_due = self.follow(&changed).await || is_due,
+                    key = keys.next() => match key {
+                        Key::Quit => return Ok(()),
+                        Key::Reset => { self.reset().await; is_due = true; }
+                    },
+                }
+                continue;
+            }
+            tokio::select! {
+                changed = changes.next() => is_due = self.follow(&changed).await,
+                key = keys.next() => match key {
+                    Key::Quit => return Ok(()),
+                    Key::Reset => self.reset().await,
+                },
+            }
+        }
+    }
+
+    /// Applies the objects of changed manifests. Returns true if the code has changed.
+    async fn follow(&mut self, changed: &[PathBuf]) -> bool {
+        let is_manifest = |path: &&PathBuf| FILES.iter().any(|file| path.as_path() == Path::new(file));
+        for file in FILES {
+            if !changed.iter().any(|path| path.as_path() == Path::new(file)) {
+                continue;
+            }
+            let applied = match self.manifests.reload(file) {
+                Ok(()) => self.apply(file).await,
+                Err(error) => Err(error),
+            };
+            match applied {
+                Ok(()) => self.view.say(&format!("applied {file}")),
+                Err(error) => self.view.fail(&format!("{error:#}")),
+            }
+        }
+        changed.iter().any(|path| !is_manifest(&path))
+    }
+
+    async fn apply(&self, file: &str) -> Result<()> {
+        for object in self.manifests.of(file) {
+            objects::apply(&self.client, &object, WRITE).await?;
+            if object["kind"] == "CustomResourceDefinition" {
+                objects::until_served(&self.client, &object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the outcome of a build, and lets the host run what was built.
+    async fn finish(&mut self, built: Built) -> Result<()> {
+        if let Some(failure) = built.failure {
+            if self.shown.as_ref() != Some(&failure) {
+                self.view.fail(&format!("{failure}\n(the code of before stays)"));
+            }
+            self.shown = Some(failure);
+            return Ok(());
+        }
+        self.shown = None;
+        self.builds += 1;
+        let file = self.builder.output.strip_prefix(&self.project.dir).unwrap_or(&self.builder.output).to_owned();
+        self.view.say(&format!("built {} in {:.2} s", file.display(), built.took.as_secs_f64()));
+        self.load().await
+    }
+
+    /// Writes the Plugin, so that the host reads the component.
+    async fn load(&self) -> Result<()> {
+        let file = self.builder.output.file_name().map(|name| name.to_string_lossy().into_owned());
+        let plugin = json!({
+            "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {
+                "name": self.project.name, "namespace": self.namespace,
+                "annotations": {BUILD: self.builds.to_string()},
+            },
+            "spec": {
+                "source": {"path": file.context("the component has no file name")?},
+                "serviceAccountName": self.manifests.service_account()?,
+            },
+        });
+        objects::apply(&self.client, &plugin, WRITE).await
+    }
+
+    /// Deletes the sample objects and creates them anew.
+    async fn reset(&self) {
+        match self.try_reset().await {
+            Ok(()) => self.view.say("created the sample anew"),
+            Err(error) => self.view.fail(&format!("{error:#}")),
+        }
+    }
+
+    async fn try_reset(&self) -> Result<()> {
+        let client = &self.client;
+        let sample: Vec<Value> = self.manifests.of(SAMPLE);
+        for object in &sample {
+            objects::delete(client, object).await?;
+        }
+        for object in &sample {
+            objects::until_deleted(client, object, std::time::Duration::from_secs(10)).await?;
+            objects::apply(client, object, WRITE).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! `operetta dev` in a new project: from a save to a reconcile, and what happens to wrong saves.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{OPERETTA, Project, caches, repository};
+
+/// A running `operetta dev`. It ends with this.
+struct Session {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Session {
+    fn start(project: &Project) -> Self {
+        let mut command = Command::new(OPERETTA);
+        command.arg("dev").arg(&project.dir).envs(caches());
+        command.env("OPERETTA_TOOLS", repository().join("target/tools")).env("RUST_BACKTRACE", "0");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("it starts");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                drop(sender.send(line));
+            }
+        });
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Waits for a line that has a text, and returns it.
+    fn until(&mut self, text: &str) -> String {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if line.contains(text) {
+                        return line;
+                    }
+                }
+                Err(_) => panic!("no line with {text:?} in:\n{}", self.seen.join("\n")),
+            }
+        }
+    }
+
+    fn press(&mut self, key: &str) {
+        self.child.stdin.as_mut().expect("stdin").write_all(key.as_bytes()).expect("written");
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _either_way = self.child.kill();
+        let _either_way = self.child.wait();
+    }
+}
+
+fn replace(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).expect("read");
+    assert!(text.contains(from), "{} has no {from}", file.display());
+    fs::write(file, text.replace(from, to)).expect("written");
+}
+
+/// Returns the message in the ConfigMap of the sample, as kubectl reads it.
+fn message(kubeconfig: &Path, sample: &str) -> String {
+    let kubectl = repository().join("target/controlplane/bin/kubectl");
+    let mut command = Command::new(kubectl);
+    command.args(["get", "configmap", sample, "-o", "jsonpath={.data.message}"]);
+    let output = command.arg("--kubeconfig").arg(kubeconfig).output().expect("kubectl runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn saves_are_reconciled_and_wrong_ones_change_nothing() {
+    let project = Project::new_in("dev", "c", "new-dev", "DevGreeting");
+    let (code, sample) = (project.dir.join("plugin.c"), "new-dev-sample");
+    let mut session = Session::start(&project);
+    let line = session.until("export KUBECONFIG=");
+    let kubeconfig = PathBuf::from(line.split_once('=').expect("a path").1);
+    session.until("built build/new-dev.wasm in");
+    let line = session.until("reconciled default/new-dev-sample");
+    assert!(line.contains("create ConfigMap.v1 default/new-dev-sample"), "{line}");
+    assert_eq!(message(&kubeconfig, sample), "Hello");
+
+    // Another sample, then other code.
+    replace(&project.dir.join("object.yaml"), "Hello", "Hi");
+    session.until("update ConfigMap.v1 default/new-dev-sample");
+    assert_eq!(message(&kubeconfig, sample), "Hi");
+    replace(&code, r#"operetta_string(object, "spec.message", "")"#, r#""from the code""#);
+    session.until("built");
+    session.until("update ConfigMap.v1 default/new-dev-sample");
+    assert_eq!(message(&kubeconfig, sample), "from the code");
+
+    // What does not build is said once, and the code of before goes on.
+    replace(&code, "from the code", "broken\" +");
+    session.until("error:");
+    session.until("the code of before stays");
+    fs::write(project.dir.join("object.yaml"), "{").expect("written");
+    session.until("object.yaml is not YAML");
+    assert_eq!(message(&kubeconfig, sample), "from the code");
+
+    // Of many saves the last one is run.
+    for count in 0..10 {
+        let from = if count == 0 { "broken\" +".to_owned() } else { format!("save {}", count - 1) };
+        replace(&code, &from, &format!("save {count}"));
+        thread::sleep(Duration::from_millis(50));
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while message(&kubeconfig, sample) != "save 9" {
+        assert!(Instant::now() < end, "the last save is not run: {:?}", session.seen);
+        thread::sleep(Duration::from_millis(200));
+    }
+    session.press("q");
+    assert!(session.child.wait().expect("it ends").success());
+}
+
+fn refused(arguments: &[&str], folder: &Path) -> String {
+    let output = Command::new(OPERETTA).arg("dev").args(arguments).current_dir(folder).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn session_that_cannot_start_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = refused(&[], folder.path());
+    assert!(said.contains("is not a project in a supported language"), "{said}");
+
+    fs::write(folder.path().join("plugin.c"), "").expect("written");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let said = refused(&["--port", &port.to_string()], folder.path());
+    assert!(said.contains(&format!("port {port} of 127.0.0.1 is in use: choose another --port")), "{said}");
+
+    let data = folder.path().join("data");
+    fs::write(&data, "something else\n").expect("written");
+    let said = refused(&["--data", &data.display().to_string()], folder.path());
+    assert!(said.contains("failed to open --data"), "{said}");
+    assert_eq!(fs::read_to_string(&data).expect("read"), "something else\n", "nothing is overwritten");
+}
