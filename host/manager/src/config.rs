@@ -30,6 +30,9 @@ pub struct HostConfig {
     pub health_address: Option<SocketAddr>,
     /// The endpoints for users: metrics, logs and informers over TLS, for whom the API server authenticates and authorizes.
     pub secure_endpoints: Option<SecureEndpoints>,
+    /// True if this process compiles plugins itself and keeps compiled functions, for `operetta dev`: no file sets it.
+    #[serde(skip)]
+    pub compile_here: bool,
     /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
@@ -127,6 +130,7 @@ impl Default for HostConfig {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
             health_address: None,
             secure_endpoints: None,
+            compile_here: false,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             exact_access_reviews: false,
@@ -224,7 +228,7 @@ impl HostConfig {
             arguments: vec!["compile-worker".to_owned()],
             limits,
         };
-        Ok(Code::new(cache, Some(worker)))
+        Ok(Code::new(cache, (!self.compile_here).then_some(worker)))
     }
 
     fn default_cache(&self) -> Option<CodeCache> {
@@ -249,7 +253,14 @@ impl HostConfig {
         let most = self.max_limits.memory_bytes().unwrap_or(engine.max_memory_bytes);
         let max_memory_bytes = most.max(LoadLimits::default().memory_bytes);
         let max_mapped_code_bytes = self.mapped_code_mib.saturating_mul(1 << 20);
-        EngineConfig { max_memory_bytes, warm_instances: self.max_warm_instances, max_mapped_code_bytes, ..engine }
+        EngineConfig {
+            max_memory_bytes,
+            warm_instances: self.max_warm_instances,
+            max_mapped_code_bytes,
+            keep_functions: self.compile_here,
+            optimize: !self.compile_here,
+            ..engine
+        }
     }
 }
 

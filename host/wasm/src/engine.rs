@@ -25,6 +25,7 @@ use crate::{
     call::limiter::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES},
     code::{
         Code,
+        function_cache::FunctionCache,
         resident::{MappedTotals, ResidentSet},
     },
     imports,
@@ -85,6 +86,9 @@ pub struct EngineConfig {
     pub max_idle_code: Duration,
     /// True to optimize code for speed. False compiles faster, for code that runs once.
     pub optimize: bool,
+    /// True to keep compiled functions in memory and use them for later components. For the builds of one author: it is
+    /// never emptied. Only compilations in this process use it.
+    pub keep_functions: bool,
 }
 
 impl Default for EngineConfig {
@@ -98,6 +102,7 @@ impl Default for EngineConfig {
             max_mapped_code_bytes: 4 << 30,
             max_idle_code: Duration::from_secs(300),
             optimize: true,
+            keep_functions: false,
         }
     }
 }
@@ -234,6 +239,11 @@ fn common(own: &EngineConfig) -> Config {
     // every loaded module makes each drop of a store slower.
     config.wasm_backtrace_max_frames(None);
     config.native_unwind_info(false);
+    if own.keep_functions
+        && let Err(error) = config.enable_incremental_compilation(Arc::new(FunctionCache::default()))
+    {
+        tracing::warn!(error = %format!("{error:#}"), "failed to keep compiled functions: each build compiles all");
+    }
     config
 }
 

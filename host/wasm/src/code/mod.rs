@@ -8,6 +8,7 @@
 mod bulk;
 mod cache;
 pub(crate) mod compile_cost;
+pub(crate) mod function_cache;
 pub(crate) mod inspect;
 pub(crate) mod link;
 mod obtain;

@@ -9,7 +9,8 @@ use std::{
 use anyhow::{Context, Result};
 use tokio::process::Command;
 
-use super::super::build::Project;
+use super::super::build::{Project, Tools};
+use crate::args::Language;
 
 /// The outcome of a build.
 pub struct Built {
@@ -24,13 +25,27 @@ pub struct Builder {
     project: PathBuf,
     /// The component.
     pub output: PathBuf,
+    /// The check of types, for a language whose build can do without it.
+    check: Option<PathBuf>,
 }
 
 impl Builder {
     /// Creates a builder that writes `build/NAME.wasm`.
     pub fn new(project: &Project) -> Self {
         let output = project.dir.join("build").join(format!("{}.wasm", project.name));
-        Self { project: project.dir.clone(), output }
+        let has_types = project.language == Language::TypeScript && project.dir.join("tsconfig.json").is_file();
+        let check = has_types.then(|| Tools::of(&project.dir).look_for("tsc")).flatten();
+        Self { project: project.dir.clone(), output, check }
+    }
+
+    /// Checks the types of what was built, beside the code that runs already. Returns the messages if some are wrong. When
+    /// this is dropped, the check ends.
+    pub async fn check_types(&self) -> Option<String> {
+        let mut command = Command::new(self.check.as_ref()?);
+        command.arg("--noEmit").arg("--pretty").arg("false").current_dir(&self.project);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let output = command.output().await.ok().filter(|output| !output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     /// Builds once. When this is dropped, the build ends.
@@ -42,6 +57,9 @@ impl Builder {
         let program = std::env::current_exe().context("failed to find this program")?;
         let mut command = Command::new(program);
         command.arg("build").arg(&self.project).arg("--debug").arg("--unchecked").arg("--output").arg(&self.output);
+        if self.check.is_some() {
+            command.arg("--").arg("--no-check");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let output = command.output().await.context("failed to start `operetta build`")?;
         let failure = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned());

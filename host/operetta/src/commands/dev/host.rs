@@ -44,6 +44,7 @@ impl DevHost {
         let config = HostConfig {
             admin_address: (Ipv4Addr::LOCALHOST, 0).into(),
             plugin_directory: Some(directory),
+            compile_here: true,
             ..HostConfig::default()
         };
         let metrics = Metrics::new();

@@ -18,6 +18,24 @@ use super::{
 /// The annotation whose change lets the host look at the component again.
 const BUILD: &str = "dev.operetta.dev/build";
 
+/// The work that is due.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    Build,
+    CheckTypes,
+    None,
+}
+
+/// Something to react to.
+enum Event {
+    Pressed(Key),
+    /// Files have changed.
+    Saved(Vec<PathBuf>),
+    Built(Built),
+    /// The types are checked; the messages if some are wrong.
+    Checked(Option<String>),
+}
+
 /// The state of a session.
 pub struct Session {
     project: Project,
@@ -50,28 +68,44 @@ impl Session {
             self.apply(file).await?;
         }
         self.view.say("q quits, r creates the sample anew");
-        let mut is_due = true;
+        let mut work = Work::Build;
         loop {
-            if is_due {
-                is_due = false;
-                tokio::select! {
-                    built = self.builder.build() => self.finish(built?).await?,
-                    // A save during a build: what is built now is outdated already.
-                    changed = changes.next() => is_due = self.follow(&changed).await || is_due,
-                    key = keys.next() => match key {
-                        Key::Quit => return Ok(()),
-                        Key::Reset => { self.reset().await; is_due = true; }
-                    },
+            let event = tokio::select! {
+                event = self.do_work(work) => event?,
+                // A save during a build: what is built now is outdated already.
+                changed = changes.next() => Event::Saved(changed),
+                key = keys.next() => Event::Pressed(key),
+            };
+            work = match event {
+                Event::Pressed(Key::Quit) => return Ok(()),
+                Event::Pressed(Key::Reset) => {
+                    self.reset().await;
+                    work
                 }
-                continue;
-            }
-            tokio::select! {
-                changed = changes.next() => is_due = self.follow(&changed).await,
-                key = keys.next() => match key {
-                    Key::Quit => return Ok(()),
-                    Key::Reset => self.reset().await,
-                },
-            }
+                Event::Saved(changed) => {
+                    if self.follow(&changed).await {
+                        Work::Build
+                    } else {
+                        work
+                    }
+                }
+                Event::Built(built) => self.finish(built).await?,
+                Event::Checked(wrong) => {
+                    if let Some(wrong) = wrong {
+                        self.view.fail(&wrong);
+                    }
+                    Work::None
+                }
+            };
+        }
+    }
+
+    /// Does what is due; if a save or a key comes first, it is ended and begins anew.
+    async fn do_work(&self, work: Work) -> Result<Event> {
+        match work {
+            Work::Build => self.builder.build().await.map(Event::Built),
+            Work::CheckTypes => Ok(Event::Checked(self.builder.check_types().await)),
+            Work::None => std::future::pending().await,
         }
     }
 
@@ -104,20 +138,21 @@ impl Session {
         Ok(())
     }
 
-    /// Shows the outcome of a build, and lets the host run what was built.
-    async fn finish(&mut self, built: Built) -> Result<()> {
+    /// Shows the outcome of a build, and lets the host run what was built. Returns what is due then.
+    async fn finish(&mut self, built: Built) -> Result<Work> {
         if let Some(failure) = built.failure {
             if self.shown.as_ref() != Some(&failure) {
                 self.view.fail(&format!("{failure}\n(the code of before stays)"));
             }
             self.shown = Some(failure);
-            return Ok(());
+            return Ok(Work::None);
         }
         self.shown = None;
         self.builds += 1;
         let file = self.builder.output.strip_prefix(&self.project.dir).unwrap_or(&self.builder.output).to_owned();
         self.view.say(&format!("built {} in {:.2} s", file.display(), built.took.as_secs_f64()));
-        self.load().await
+        self.load().await?;
+        Ok(Work::CheckTypes)
     }
 
     /// Writes the Plugin, so that the host reads the component.
