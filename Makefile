@@ -7,7 +7,7 @@
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-demo: ## Run the sample-controller as a plugin on a real API server (ONCE=1 ends afterwards)
+demo: ## Run the sample-controller with operetta dev (ONCE=1 ends afterwards; REAL=1 uses a real control plane)
 	@scripts/demo.sh
 
 check: ## Format, lints and unit tests: the check for every change

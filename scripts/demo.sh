@@ -1,108 +1,66 @@
 #!/usr/bin/env bash
-# The demo: a real control plane, the host, the sample-controller dropped in as a ConfigMap, and a Foo whose Deployment
-# becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
+# The demo: `operetta dev` with the sample-controller: an API server, the host and the plugin in one process, and a Foo whose
+# Deployment becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0
 
-started=$(date +%s)
+if [ "${REAL:-}" = 1 ]; then exec scripts/demo-real.sh; fi
+started=$(date +%s%N)
+seconds() { awk "BEGIN { printf \"%.1f\", ($(date +%s%N) - $started) / 1e9 }"; }
 step() { printf '\033[1m==> %s\033[0m\n' "$*"; }
-fail() { echo "demo: $*" >&2; exit 1; }
+target=${CARGO_TARGET_DIR:-target}
 dir=$PWD/target/demo
-bin=$PWD/target/controlplane/bin
-operetta=$PWD/${CARGO_TARGET_DIR:-target}/release/operetta
-host=
-plane=
+dev=
 cleanup() {
     trap - EXIT INT TERM
-    [ -z "$host" ] || kill "$host" 2>/dev/null || true
-    [ -z "$host" ] || wait "$host" 2>/dev/null || true
-    [ -z "$plane" ] || kill "$plane" 2>/dev/null || true
-    [ -z "$plane" ] || wait "$plane" 2>/dev/null || true
+    [ -z "$dev" ] || kill "$dev" 2>/dev/null || true
+    [ -z "$dev" ] || wait "$dev" 2>/dev/null || true
 }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# until_true SECONDS NAME COMMAND...: repeats a command until it succeeds.
-until_true() {
-    local limit=$(($(date +%s) + $1)) name=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt "$limit" ] || fail "timed out waiting for $name; see $dir/host.log and $dir/cluster/logs"
-        sleep 0.2
+step "Building the program and the target of plugins (once; minutes)"
+scripts/targets.sh
+cargo build --locked --quiet --workspace --bin operetta
+
+step "operetta dev examples/sample-controller/rust"
+rm -rf "$dir" && mkdir -p "$dir"
+"$target/debug/operetta" dev examples/sample-controller/rust --manifests examples/sample-controller >"$dir/dev.log" 2>&1 </dev/null &
+dev=$!
+tail -n +1 -F --pid "$dev" "$dir/dev.log" 2>/dev/null &
+
+# until_shown SECONDS PATTERN FILE: waits for a line.
+until_shown() {
+    local limit=$(($(date +%s) + $1))
+    until grep -q "$2" "$3" 2>/dev/null; do
+        kill -0 "$dev" 2>/dev/null || { echo "demo: operetta dev has ended, see $dir/dev.log" >&2; exit 1; }
+        [ "$(date +%s)" -lt "$limit" ] || { echo "demo: timed out waiting for $2 in $3" >&2; exit 1; }
+        sleep 0.1
     done
 }
+until_shown 60 'export KUBECONFIG=' "$dir/dev.log"
+export KUBECONFIG=$PWD/examples/sample-controller/rust/.operetta/kubeconfig
+until_shown 300 'reconciled default/example-foo' "$dir/dev.log"
+"$target/debug/operetta" watch foos example-foo -n default -o json >"$dir/foo.json" 2>&1 &
+until_shown 60 '"availableReplicas": *[1-9]' "$dir/foo.json"
+kill $! 2>/dev/null || true
 
-step "Building the Kubernetes control plane (once; minutes)"
-scripts/controlplane.sh
-step "Building the plugins"
-scripts/guests.sh rust
-step "Building the host (once; minutes)"
-cargo build --release --locked --quiet --workspace --bin operetta
-
-step "Starting a control plane: API server, controllers, scheduler, kwok"
-rm -rf "$dir" && mkdir -p "$dir"
-"$bin/controlplane" up --dir "$dir/cluster" --with controllers,scheduler,kwok --audit >"$dir/ready" 2>"$dir/cluster.log" &
-plane=$!
-until_true 90 "the control plane" grep -q '^ready' "$dir/ready"
-export KUBECONFIG=$dir/cluster/kubeconfig PATH=$bin:$PATH
-kubectl apply -k deploy/crd
-kubectl apply -k deploy/rbac
-kubectl label namespace default operetta.dev/plugins=enabled
-
-step "Starting the host"
-"$operetta" run 2>"$dir/host.log" &
-host=$!
-
-step "Installing the sample-controller: its CRD, its permissions, and a ConfigMap with the component"
-kubectl apply -f examples/sample-controller/crd.yaml -f examples/sample-controller/rbac.yaml
-"$operetta" bundle target/plugins/sample-controller.wasm --name sample-controller --service-account sample-controller |
-    kubectl apply --server-side -f -
-until_true 60 "Plugin sample-controller" kubectl get plugin sample-controller
-kubectl wait --for=condition=Ready plugin/sample-controller --timeout=60s
-
-# The API server rejects the first watch of a new kind (429 with a retry after a second). Wait for the watch, so that the
-# time measured below does not include this.
-watched() { grep -F '"stage":"ResponseStarted"' "$dir/cluster/audit.log" | grep -F '"verb":"watch"' |
-    grep -F '"resource":"foos"' | grep -F '"username":"admin"' | grep -qF '"code":200'; }
-until_true 30 "the watch of Foos" watched
-
-step "Applying a Foo"
-kubectl apply -f examples/sample-controller/object.yaml
-wanted=$(kubectl get foo example-foo -o jsonpath='{.spec.replicas}')
-available() { [ "$(kubectl get foo example-foo -o jsonpath='{.status.availableReplicas}')" = "$wanted" ]; }
-until_true 60 "availableReplicas=$wanted" available
-
-step "kubectl get plugins,foos,deployments,events"
-kubectl get plugins,foos,deployments,events
-
-# created RESOURCE: the time at which the API server created the first object, from its audit log.
-created() {
-    grep -F '"stage":"ResponseComplete"' "$dir/cluster/audit.log" | grep -F "\"resource\":\"$1\"" |
-        grep -E '"verb":"(create|patch)"' | grep -F '"code":201' | head -n 1 |
-        sed -E 's/.*"stageTimestamp":"([^"]*)".*/\1/'
-}
-foo=$(created foos)
-deployment=$(created deployments)
-if [ -n "$foo" ] && [ -n "$deployment" ] && nanos=$(date -d "$foo" +%s%N 2>/dev/null); then
-    echo
-    echo "Foo created -> Deployment created: $((($(date -d "$deployment" +%s%N) - nanos) / 1000)) µs"
-fi
-echo "The host's memory: $(awk '/VmRSS/ {printf "%d MB", $2 / 1024}' "/proc/$host/status" 2>/dev/null || echo unknown)"
-echo "Done after $(($(date +%s) - started)) s."
+step "The Foo after $(seconds) s"
+grep -A3 '"status": *{' "$dir/foo.json" | tail -n 4
+echo "The memory of API server, host and plugin: $(awk '/VmRSS/ {printf "%d MB", $2 / 1024}' "/proc/$dev/status" 2>/dev/null || echo unknown)"
 
 if [ "${ONCE:-}" = 1 ]; then exit 0; fi
 cat <<EOF
 
-To try more, in another terminal:
+To try more, edit examples/sample-controller/rust/src/lib.rs, or in another terminal, with kubectl:
 
-  export KUBECONFIG=$KUBECONFIG PATH=$bin:$(dirname "$operetta"):\$PATH
+  export KUBECONFIG=$KUBECONFIG
   kubectl scale deployment example-foo --replicas=5    # the plugin reverts it
   kubectl delete deployment example-foo                # the plugin creates it again
   kubectl describe foo example-foo
-  operetta logs sample-controller -f
 
-Ctrl-C stops everything.
+REAL=1 make demo does the same on a real control plane. Ctrl-C stops everything.
 EOF
-wait "$host" || fail "the host ended: $(tail -n 3 "$dir/host.log")"
+wait "$dev"

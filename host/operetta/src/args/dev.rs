@@ -12,6 +12,9 @@ pub struct DevArgs {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+    /// The folder of crd.yaml, rbac.yaml and object.yaml [default: DIR]
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Option<PathBuf>,
     /// The namespace of the plugin and the sample object
     #[arg(short, long, default_value = "default", value_parser = values::namespace)]
     pub namespace: String,

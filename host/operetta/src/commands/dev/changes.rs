@@ -1,7 +1,7 @@
 //! The saves in a project's folder.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -25,7 +25,8 @@ const IGNORED: [&str; 9] =
 
 /// Watches a folder.
 pub struct Changes {
-    folder: PathBuf,
+    /// The folders to which paths are relative for what is ignored.
+    roots: [PathBuf; 2],
     saved: UnboundedReceiver<Vec<PathBuf>>,
     /// The contents of files as they were last reported. Builds write files anew that are as before.
     known: HashMap<PathBuf, [u8; 32]>,
@@ -33,11 +34,11 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Begins to watch.
+    /// Begins to watch a folder with all in it, and the files of another one.
     ///
     /// # Errors
     /// Returns the error of the operating system, for example when too many files are watched.
-    pub fn watch(folder: &Path) -> Result<Self> {
+    pub fn watch(folder: &Path, files_of: &Path) -> Result<Self> {
         let (sender, saved) = unbounded_channel();
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Reads are events too, and a build reads every file.
@@ -50,7 +51,8 @@ impl Changes {
         .context("failed to watch files")?;
         // Ignored folders may be large, so they are not watched at all: each folder is watched by itself.
         let mut known = HashMap::new();
-        for folder in folders(folder) {
+        let watched: BTreeSet<PathBuf> = folders(folder).into_iter().chain([files_of.to_owned()]).collect();
+        for folder in watched {
             watcher
                 .watch(&folder, RecursiveMode::NonRecursive)
                 .with_context(|| format!("failed to watch {}", folder.display()))?;
@@ -58,10 +60,10 @@ impl Changes {
                 known.extend(contents(&file.path()).map(|contents| (file.path(), contents)));
             }
         }
-        Ok(Self { folder: folder.to_owned(), saved, known, _watcher: watcher })
+        Ok(Self { roots: [folder.to_owned(), files_of.to_owned()], saved, known, _watcher: watcher })
     }
 
-    /// Waits for files whose contents differ from before, and returns their paths below the folder. Cancel safe: what was
+    /// Waits for files whose contents differ from before, and returns their paths. Cancel safe: what was
     /// not returned is returned later.
     pub async fn next(&mut self) -> Vec<PathBuf> {
         loop {
@@ -82,7 +84,7 @@ impl Changes {
     fn changed(&mut self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for path in paths.into_iter().collect::<HashSet<_>>() {
-            let Ok(below) = path.strip_prefix(&self.folder) else { continue };
+            let Some(below) = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()) else { continue };
             if is_ignored(below) || path.is_dir() {
                 continue;
             }
@@ -92,7 +94,7 @@ impl Changes {
                 None => self.known.remove(&path),
             };
             if before != now {
-                changed.push(below.to_owned());
+                changed.push(path);
             }
         }
         changed.sort();
@@ -145,7 +147,7 @@ mod tests {
         fs::create_dir_all(folder.join("src/deep")).expect("a folder");
         fs::create_dir_all(folder.join("node_modules/x")).expect("a folder");
         fs::write(folder.join("src/deep/a.ts"), "1").expect("written");
-        let mut changes = Changes::watch(&folder).expect("watched");
+        let mut changes = Changes::watch(&folder, &folder).expect("watched");
         fs::write(folder.join("src/deep/a.ts"), "1").expect("written");
         fs::write(folder.join("node_modules/x/b.ts"), "1").expect("written");
         assert!(timeout(Duration::from_millis(400), changes.next()).await.is_err(), "nothing has changed");
@@ -157,7 +159,7 @@ mod tests {
         if changed.len() == 1 {
             changed.extend(changes.next().await);
         }
-        assert_eq!(changed, [PathBuf::from("crd.yaml"), PathBuf::from("src/deep/a.ts")]);
+        assert_eq!(changed, [folder.join("crd.yaml"), folder.join("src/deep/a.ts")]);
     }
 
     #[test]

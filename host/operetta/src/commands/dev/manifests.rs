@@ -48,6 +48,11 @@ impl Manifests {
         Ok(())
     }
 
+    /// Returns the folder of the files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the objects of a file. Those without a namespace get that of the session; the API server ignores it for
     /// objects of the whole cluster.
     pub fn of(&self, file: &str) -> Vec<Value> {

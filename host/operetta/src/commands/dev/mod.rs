@@ -26,7 +26,11 @@ use crate::args::DevArgs;
 /// Returns an error if the folder has no project, the port is in use, or the API server refuses one of the project's objects.
 pub async fn dev(args: &DevArgs) -> Result<()> {
     let project = Project::find(&args.dir)?;
-    let manifests = Manifests::read(&project.dir, &args.namespace)?;
+    let folder = match &args.manifests {
+        Some(folder) => folder.canonicalize().with_context(|| format!("failed to open {}", folder.display()))?,
+        None => project.dir.clone(),
+    };
+    let manifests = Manifests::read(&folder, &args.namespace)?;
     let view = View::start();
     let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;

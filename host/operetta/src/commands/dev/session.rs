@@ -1,6 +1,6 @@
 //! A session: applies the project's objects, builds after each save, and answers keys.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -62,7 +62,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the API server refuses the project's objects at the start, or files cannot be watched.
     pub async fn run(&mut self) -> Result<()> {
-        let mut changes = Changes::watch(&self.project.dir)?;
+        let mut changes = Changes::watch(&self.project.dir, self.manifests.folder())?;
         let mut keys = Keys::read();
         for file in FILES {
             self.apply(file).await?;
@@ -111,11 +111,11 @@ impl Session {
 
     /// Applies the objects of changed manifests. Returns true if the code has changed.
     async fn follow(&mut self, changed: &[PathBuf]) -> bool {
-        let is_manifest = |path: &&PathBuf| FILES.iter().any(|file| path.as_path() == Path::new(file));
-        for file in FILES {
-            if !changed.iter().any(|path| path.as_path() == Path::new(file)) {
-                continue;
-            }
+        let is_file = |path: &PathBuf, file: &str| *path == self.manifests.folder().join(file);
+        let is_code = changed.iter().any(|path| !FILES.iter().any(|file| is_file(path, file)));
+        let due: Vec<&'static str> =
+            FILES.into_iter().filter(|file| changed.iter().any(|path| is_file(path, file))).collect();
+        for file in due {
             let applied = match self.manifests.reload(file) {
                 Ok(()) => self.apply(file).await,
                 Err(error) => Err(error),
@@ -125,7 +125,7 @@ impl Session {
                 Err(error) => self.view.fail(&format!("{error:#}")),
             }
         }
-        changed.iter().any(|path| !is_manifest(&path))
+        is_code
     }
 
     async fn apply(&self, file: &str) -> Result<()> {
