@@ -2,7 +2,7 @@
 //!
 //! [`EmbeddedServer::start`] opens the store, registers the built-in kinds and creates the objects that every cluster
 //! has. Requests go to [`EmbeddedServer::api`], a `tower::Service`, or over a socket with
-//! [`serve`](crate::http::serve()). Definitions of custom resources are served while [`EmbeddedServer::run`] is polled:
+//! [`serve`](crate::http::serve()). Definitions of custom resources are served and controllers run while [`EmbeddedServer::run`] is polled:
 //! the server has no threads of its own, and takes its time from its [`Environment`](crate::http::Environment).
 //!
 //! ```
@@ -28,6 +28,7 @@ mod admission;
 mod bootstrap;
 mod built_in;
 mod built_in_kind;
+mod controllers;
 mod custom;
 mod custom_controller;
 mod definitions;
@@ -41,6 +42,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 
+pub use self::controllers::{ControllerName, Controllers};
 use self::{
     access::Access, admission::Plugins, fields::Fields, objects::StoredObjects, openapi::Documents, shared::Shared,
 };
@@ -69,10 +71,12 @@ pub struct Options {
     pub service_accounts: bool,
     /// The address that discovery names.
     pub address: String,
+    /// The controllers that run.
+    pub controllers: Controllers,
 }
 
 impl Options {
-    /// Returns the options of a server in memory that accepts no tokens.
+    /// Returns the options of a server in memory that accepts no tokens and has all controllers.
     #[must_use]
     pub fn in_memory(environment: Environment) -> Self {
         Self {
@@ -82,6 +86,7 @@ impl Options {
             tokens: Vec::new(),
             service_accounts: false,
             address: "127.0.0.1:6443".into(),
+            controllers: Controllers::all(),
         }
     }
 }
@@ -105,6 +110,7 @@ pub enum StartError {
 pub struct EmbeddedServer {
     api: ApiServer,
     shared: Arc<Shared>,
+    controllers: Controllers,
 }
 
 impl EmbeddedServer {
@@ -153,7 +159,7 @@ impl EmbeddedServer {
             .openapi(Documents(Arc::clone(&shared)))
             .address(options.address)
             .build();
-        Ok(Self { api, shared })
+        Ok(Self { api, shared, controllers: options.controllers })
     }
 
     /// Returns the API. Requests without credentials are those of `system:anonymous`.
@@ -168,9 +174,14 @@ impl EmbeddedServer {
         self.api.acting_as(User::new("admin", &[MASTERS, AUTHENTICATED]))
     }
 
-    /// Serves what CustomResourceDefinitions define, and deletes the objects of deleted ones. Never ends.
+    /// Serves what CustomResourceDefinitions define, deletes the objects of deleted ones, and runs the controllers.
+    /// Never ends. One call is enough: with a second one, two of each controller would work against each other.
     pub async fn run(&self) {
-        custom_controller::run(&self.shared, &self.administrator()).await;
+        let administrator = self.administrator();
+        tokio::join!(
+            custom_controller::run(&self.shared, &administrator),
+            controllers::run(&self.shared, &self.api, &self.controllers),
+        );
     }
 }
 
