@@ -25,6 +25,7 @@
 
 mod access;
 mod admission;
+mod binding;
 mod bootstrap;
 mod built_in;
 mod built_in_kind;
@@ -32,9 +33,11 @@ mod controllers;
 mod custom;
 mod custom_controller;
 mod definitions;
+mod eviction;
 mod fields;
 mod objects;
 mod openapi;
+mod pods;
 mod reviews;
 mod shared;
 
@@ -141,6 +144,7 @@ impl EmbeddedServer {
             objects,
             customs: custom::CustomResources::default(),
             authenticator: Arc::new(authenticator),
+            has_disruption_budgets: options.controllers.enabled.contains(&ControllerName::DisruptionBudgets),
         });
         built_in::register(&shared);
         bootstrap::create_missing(&shared).map_err(StartError::Bootstrap)?;
