@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use operetta_apiserver::{
     embedded::{ControllerName, Controllers, EmbeddedServer, Options},
     http::{ApiServer, Body, Environment},
+    store::{GroupResource, ListQuery},
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -111,6 +112,32 @@ impl Client {
         let (code, created) = self.send("POST", path, &[], object).await;
         assert_eq!(code, 201, "{path}: {created}");
         created
+    }
+
+    /// Returns the revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.api.store().revision()
+    }
+
+    /// Returns the objects of a resource after each change of it since a revision.
+    pub fn history(&self, group: &str, resource: &str, since: u64) -> Vec<Vec<Value>> {
+        let resource = GroupResource::new(group, resource);
+        let store = self.api.store();
+        let mut watcher = store.watch(&resource, since).expect("the window has it");
+        let mut revisions = Vec::new();
+        loop {
+            let batch = watcher.poll().expect("the window has it");
+            if batch.events.is_empty() {
+                break;
+            }
+            revisions.extend(batch.events.iter().map(|event| event.revision()));
+        }
+        let at = |revision: &u64| {
+            let query = ListQuery { revision: Some(*revision), ..ListQuery::default() };
+            let listing = store.list(&resource, &query).expect("the window has it");
+            listing.items.iter().map(|object| object.to_value().expect("JSON")).collect()
+        };
+        revisions.iter().map(at).collect()
     }
 
     /// Gets a path until its answer has a value at a JSON pointer.

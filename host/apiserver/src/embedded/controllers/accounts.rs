@@ -48,7 +48,7 @@ fn create(resource: &str, key: &Key, object: &Value, context: &Context<'_>) -> R
 }
 
 impl Controller for ServiceAccounts {
-    fn affected(&self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
         add_namespace(change, "serviceaccounts", ACCOUNT, keys);
     }
 
@@ -62,7 +62,7 @@ impl Controller for ServiceAccounts {
 }
 
 impl Controller for RootCertificate {
-    fn affected(&self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
         add_namespace(change, "configmaps", CERTIFICATE, keys);
     }
 

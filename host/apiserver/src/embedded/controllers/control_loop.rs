@@ -23,8 +23,13 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// A controller.
 pub(super) trait Controller: Send {
+    /// Returns the keys of objects that are to exist from the start.
+    fn first_keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
     /// Adds the keys of the objects that a change affects.
-    fn affected(&self, change: &Change, world: &World, keys: &mut Vec<Key>);
+    fn affected(&mut self, change: &Change, world: &World, keys: &mut Vec<Key>);
 
     /// Brings an object nearer to what it should be. Returns after which time to look again, if not only at changes.
     ///
@@ -34,11 +39,10 @@ pub(super) trait Controller: Send {
     fn reconcile(&mut self, key: &Key, context: &Context<'_>) -> Result<Option<Duration>, Refused>;
 }
 
-/// What a controller works with.
+/// The means of a controller: the objects and the API.
 pub(super) struct Context<'a> {
     pub world: &'a World,
     pub client: &'a Client,
-    pub environment: &'a Environment,
     pub now: Timestamp,
 }
 
@@ -118,9 +122,12 @@ impl Queue {
 /// Runs controllers. Never ends.
 pub(super) async fn run(mut members: Vec<Member>, mut world: World, environment: Environment) {
     let mut queue = Queue::default();
+    for (number, member) in members.iter().enumerate() {
+        member.controller.first_keys().into_iter().for_each(|key| queue.add((number, key)));
+    }
     loop {
         for change in world.sync() {
-            for (number, member) in members.iter().enumerate() {
+            for (number, member) in members.iter_mut().enumerate() {
                 let mut keys = Vec::new();
                 member.controller.affected(&change, &world, &mut keys);
                 keys.into_iter().for_each(|key| queue.add((number, key)));
@@ -143,7 +150,7 @@ pub(super) async fn run(mut members: Vec<Member>, mut world: World, environment:
 
 fn reconcile(members: &mut [Member], world: &World, environment: &Environment, queue: &mut Queue, item: Item) {
     let Some(member) = members.get_mut(item.0) else { return };
-    let context = Context { world, client: &member.client, environment, now: environment.now() };
+    let context = Context { world, client: &member.client, now: environment.now() };
     match member.controller.reconcile(&item.1, &context) {
         Ok(after) => {
             queue.failures.remove(&item);

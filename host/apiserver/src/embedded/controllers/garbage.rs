@@ -36,7 +36,7 @@ enum Owner {
 }
 
 impl Controller for GarbageCollector {
-    fn affected(&self, change: &Change, world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, world: &World, keys: &mut Vec<Key>) {
         let object = change.object();
         let is_deleted = change.new.is_none();
         let has_owners = owner_references(object).next().is_some();

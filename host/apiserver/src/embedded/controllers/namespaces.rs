@@ -20,7 +20,7 @@ const FINALIZER: &str = "kubernetes";
 /// Empties deleted namespaces.
 pub(super) struct Namespaces;
 
-/// What is left in a namespace.
+/// The objects that are left in a namespace.
 #[derive(Default)]
 struct Remaining {
     /// The number of objects of each resource, by its name in messages.
@@ -32,7 +32,7 @@ struct Remaining {
 }
 
 impl Controller for Namespaces {
-    fn affected(&self, change: &Change, world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, world: &World, keys: &mut Vec<Key>) {
         if change.key.is_of("", "namespaces") {
             keys.push(change.key.clone());
         } else if let Some(namespace) = change.key.object.namespace() {

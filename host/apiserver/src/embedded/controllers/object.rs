@@ -3,8 +3,6 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::world::Key;
-
 /// Returns a text by its path; empty if it is absent.
 pub(super) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     crate::authz::objects::text(object, path)
@@ -56,12 +54,6 @@ pub(super) fn controller_reference(owner: &Value) -> Value {
         "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": name(owner), "uid": uid(owner),
         "controller": true, "blockOwnerDeletion": true,
     })
-}
-
-/// Returns the key of the object that controls another, if it is of a kind.
-pub(super) fn controller_key(object: &Value, group: &str, resource: &str, kind: &str) -> Option<Key> {
-    let owner = controller_of(object).filter(|owner| owner["kind"] == kind)?;
-    Some(Key::new(group, resource, Some(namespace(object)), text(owner, &["name"])))
 }
 
 /// Returns a condition of an object's status.

@@ -13,7 +13,7 @@ use crate::{admission::resource_quota, embedded::objects::StoredObjects};
 pub(super) struct ResourceQuotas(pub Arc<StoredObjects>);
 
 impl Controller for ResourceQuotas {
-    fn affected(&self, change: &Change, world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, world: &World, keys: &mut Vec<Key>) {
         let Some(namespace) = change.key.object.namespace() else { return };
         if change.key.is_of("", "resourcequotas") {
             keys.push(change.key.clone());

@@ -22,7 +22,7 @@ const ROLES: &str = "clusterroles";
 pub(super) struct RoleAggregation(pub Arc<StoredObjects>);
 
 impl Controller for RoleAggregation {
-    fn affected(&self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
+    fn affected(&mut self, change: &Change, _world: &World, keys: &mut Vec<Key>) {
         if change.key.is_of(GROUP, ROLES) {
             // Any role may be selected by any other: they are looked at together.
             keys.push(Key::new(GROUP, ROLES, None, ""));

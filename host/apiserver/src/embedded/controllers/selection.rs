@@ -28,19 +28,23 @@ pub enum ControllerName {
     DaemonSets,
     /// Runs Jobs to their end.
     Jobs,
+    /// Deletes finished Jobs after their time to live.
+    FinishedJobs,
     /// Keeps the EndpointSlices of Services.
     EndpointSlices,
     /// Keeps the status of PodDisruptionBudgets.
     DisruptionBudgets,
-    /// Binds Pods to the Node `node`.
+    /// Gives each PersistentVolumeClaim a volume.
+    Volumes,
+    /// Binds Pods to Nodes.
     Scheduler,
-    /// Stands in for a kubelet: has the Node `node`, makes its Pods ready and ends deleted ones, and binds claims.
+    /// Stands in for kubelets: has the Node `node`, makes the Pods of all Nodes ready and ends deleted ones.
     Kubelet,
 }
 
 impl ControllerName {
     /// All controllers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::GarbageCollector,
         Self::Namespaces,
         Self::ServiceAccounts,
@@ -52,8 +56,10 @@ impl ControllerName {
         Self::StatefulSets,
         Self::DaemonSets,
         Self::Jobs,
+        Self::FinishedJobs,
         Self::EndpointSlices,
         Self::DisruptionBudgets,
+        Self::Volumes,
         Self::Scheduler,
         Self::Kubelet,
     ];

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::object::{owner_references, uid};
+use super::object::{controller_of, namespace, owner_references, text, uid};
 use crate::{
     http::{Resource, Resources},
     store::{EventKind, Follower, GroupResource, ObjectKey, Store, StoredObject},
@@ -51,6 +51,12 @@ pub(super) struct Key {
 impl Key {
     pub fn new(group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Self {
         Self { resource: GroupResource::new(group, resource), object: ObjectKey::new(namespace, name) }
+    }
+
+    /// Returns the key of the object that controls another, if it is of a kind.
+    pub fn of_controller(object: &Value, (group, resource, kind): (&str, &str, &str)) -> Option<Self> {
+        let owner = controller_of(object).filter(|owner| owner["kind"] == kind)?;
+        Some(Self::new(group, resource, Some(namespace(object)), text(owner, &["name"])))
     }
 
     pub fn is_of(&self, group: &str, resource: &str) -> bool {
