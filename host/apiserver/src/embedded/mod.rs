@@ -2,8 +2,9 @@
 //!
 //! [`EmbeddedServer::start`] opens the store, registers the built-in kinds and creates the objects that every cluster
 //! has. Requests go to [`EmbeddedServer::api`], a `tower::Service`, or over a socket with
-//! [`serve`](crate::http::serve()). Definitions of custom resources are served and controllers run while [`EmbeddedServer::run`] is polled:
-//! the server has no threads of its own, and takes its time from its [`Environment`](crate::http::Environment).
+//! [`serve`](crate::http::serve()). Definitions of custom resources are served and controllers ([`Controllers`]) run while
+//! [`EmbeddedServer::run`] is polled: the server has no threads of its own, and takes its time from its
+//! [`Environment`](crate::http::Environment).
 //!
 //! ```
 //! use operetta_apiserver::{

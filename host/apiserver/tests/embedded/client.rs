@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use operetta_apiserver::{
     embedded::{ControllerName, Controllers, EmbeddedServer, Options},
     http::{ApiServer, Body, Environment},
-    store::{GroupResource, ListQuery},
+    store::{GroupResource, ListQuery, Window},
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -24,7 +24,7 @@ impl Client {
             let seconds = i64::try_from(seconds.fetch_add(1, Ordering::Relaxed)).expect("a time");
             jiff::Timestamp::from_second(seconds).expect("a time")
         };
-        Self::start(environment(now), Controllers::none())
+        Self::start(Options { controllers: Controllers::none(), ..Options::in_memory(environment(now)) })
     }
 
     /// Starts a server with controllers, whose clock is the runtime's. Its time is to be paused.
@@ -34,16 +34,20 @@ impl Client {
 
     /// As [`Client::with_controllers`], with all options of controllers.
     pub fn with(controllers: Controllers) -> Self {
+        Self::with_window(controllers, Window::default())
+    }
+
+    /// As [`Client::with`], with a window of past changes.
+    pub fn with_window(controllers: Controllers, window: Window) -> Self {
         let begun = tokio::time::Instant::now();
         let now = move || {
             let elapsed = begun.elapsed();
             jiff::Timestamp::from_second(1_790_000_000).expect("a time") + elapsed
         };
-        Self::start(environment(now), controllers)
+        Self::start(Options { controllers, window, ..Options::in_memory(environment(now)) })
     }
 
-    fn start(environment: Environment, controllers: Controllers) -> Self {
-        let options = Options { controllers, ..Options::in_memory(environment) };
+    fn start(options: Options) -> Self {
         let server = EmbeddedServer::start(options).expect("a server");
         let running = server.clone();
         tokio::spawn(async move { running.run().await });

@@ -1,6 +1,9 @@
 //! Deployments, ReplicaSets and their Pods, with a scheduler and a stand-in for kubelets.
 
-use operetta_apiserver::embedded::ControllerName as Name;
+use operetta_apiserver::{
+    embedded::{ControllerName as Name, Controllers},
+    store::Window,
+};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -341,4 +344,43 @@ async fn pods_wait_for_a_node_that_takes_them() {
         .await;
     let message = r#"Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "fast""#;
     assert_eq!((code, &refused["message"]), (409, &json!(message)));
+}
+
+/// Runs a cluster for a while and returns everything that it has.
+async fn run_for_a_while() -> Vec<Value> {
+    let client = Client::with(Controllers::all());
+    client.create(DEPLOYMENTS, &deployment(3, "a")).await;
+    client.pass(5000).await;
+    client.patch(WEB, &image("b")).await;
+    client.create("/api/v1/namespaces", &json!({"metadata": {"name": "t"}})).await;
+    client.pass(5000).await;
+    client.delete("/api/v1/namespaces/t", "").await;
+    client.patch(WEB, &json!({"spec": {"replicas": 1}})).await;
+    client.pass(5000).await;
+    let mut objects = Vec::new();
+    for path in [DEPLOYMENTS, SETS, PODS, "/api/v1/events", "/api/v1/nodes", "/api/v1/serviceaccounts"] {
+        objects.extend(client.list(path).await);
+    }
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_run_has_the_same_result() {
+    let first = run_for_a_while().await;
+    assert!(first.len() > 20, "{} objects", first.len());
+    // Names, UIDs, revisions and times too.
+    assert_eq!(first, run_for_a_while().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_recover_from_changes_that_they_missed() {
+    let names = Controllers::only([Name::Deployments, Name::ReplicaSets, Name::Scheduler, Name::Kubelet]);
+    let client = Client::with_window(names, Window { events: 3, bytes: usize::MAX });
+    client.create(DEPLOYMENTS, &deployment(10, "a")).await;
+    client.pass(5000).await;
+    client.patch(WEB, &image("b")).await;
+    client.pass(10_000).await;
+    let (_, found) = client.get(WEB).await;
+    assert_eq!((&found["status"]["availableReplicas"], &found["status"]["updatedReplicas"]), (&json!(10), &json!(10)));
+    assert_eq!(client.list(PODS).await.len(), 10);
 }

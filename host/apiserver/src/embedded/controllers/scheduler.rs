@@ -128,6 +128,7 @@ fn refuse(pod: &Value, message: &str, context: &Context<'_>) -> Result<Option<Du
     let refusal = json!({
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastProbeTime": null, "lastTransitionTime": format_time(context.now),
+        "observedGeneration": pod["metadata"]["generation"],
     });
     let mut changed = pod.clone();
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
