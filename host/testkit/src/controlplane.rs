@@ -102,13 +102,13 @@ impl ControlPlane {
         Ok(Self { supervisor: Supervisor::Own(supervisor), folder, kubeconfig, count: AtomicU32::new(0) })
     }
 
-    /// Starts the embedded API server in this process.
+    /// Starts the embedded API server in this process, with all controllers or none.
     ///
     /// # Errors
     /// Returns why it does not start.
-    pub fn start_embedded() -> Result<Self, String> {
+    pub fn start_embedded(has_controllers: bool) -> Result<Self, String> {
         let folder = new_folder()?;
-        let (thread, kubeconfig) = EmbeddedThread::start(&folder)?;
+        let (thread, kubeconfig) = EmbeddedThread::start(&folder, has_controllers)?;
         let supervisor = Supervisor::Embedded { thread };
         Ok(Self { supervisor, folder, kubeconfig, count: AtomicU32::new(0) })
     }
@@ -346,7 +346,7 @@ async fn started(
     with: &'static [&'static str],
 ) -> &'static ControlPlane {
     let start_or_attach = move || match TestRun::current() {
-        _ if is_embedded() => ControlPlane::start_embedded(),
+        _ if is_embedded() => ControlPlane::start_embedded(!with.is_empty()),
         Some(run) => ControlPlane::attach(run, with),
         None => ControlPlane::start(with),
     };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use operetta_apiserver::{
-    embedded::{Credentials, EmbeddedServer, Options},
+    embedded::{Controllers, Credentials, EmbeddedServer, Options},
     http::{Admission, AdmissionRequest, ApiError, AuditSink, Environment},
 };
 use parking_lot::Mutex;
@@ -26,13 +26,16 @@ pub(crate) struct EmbeddedThread {
 }
 
 impl EmbeddedThread {
-    /// Starts a server, and writes the administrator's kubeconfig into a folder. Returns the path of the kubeconfig.
-    pub fn start(folder: &Path) -> Result<(Self, PathBuf), String> {
+    /// Starts a server with all controllers or none, and writes the administrator's kubeconfig into a folder. Returns the
+    /// path of the kubeconfig.
+    pub fn start(folder: &Path, has_controllers: bool) -> Result<(Self, PathBuf), String> {
         // An earlier call may have installed the same provider.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let credentials = Credentials::generate().map_err(|error| error.to_string())?;
         let mut options = Options::in_memory(Environment::system());
         options.tokens.push(credentials.administrator());
+        options.service_accounts = has_controllers;
+        options.controllers = if has_controllers { Controllers::all() } else { Controllers::none() };
         let refusals = Arc::new(Refusals::default());
         options.admission.push(refusals.clone());
         let log = File::create(folder.join("audit.log")).map_err(|error| error.to_string())?;

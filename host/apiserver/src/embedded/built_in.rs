@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{
+    binding::Binding,
     built_in_kind::BuiltInKind,
     definitions::Definitions,
+    eviction::Eviction,
     reviews::{NotImplemented, Question, Reviewer},
     shared::Shared,
 };
@@ -99,8 +101,11 @@ fn handler(of: &kinds::Resource, shared: &Arc<Shared>) -> Option<Arc<dyn Handler
     if let Some(question) = Question::of(&of.group, &of.plural) {
         return Some(reviewer(question, of.kind.clone(), of.api_version(), shared));
     }
-    let is_absent = matches!(of.kind.as_str(), "Binding" | "ComponentStatus");
-    is_absent.then(|| not_implemented(of.plural.clone(), shared))
+    match of.kind.as_str() {
+        "Binding" => Some(Arc::new(Binding(Arc::clone(shared)))),
+        "ComponentStatus" => Some(not_implemented(of.plural.clone(), shared)),
+        _ => None,
+    }
 }
 
 fn not_implemented(what: String, shared: &Arc<Shared>) -> Arc<dyn Handler> {
@@ -144,6 +149,10 @@ fn other(of: &kinds::Resource, subresource: &kinds::Subresource, shared: &Arc<Sh
     let handler: Arc<dyn Handler> = match (of.kind.as_str(), subresource.name.as_str()) {
         ("ServiceAccount", "token") => {
             reviewer(Question::TokenRequest, subresource.kind.clone(), subresource.api_version.clone(), shared)
+        }
+        ("Pod", "binding") => Arc::new(Binding(Arc::clone(shared))),
+        ("Pod", "eviction") => {
+            Arc::new(Eviction { shared: Arc::clone(shared), has_budgets: shared.has_disruption_budgets })
         }
         (_, name) => not_implemented(format!("{}/{name}", of.plural), shared),
     };

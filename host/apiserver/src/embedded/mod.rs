@@ -2,8 +2,9 @@
 //!
 //! [`EmbeddedServer::start`] opens the store, registers the built-in kinds and creates the objects that every cluster
 //! has. Requests go to [`EmbeddedServer::api`], a `tower::Service`, or over a socket with
-//! [`serve`](crate::http::serve()). Definitions of custom resources are served while [`EmbeddedServer::run`] is polled:
-//! the server has no threads of its own, and takes its time from its [`Environment`](crate::http::Environment).
+//! [`serve`](crate::http::serve()). Definitions of custom resources are served and controllers ([`Controllers`]) run while
+//! [`EmbeddedServer::run`] is polled: the server has no threads of its own, and takes its time from its
+//! [`Environment`](crate::http::Environment).
 //!
 //! ```
 //! use operetta_apiserver::{
@@ -25,16 +26,20 @@
 
 mod access;
 mod admission;
+mod binding;
 mod bootstrap;
 mod built_in;
 mod built_in_kind;
+mod controllers;
 mod credentials;
 mod custom;
 mod custom_controller;
 mod definitions;
+mod eviction;
 mod fields;
 mod objects;
 mod openapi;
+mod pods;
 mod reviews;
 mod shared;
 
@@ -43,6 +48,7 @@ use std::{path::PathBuf, sync::Arc};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
+pub use self::controllers::{ControllerName, Controllers};
 pub use self::credentials::{Credentials, CredentialsError};
 use self::{
     access::Access, admission::Plugins, fields::Fields, objects::StoredObjects, openapi::Documents, shared::Shared,
@@ -76,10 +82,12 @@ pub struct Options {
     pub audit: Option<Arc<dyn AuditSink>>,
     /// What refuses writes besides the plugins of the API server.
     pub admission: Vec<Arc<dyn Admission>>,
+    /// The controllers that run.
+    pub controllers: Controllers,
 }
 
 impl Options {
-    /// Returns the options of a server in memory that accepts no tokens.
+    /// Returns the options of a server in memory that accepts no tokens and has all controllers.
     #[must_use]
     pub fn in_memory(environment: Environment) -> Self {
         Self {
@@ -91,6 +99,7 @@ impl Options {
             address: "127.0.0.1:6443".into(),
             audit: None,
             admission: Vec::new(),
+            controllers: Controllers::all(),
         }
     }
 }
@@ -114,6 +123,7 @@ pub enum StartError {
 pub struct EmbeddedServer {
     api: ApiServer,
     shared: Arc<Shared>,
+    controllers: Controllers,
 }
 
 impl EmbeddedServer {
@@ -144,6 +154,7 @@ impl EmbeddedServer {
             objects,
             customs: custom::CustomResources::default(),
             authenticator: Arc::new(authenticator),
+            has_disruption_budgets: options.controllers.enabled.contains(&ControllerName::DisruptionBudgets),
         });
         built_in::register(&shared);
         bootstrap::create_missing(&shared).map_err(StartError::Bootstrap)?;
@@ -167,7 +178,7 @@ impl EmbeddedServer {
         if let Some(sink) = options.audit {
             builder = builder.audit(sink);
         }
-        Ok(Self { api: builder.build(), shared })
+        Ok(Self { api: builder.build(), shared, controllers: options.controllers })
     }
 
     /// Returns the API. Requests without credentials are those of `system:anonymous`.
@@ -199,9 +210,14 @@ impl EmbeddedServer {
         }
     }
 
-    /// Serves what CustomResourceDefinitions define, and deletes the objects of deleted ones. Never ends.
+    /// Serves what CustomResourceDefinitions define, deletes the objects of deleted ones, and runs the controllers.
+    /// Never ends. One call is enough: with a second one, two of each controller would work against each other.
     pub async fn run(&self) {
-        custom_controller::run(&self.shared, &self.administrator()).await;
+        let administrator = self.administrator();
+        tokio::join!(
+            custom_controller::run(&self.shared, &administrator),
+            controllers::run(&self.shared, &self.api, &self.controllers),
+        );
     }
 }
 

@@ -17,4 +17,6 @@ pub(super) struct Shared {
     pub objects: Arc<StoredObjects>,
     pub customs: CustomResources,
     pub authenticator: Arc<Authenticator>,
+    /// Reports whether a controller keeps the status of PodDisruptionBudgets.
+    pub has_disruption_budgets: bool,
 }

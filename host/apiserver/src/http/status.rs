@@ -223,6 +223,12 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
+    /// A request that may be allowed later.
+    #[must_use]
+    pub fn too_many_requests(message: impl Into<String>) -> Self {
+        Self::new(429, "TooManyRequests", message)
+    }
+
     /// A request without valid credentials.
     #[must_use]
     pub fn unauthorized() -> Self {

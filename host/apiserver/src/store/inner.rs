@@ -31,6 +31,8 @@ pub(super) struct Inner {
     changed: HashMap<GroupResource, u64>,
     /// A sender for each resource that was ever watched; it carries the revision of the resource's last change.
     signals: HashMap<GroupResource, watch::Sender<u64>>,
+    /// Carries the revision of the last change of any resource.
+    any: watch::Sender<u64>,
     log: Option<Log>,
 }
 
@@ -42,6 +44,7 @@ impl Inner {
             events: Events::new(window, FIRST_REVISION),
             changed: HashMap::new(),
             signals: HashMap::new(),
+            any: watch::Sender::new(0),
             log: None,
         }
     }
@@ -160,6 +163,7 @@ impl Inner {
         if let Some(signal) = self.signals.get(resource) {
             signal.send_replace(self.revision);
         }
+        self.any.send_replace(self.revision);
         if self.log.as_ref().is_some_and(Log::is_bloated)
             && let Err(error) = self.compact_file()
         {
@@ -183,6 +187,7 @@ impl Inner {
         for signal in self.signals.values() {
             signal.send_replace(self.revision);
         }
+        self.any.send_replace(self.revision);
     }
 
     pub fn compact_file(&mut self) -> Result<(), LogError> {
@@ -196,6 +201,25 @@ impl Inner {
         self.check_window(resource, revision)?;
         let signal = self.signals.entry(resource.clone()).or_insert_with(|| watch::Sender::new(0));
         Ok(signal.subscribe())
+    }
+
+    pub fn subscribe_to_all(&self) -> watch::Receiver<u64> {
+        self.any.subscribe()
+    }
+
+    /// Returns the changes of all resources after a revision, in their order.
+    pub fn events_after(
+        &self,
+        revision: u64,
+    ) -> Result<impl Iterator<Item = (GroupResource, Arc<Event>)> + '_, StoreError> {
+        // Each change has the revision after the one before it, and the window holds the last ones.
+        let oldest = self.revision - self.events.len() as u64;
+        let skipped = revision.checked_sub(oldest).ok_or(StoreError::Compacted { requested: revision, oldest })?;
+        Ok(self.events.in_order(usize::try_from(skipped).unwrap_or(usize::MAX), revision))
+    }
+
+    pub fn all_objects(&self) -> Vec<(GroupResource, Arc<StoredObject>)> {
+        self.snapshot().objects
     }
 
     /// Checks that all changes of a resource after a revision are in the window.

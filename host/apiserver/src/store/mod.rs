@@ -27,6 +27,7 @@
 //! ```
 
 mod error;
+mod follow;
 mod inner;
 mod key;
 mod list;
@@ -43,6 +44,7 @@ use parking_lot::RwLock;
 
 pub use self::{
     error::{LogError, StoreError},
+    follow::Follower,
     key::{GroupResource, ObjectKey},
     list::{ListQuery, Listing},
     log::{CutShort, Opened},

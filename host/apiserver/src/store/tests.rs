@@ -373,3 +373,26 @@ fn bloated_file_is_rewritten() {
     assert_eq!((opened.objects, store.revision()), (1, live.revision()));
     assert_eq!(names(&store, None).expect("a list"), [("a".to_owned(), 119)]);
 }
+
+#[tokio::test]
+async fn follower_sees_changes_of_all_resources_in_order() {
+    let store = Store::new(Window { events: 3, bytes: usize::MAX });
+    let secrets = GroupResource::new("", "secrets");
+    store.create(&secrets, &key("old"), draft(0)).expect("create");
+    let (objects, mut follower) = store.follow();
+    assert_eq!(objects.len(), 1);
+    let first = store.create(&configmaps(), &key("a"), draft(1)).expect("create");
+    store.create(&secrets, &key("b"), draft(2)).expect("create");
+    store.delete(&configmaps(), &key("a"), first.revision()).expect("delete");
+    follower.wait().await;
+    let seen = follower.poll().expect("the window has them");
+    let seen: Vec<_> = seen.iter().map(|(resource, event)| (resource.resource(), event.kind)).collect();
+    let expected =
+        [("configmaps", EventKind::Created), ("secrets", EventKind::Created), ("configmaps", EventKind::Deleted)];
+    assert_eq!(seen, expected);
+    assert!(follower.poll().expect("nothing new").is_empty());
+    for number in 0..4 {
+        store.create(&secrets, &key(&format!("new-{number}")), draft(number)).expect("create");
+    }
+    assert!(matches!(follower.poll(), Err(StoreError::Compacted { .. })));
+}

@@ -114,6 +114,23 @@ impl Events {
         self.compacted.clear();
     }
 
+    /// Returns how many events the window has.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Returns the events of all resources without the first `skipped`, which are those up to `revision`.
+    pub fn in_order(&self, skipped: usize, revision: u64) -> impl Iterator<Item = (GroupResource, Arc<Event>)> + '_ {
+        let mut cursors: HashMap<&GroupResource, usize> = HashMap::new();
+        self.order.range(skipped.min(self.order.len())..).filter_map(move |resource| {
+            let events = self.by_resource.get(resource)?;
+            let start = || events.partition_point(|event| event.revision() <= revision);
+            let cursor = cursors.entry(resource).or_insert_with(start);
+            *cursor += 1;
+            Some((resource.clone(), Arc::clone(events.get(*cursor - 1)?)))
+        })
+    }
+
     /// Returns the events of a resource after a revision.
     pub fn after(&self, resource: &GroupResource, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         let events = self.by_resource.get(resource);

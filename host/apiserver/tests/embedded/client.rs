@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http_body_util::BodyExt;
 use operetta_apiserver::{
-    embedded::{EmbeddedServer, Options},
+    embedded::{ControllerName, Controllers, EmbeddedServer, Options},
     http::{ApiServer, Body, Environment},
+    store::{GroupResource, ListQuery, Window},
 };
 use serde_json::Value;
 use tower::ServiceExt;
@@ -16,19 +17,38 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts a server whose clock advances by a second with each look at it.
+    /// Starts a server without controllers, whose clock advances by a second with each look at it.
     pub fn new() -> Self {
         let seconds = AtomicU64::new(1_790_000_000);
         let now = move || {
             let seconds = i64::try_from(seconds.fetch_add(1, Ordering::Relaxed)).expect("a time");
             jiff::Timestamp::from_second(seconds).expect("a time")
         };
-        let mut state = 7_u64;
-        let environment = Environment::new(now, move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state
-        });
-        let server = EmbeddedServer::start(Options::in_memory(environment)).expect("a server");
+        Self::start(Options { controllers: Controllers::none(), ..Options::in_memory(environment(now)) })
+    }
+
+    /// Starts a server with controllers, whose clock is the runtime's. Its time is to be paused.
+    pub fn with_controllers(names: impl IntoIterator<Item = ControllerName>) -> Self {
+        Self::with(Controllers::only(names))
+    }
+
+    /// As [`Client::with_controllers`], with all options of controllers.
+    pub fn with(controllers: Controllers) -> Self {
+        Self::with_window(controllers, Window::default())
+    }
+
+    /// As [`Client::with`], with a window of past changes.
+    pub fn with_window(controllers: Controllers, window: Window) -> Self {
+        let begun = tokio::time::Instant::now();
+        let now = move || {
+            let elapsed = begun.elapsed();
+            jiff::Timestamp::from_second(1_790_000_000).expect("a time") + elapsed
+        };
+        Self::start(Options { controllers, window, ..Options::in_memory(environment(now)) })
+    }
+
+    fn start(options: Options) -> Self {
+        let server = EmbeddedServer::start(options).expect("a server");
         let running = server.clone();
         tokio::spawn(async move { running.run().await });
         let api = server.administrator();
@@ -54,11 +74,74 @@ impl Client {
         self.send("GET", path, &[], &Value::Null).await
     }
 
+    /// Waits until the controllers have nothing more to do now: paused time goes on only then.
+    pub async fn settle(&self) {
+        self.pass(1).await;
+    }
+
+    /// Lets milliseconds pass.
+    pub async fn pass(&self, milliseconds: u64) {
+        tokio::time::sleep(std::time::Duration::from_millis(milliseconds)).await;
+    }
+
+    /// Applies a merge patch, which must succeed, and returns the object.
+    pub async fn patch(&self, path: &str, patch: &Value) -> Value {
+        let (code, patched) = self.send("PATCH", path, &["content-type: application/merge-patch+json"], patch).await;
+        assert_eq!(code, 200, "{path}: {patched}");
+        patched
+    }
+
+    /// Deletes an object, which must succeed, with a policy for its dependents.
+    pub async fn delete(&self, path: &str, policy: &str) {
+        let options = if policy.is_empty() { Value::Null } else { serde_json::json!({"propagationPolicy": policy}) };
+        let (code, answer) = self.send("DELETE", path, &[], &options).await;
+        assert!(code < 300, "{path}: {answer}");
+    }
+
+    /// Returns the items of a list.
+    pub async fn list(&self, path: &str) -> Vec<Value> {
+        let (code, list) = self.get(path).await;
+        assert_eq!(code, 200, "{path}: {list}");
+        list["items"].as_array().cloned().expect("a list")
+    }
+
+    /// Returns the names of a list's items.
+    pub async fn names(&self, path: &str) -> Vec<String> {
+        let items = self.list(path).await;
+        items.iter().map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
     /// Creates an object, which must succeed, and returns it.
     pub async fn create(&self, path: &str, object: &Value) -> Value {
         let (code, created) = self.send("POST", path, &[], object).await;
         assert_eq!(code, 201, "{path}: {created}");
         created
+    }
+
+    /// Returns the revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.api.store().revision()
+    }
+
+    /// Returns the objects of a resource after each change of it since a revision.
+    pub fn history(&self, group: &str, resource: &str, since: u64) -> Vec<Vec<Value>> {
+        let resource = GroupResource::new(group, resource);
+        let store = self.api.store();
+        let mut watcher = store.watch(&resource, since).expect("the window has it");
+        let mut revisions = Vec::new();
+        loop {
+            let batch = watcher.poll().expect("the window has it");
+            if batch.events.is_empty() {
+                break;
+            }
+            revisions.extend(batch.events.iter().map(|event| event.revision()));
+        }
+        let at = |revision: &u64| {
+            let query = ListQuery { revision: Some(*revision), ..ListQuery::default() };
+            let listing = store.list(&resource, &query).expect("the window has it");
+            listing.items.iter().map(|object| object.to_value().expect("JSON")).collect()
+        };
+        revisions.iter().map(at).collect()
     }
 
     /// Gets a path until its answer has a value at a JSON pointer.
@@ -72,4 +155,12 @@ impl Client {
         }
         panic!("{path} never had {value} at {pointer}: {}", self.get(path).await.1);
     }
+}
+
+fn environment(now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Environment {
+    let mut state = 7_u64;
+    Environment::new(now, move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state
+    })
 }

@@ -1,7 +1,14 @@
 //! The whole server: what its parts do together, without sockets.
 
 mod client;
+mod cluster;
+mod collection;
 mod custom;
+mod jobs;
+mod namespaces;
 mod rights;
+mod services;
 mod sockets;
+mod stateful;
+mod workloads;
 mod writes;

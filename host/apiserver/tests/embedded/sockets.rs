@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use operetta_apiserver::{
-    embedded::{Credentials, EmbeddedServer, Options},
+    embedded::{Controllers, Credentials, EmbeddedServer, Options},
     http::{AuditSink, Environment},
 };
 use parking_lot::Mutex;
@@ -60,6 +60,7 @@ async fn token_of_the_administrator_works_over_tls_and_requests_are_audited() {
     let mut options = Options::in_memory(Environment::system());
     options.tokens.push(credentials.administrator());
     options.audit = Some(events.clone());
+    options.controllers = Controllers::none();
     let server = EmbeddedServer::start(options).expect("a server");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

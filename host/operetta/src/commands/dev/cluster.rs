@@ -41,6 +41,8 @@ impl Cluster {
         options.data.clone_from(&args.data);
         options.tokens.push(credentials.administrator());
         options.address = address.to_string();
+        options.service_accounts = true;
+        options.controllers.root_certificate = Some(credentials.authority().to_owned());
         let server = EmbeddedServer::start(options).with_context(|| match &args.data {
             Some(file) => format!("failed to open --data {}", file.display()),
             None => "failed to start the API server".to_owned(),

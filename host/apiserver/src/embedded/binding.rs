@@ -1,0 +1,67 @@
+//! `pods/binding`: a scheduler says on which Node a Pod runs.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    pods::{self, Outcome},
+    shared::Shared,
+};
+use crate::{
+    authz::objects::text,
+    http::{ApiError, Handler, HandlerRequest},
+    store::GroupResource,
+};
+
+/// Binds Pods to Nodes.
+pub(super) struct Binding(pub Arc<Shared>);
+
+impl Handler for Binding {
+    fn handle(&self, request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
+        let (body, attributes) = (&request.body, request.attributes);
+        // A binding in the collection `bindings` is named by its body.
+        let name = match attributes.name.as_str() {
+            "" => text(body, &["metadata", "name"]),
+            name => name,
+        };
+        let node = text(body, &["target", "name"]);
+        if node.is_empty() || !matches!(text(body, &["target", "kind"]), "" | "Node") {
+            let message = "spec.target: Invalid value: a binding needs the name of a Node in target";
+            return Err(ApiError::bad_request(message));
+        }
+        let is_dry_run = pods::is_dry_run(request.query, body);
+        pods::change(&self.0, &attributes.namespace, name, |mut pod| {
+            check(&pod, name, body)?;
+            pod["spec"]["nodeName"] = node.into();
+            for (key, value) in body["metadata"]["annotations"].as_object().into_iter().flatten() {
+                pod["metadata"]["annotations"][key.as_str()] = value.clone();
+            }
+            pods::set_true(&mut pod, "PodScheduled", "", "", request.now);
+            Ok(if is_dry_run { Outcome::Same } else { Outcome::Changed(pod) })
+        })?;
+        Ok((201, pods::success()))
+    }
+}
+
+/// Checks that a Pod can be bound.
+fn check(pod: &Value, name: &str, body: &Value) -> Result<(), ApiError> {
+    let resource = GroupResource::new("", "pods/binding");
+    let refuse = |cause: &str| Err(ApiError::conflict(&resource, name, cause));
+    let wanted = text(body, &["metadata", "uid"]);
+    let uid = text(pod, &["metadata", "uid"]);
+    if !wanted.is_empty() && wanted != uid {
+        return refuse(&format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"));
+    }
+    if pod["metadata"]["deletionTimestamp"].is_string() {
+        return refuse(&format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let node = text(pod, &["spec", "nodeName"]);
+    if !node.is_empty() {
+        return refuse(&format!("pod {name} is already assigned to node \"{node}\""));
+    }
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return refuse(&format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    Ok(())
+}
