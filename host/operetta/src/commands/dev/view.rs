@@ -24,7 +24,7 @@ use tracing_subscriber::{
 /// The target of the lines about the beginning and the end of a reconcile.
 const RECONCILES: &str = "operetta_manager::plugin::traced";
 /// The lines that are shown: the host's warnings, all about reconciles, writes, and what plugins log.
-const FILTER: &str = "warn,kube_runtime=error,plugin=trace,audit=info,operetta_manager::plugin::traced=debug";
+const FILTER: &str = "warn,kube_runtime=error,operetta_manager::readiness=off,plugin=trace,audit=info,operetta_manager::plugin::traced=debug";
 
 /// The view. Clones write to the same terminal.
 #[derive(Clone, Default)]
