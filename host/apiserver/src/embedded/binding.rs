@@ -34,8 +34,9 @@ impl Handler for Binding {
         pods::change(&self.0, &attributes.namespace, name, |mut pod| {
             check(&pod, name, body)?;
             pod["spec"]["nodeName"] = node.into();
-            for (key, value) in body["metadata"]["annotations"].as_object().into_iter().flatten() {
-                pod["metadata"]["annotations"][key.as_str()] = value.clone();
+            let annotations = body["metadata"]["annotations"].as_object().into_iter().flatten();
+            for (key, value) in annotations.filter_map(|(key, value)| Some((key, value.as_str()?))) {
+                pod["metadata"]["annotations"][key.as_str()] = value.into();
             }
             pods::set_true(&mut pod, "PodScheduled", "", "", request.now);
             Ok(if is_dry_run { Outcome::Same } else { Outcome::Changed(pod) })

@@ -4,7 +4,7 @@
 //! has. Requests go to [`EmbeddedServer::api`], a `tower::Service`, or over a socket with
 //! [`serve`](crate::http::serve()). Definitions of custom resources are served and controllers ([`Controllers`]) run while
 //! [`EmbeddedServer::run`] is polled: the server has no threads of its own, and takes its time from its
-//! [`Environment`](crate::http::Environment).
+//! [`Environment`].
 //!
 //! ```
 //! use operetta_apiserver::{

@@ -384,3 +384,21 @@ async fn controllers_recover_from_changes_that_they_missed() {
     assert_eq!((&found["status"]["availableReplicas"], &found["status"]["updatedReplicas"]), (&json!(10), &json!(10)));
     assert_eq!(client.list(PODS).await.len(), 10);
 }
+
+#[tokio::test(start_paused = true)]
+async fn controllers_decide_on_the_latest_state() {
+    let client = Client::with_controllers([Name::ReplicaSets]);
+    client.settle().await;
+    // So many changes that they do not come at once, with two of the ReplicaSet far apart.
+    let configmaps = "/api/v1/namespaces/default/configmaps";
+    client.create(SETS, &deployment(1, "a")).await;
+    for number in 0..1500 {
+        client.create(configmaps, &json!({"metadata": {"name": format!("a-{number}")}})).await;
+    }
+    client.patch(&format!("{SETS}/web"), &json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    for number in 0..1500 {
+        client.create(configmaps, &json!({"metadata": {"name": format!("b-{number}")}})).await;
+    }
+    client.settle().await;
+    assert_eq!(events(&client, "SuccessfulCreate").await.len(), 1);
+}

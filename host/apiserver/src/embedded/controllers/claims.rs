@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::{
     client::{Refused, if_found},
     control_loop::Context,
-    object::{controller_of, controller_reference, is_terminating, namespace, owner_references, uid},
-    world::Key,
+    object::{controller_of, controller_reference, is_terminating, name, namespace, owner_references, uid},
+    world::{Change, Key, World},
 };
 use crate::authz::aggregation::matches;
 
-/// Returns the objects of a resource that an owner controls, in the order of their names. It adopts those that its selector
-/// matches and that nobody controls, and releases those that it does not match any more.
+/// Returns the objects of a resource that an owner controls, in the order of their names. Those that its selector matches
+/// and that nobody controls are adopted; those that it does not match any more are released.
 ///
 /// # Errors
 ///
@@ -61,12 +61,7 @@ fn set_owners(
 
 /// Returns the keys of the owners of a kind that a changed object affects: those that control it, and if nobody does,
 /// those that could adopt it.
-pub(super) fn owners(
-    change: &super::world::Change,
-    (group, resource, kind): (&str, &str, &str),
-    world: &super::world::World,
-    keys: &mut Vec<Key>,
-) {
+pub(super) fn owners(change: &Change, (group, resource, kind): (&str, &str, &str), world: &World, keys: &mut Vec<Key>) {
     for object in change.both() {
         keys.extend(Key::of_controller(object, (group, resource, kind)));
     }
@@ -74,5 +69,5 @@ pub(super) fn owners(
     let labels = &object["metadata"]["labels"];
     let candidates = world.list(group, resource, namespace(object)).into_iter();
     let matching = candidates.filter(|owner| matches(&owner["spec"]["selector"], labels));
-    keys.extend(matching.map(|owner| Key::new(group, resource, Some(namespace(owner)), super::object::name(owner))));
+    keys.extend(matching.map(|owner| Key::new(group, resource, Some(namespace(owner)), name(owner))));
 }

@@ -10,7 +10,7 @@ use super::{
     control_loop::{Context, Controller},
     deployment::resolve,
     hash,
-    object::{count, is_terminating, name, number, set_count, text},
+    object::{count, is_terminating, name, namespace, number, set_count, text, time},
     pod_control::{self, has_ended, is_available, is_ready, resource},
     revisions::{Revisions, revision_of},
     scheduler,
@@ -33,7 +33,7 @@ impl Controller for DaemonSets {
             claims::owners(change, (GROUP, RESOURCE, "DaemonSet"), world, keys);
         } else if change.key.is_of("", "nodes") {
             let sets = world.all(GROUP, RESOURCE);
-            keys.extend(sets.map(|set| Key::new(GROUP, RESOURCE, Some(super::object::namespace(set)), name(set))));
+            keys.extend(sets.map(|set| Key::new(GROUP, RESOURCE, Some(namespace(set)), name(set))));
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Daemons<'a> {
     /// Returns the Pod of a Node that counts: the oldest that was not deleted.
     fn daemon(&self, node: &str) -> Option<&Arc<Value>> {
         let live = self.pods_of(node).iter().filter(|pod| !is_terminating(pod) && !has_ended(pod));
-        live.min_by_key(|pod| (super::object::time(&pod["metadata"]["creationTimestamp"]), name(pod).to_owned()))
+        live.min_by_key(|pod| (time(&pod["metadata"]["creationTimestamp"]), name(pod).to_owned()))
     }
 
     /// Creates missing Pods, and deletes failed and surplus ones and those of other Nodes.
@@ -200,7 +200,7 @@ impl<'a> Daemons<'a> {
 }
 
 fn title(pod: &Value) -> String {
-    format!("{}/{}", super::object::namespace(pod), name(pod))
+    format!("{}/{}", namespace(pod), name(pod))
 }
 
 /// Returns a template with the tolerations that Pods of DaemonSets have.

@@ -1,7 +1,7 @@
 //! Deployments: a ReplicaSet for each template, scaled so that the newest one takes over.
 //!
-//! The steps and their order are those of kube-controller-manager's deployment controller: `deployment` has the ReplicaSets, `deployment_sets` numbers
-//! and creates the ReplicaSets, `deployment_rollout` scales them, `deployment_status` reports.
+//! The steps and their order are those of kube-controller-manager's deployment controller: `deployment` has the
+//! ReplicaSets, `deployment_sets` numbers and creates them, `deployment_rollout` scales them, `deployment_status` reports.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     client::{Refused, if_found},
     control_loop::Context,
-    object::{has_finalizer, name, text, uid},
+    object::{has_finalizer, is_controlled_by, name, text, uid},
     pod_control,
     world::Key,
 };
@@ -70,6 +70,6 @@ pub(super) fn release_orphan(key: &Key, context: &Context<'_>) -> Result<(), Ref
     let Some(pod) = context.world.get(key) else { return Ok(()) };
     let job = Key::of_controller(pod, (GROUP, RESOURCE, "Job"));
     let job = job.and_then(|job| context.world.get(&job));
-    let is_orphan = job.is_none_or(|job| !super::object::is_controlled_by(pod, uid(job)));
+    let is_orphan = job.is_none_or(|job| !is_controlled_by(pod, uid(job)));
     if is_orphan { release([pod].into_iter(), context) } else { Ok(()) }
 }

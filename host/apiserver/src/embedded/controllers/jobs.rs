@@ -13,7 +13,7 @@ use super::{
     job_pods::{self, GROUP, RESOURCE},
     job_status::{self, is_finished},
     job_tally::Tally,
-    object::{is_terminating, number, text, time},
+    object::{count, has_finalizer, is_terminating, number, text, time},
     pod_control::{self, resource},
     world::{Change, Key, World},
 };
@@ -32,7 +32,7 @@ impl Controller for Jobs {
         } else if change.key.is_of("", "pods") {
             claims::owners(change, (GROUP, RESOURCE, "Job"), world, keys);
             let pod = change.object();
-            if super::object::has_finalizer(pod, job_pods::TRACKING) {
+            if has_finalizer(pod, job_pods::TRACKING) {
                 keys.push(change.key.clone());
             }
         }
@@ -98,7 +98,7 @@ fn run(job: &Value, pods: &[Arc<Value>], context: &Context<'_>) -> Result<Option
 /// Creates missing Pods and deletes surplus ones. Returns after which time a failed one is replaced.
 fn manage(job: &Value, tally: &mut Tally, context: &Context<'_>) -> Result<Option<Duration>, Refused> {
     let parallelism = number(job, "/spec/parallelism", 1);
-    let active = super::object::count(tally.active.len());
+    let active = count(tally.active.len());
     let wanted = match job["spec"]["completions"].as_i64() {
         Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
         // Any success ends such a Job: no new Pods then.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     client::{Refused, if_found, path_of},
     control_loop::{Context, Controller},
-    object::{condition, is_terminating, is_true, number, owner_references, text, time, uid},
+    object::{condition, is_terminating, is_true, name, namespace, number, owner_references, text, time, uid},
     world::{Change, Key, World},
 };
 use crate::http::format_time;
@@ -48,9 +48,7 @@ impl Controller for Kubelet {
             if change.old.is_none() {
                 let pods =
                     world.all("", "pods").filter(|pod| text(pod, &["spec", "nodeName"]) == change.key.object.name());
-                keys.extend(
-                    pods.map(|pod| Key::new("", "pods", Some(super::object::namespace(pod)), super::object::name(pod))),
-                );
+                keys.extend(pods.map(|pod| Key::new("", "pods", Some(namespace(pod)), name(pod))));
             }
         }
     }

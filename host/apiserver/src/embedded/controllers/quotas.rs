@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     client::{Refused, if_found},
     control_loop::{Context, Controller},
+    object::name,
     world::{Change, Key, World},
 };
 use crate::{admission::resource_quota, embedded::objects::StoredObjects};
@@ -21,7 +22,7 @@ impl Controller for ResourceQuotas {
         }
         // Also of resources that no quota counts: it is cheap to see that nothing changed.
         for quota in world.list("", "resourcequotas", namespace) {
-            keys.push(Key::new("", "resourcequotas", Some(namespace), super::object::name(quota)));
+            keys.push(Key::new("", "resourcequotas", Some(namespace), name(quota)));
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     client::{Refused, path_of_key},
     control_loop::{Context, Controller},
+    object::name,
     world::{Change, Key, World},
 };
 use crate::{
@@ -33,11 +34,11 @@ impl Controller for RoleAggregation {
         let Some(resource) = context.world.resource(&key.resource) else { return Ok(None) };
         for role in self.0.list(GROUP, ROLES, "") {
             let Some(rules) = aggregated_rules(&role, &*self.0) else { continue };
-            let name = super::object::name(&role);
-            let path = path_of_key(&resource, &Key::new(GROUP, ROLES, None, name));
+            let role_name = name(&role);
+            let path = path_of_key(&resource, &Key::new(GROUP, ROLES, None, role_name));
             let path = format!("{path}?fieldManager=clusterrole-aggregation-controller&force=true");
             let applied = json!({
-                "apiVersion": resource.api_version(), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules,
+                "apiVersion": resource.api_version(), "kind": "ClusterRole", "metadata": {"name": role_name}, "rules": rules,
             });
             context.client.send(Method::PATCH, &path, "application/apply-patch+yaml", &applied)?;
         }

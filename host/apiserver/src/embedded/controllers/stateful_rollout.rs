@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     client::Refused,
     control_loop::Context,
-    object::{is_terminating, name, number, text},
+    object::{is_terminating, name, namespace, number, text},
     pod_control::{has_ended, is_available, is_ready, phase},
     revisions::{Revisions, revision_of},
     stateful_pods,
@@ -145,5 +145,5 @@ impl<'a> Rollout<'a> {
 }
 
 fn title(set: &Value) -> String {
-    format!("{}/{}", super::object::namespace(set), name(set))
+    format!("{}/{}", namespace(set), name(set))
 }

@@ -119,17 +119,23 @@ impl World {
         }
     }
 
-    /// Takes in what changed since the last call; at first, everything that there is.
+    /// Takes in all that changed since the last call; at first, everything that there is.
     pub fn sync(&mut self) -> Vec<Change> {
-        let Some(follower) = &mut self.follower else { return self.reload() };
-        let Ok(events) = follower.poll() else { return self.reload() };
-        let mut changes = Vec::with_capacity(events.len());
-        for (resource, event) in events {
-            let object = (event.kind != EventKind::Deleted).then(|| self.parse(&resource, &event.object)).flatten();
-            let key = Key { resource, object: event.object.key().clone() };
-            changes.extend(self.set(key, object));
+        let mut changes = Vec::new();
+        loop {
+            let Some(Ok(events)) = self.follower.as_mut().map(Follower::poll) else {
+                changes.extend(self.reload());
+                return changes;
+            };
+            if events.is_empty() {
+                return changes;
+            }
+            for (resource, event) in events {
+                let object = (event.kind != EventKind::Deleted).then(|| self.parse(&resource, &event.object)).flatten();
+                let key = Key { resource, object: event.object.key().clone() };
+                changes.extend(self.set(key, object));
+            }
         }
-        changes
     }
 
     /// Reads everything anew, and returns how it differs from what was known.
