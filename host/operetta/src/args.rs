@@ -197,6 +197,9 @@ pub struct BundleArgs {
     /// Do not compress the component
     #[arg(long)]
     pub raw: bool,
+    /// Compress fast, for a larger component: for developing
+    #[arg(long, conflicts_with = "raw")]
+    pub fast: bool,
 }
 
 /// A Plugin, and the host that runs it.

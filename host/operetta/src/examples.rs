@@ -34,6 +34,10 @@ pub const BUILD: &str = "Examples:
   # Build the project in this folder to build/NAME.wasm
   operetta build
 
+  # Build and install in fewer seconds, while developing
+  operetta build --fast
+  operetta bundle --fast build/greeter.wasm | kubectl apply --server-side -f -
+
   # Build another folder, and pass arguments to its compiler
   operetta build ./greeter -o greeter.wasm -- --features extra";
 

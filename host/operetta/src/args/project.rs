@@ -40,6 +40,9 @@ pub struct BuildArgs {
     /// Take no snapshot: initialize the Go runtime in each reconcile, not once at build time
     #[arg(long)]
     pub no_snapshot: bool,
+    /// Do not compile the component to check it, and compress it fast: for developing. The host checks it
+    #[arg(long)]
+    pub fast: bool,
     /// Arguments of the language's compiler
     #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
     pub compiler_args: Vec<String>,

@@ -71,6 +71,14 @@ pub async fn load(bytes: Vec<u8>) -> Result<Plugin> {
     try_load(bytes).await?.map_err(refused)
 }
 
+/// Checks the format of a component, its imports and exports, and its compile cost.
+///
+/// # Errors
+/// Returns the host's reason if the host would refuse the component for these.
+pub fn without_compiling(bytes: &[u8]) -> Result<()> {
+    operetta_wasm::check(bytes, LoadLimits::default().max_wasm_bytes).map(drop).map_err(refused)
+}
+
 async fn try_load(bytes: Vec<u8>) -> Result<Result<Plugin, LoadError>> {
     let engine = EngineConfig { allocation: Allocation::OnDemand, ..EngineConfig::default() };
     let engine = Engine::with_code(&engine, HostConfig::default().code()?)?;

@@ -21,6 +21,7 @@ pub mod manual;
 pub mod names;
 pub mod new;
 mod output_file;
+mod packed;
 pub mod rbac;
 mod roles;
 pub mod run;

@@ -1,6 +1,7 @@
 //! A new project in each language builds, passes its tests and runs, by the very commands in its README.
 
 mod component;
+mod fast;
 mod tutorials;
 
 use std::{
