@@ -15,7 +15,7 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
-pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
+pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs};
 
 use crate::examples;
 
@@ -52,6 +52,12 @@ pub enum Command {
     /// Create a plugin project in the folder NAME: code that builds, a CRD, RBAC, a sample object and a test.
     #[command(after_help = examples::NEW)]
     New(NewArgs),
+    /// Make a plugin project of an operator for controller-runtime or kube-rs
+    ///
+    /// Make a plugin project of an operator for controller-runtime, in kubebuilder's layout, or for kube-rs: the plugin's main,
+    /// go.mod or Cargo.toml, and RBAC. The operator is not changed. The parts that a plugin does not have are listed.
+    #[command(after_help = examples::IMPORT)]
+    Import(ImportArgs),
     /// Compile a project to a component
     ///
     /// Compile a project in Rust, Go, TypeScript, Python, C or Zig to a WebAssembly component, and check it. The language's

@@ -29,6 +29,14 @@ pub const NEW: &str = "Examples:
   # Create a plugin in Go for the kind Greeting in example.com/v1
   operetta new greeter --lang go --group example.com --version v1 --kind Greeting";
 
+/// The examples of `operetta import`.
+pub const IMPORT: &str = "Examples:
+  # Make the plugin project memcached-operator-plugin beside a kubebuilder project
+  operetta import memcached-operator
+
+  # Put it into the operator's repository
+  operetta import . --output plugin";
+
 /// The examples of `operetta build`.
 pub const BUILD: &str = "Examples:
   # Build the project in this folder to build/NAME.wasm

@@ -27,6 +27,28 @@ pub struct NewArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// The operator's folder, which has its go.mod or Cargo.toml
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The folder to write the plugin project to [default: DIR-plugin in the current folder]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The name of the plugin [default: the operator's name]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The namespace of the ServiceAccount and its bindings [default: that of kubectl apply]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The Go program with the manager, if there are several: a path in DIR, such as cmd/main.go
+    #[arg(long, value_name = "FILE.go")]
+    pub main: Option<PathBuf>,
+    /// Watch the plugin's own namespace only, with a Role in place of a ClusterRole
+    #[arg(long)]
+    pub own_namespace: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct BuildArgs {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]

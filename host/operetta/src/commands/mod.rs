@@ -14,6 +14,7 @@ mod host_address;
 mod host_client;
 mod host_response;
 mod host_service;
+pub mod import;
 pub mod informers;
 pub mod install;
 pub mod logs;

@@ -2,6 +2,7 @@
 
 mod component;
 mod fast;
+mod import;
 mod tutorials;
 
 use std::{
