@@ -202,6 +202,12 @@ typedef enum {
 } operetta_predicate;
 void operetta_add_predicate(operetta_source *source, operetta_predicate predicate);
 
+/*
+ * Declares a finalizer that the controller puts on the objects that it reconciles, e.g. by operetta_add_finalizer. With
+ * it, `operetta generate rbac` grants the verbs `update` and `patch` on the kind.
+ */
+void operetta_declare_finalizer(operetta_controller *controller, const char *finalizer);
+
 /* Sets the number of keys that are reconciled concurrently, 1 to 64. The default is 1. */
 void operetta_workers(operetta_controller *controller, uint32_t workers);
 

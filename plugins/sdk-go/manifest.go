@@ -27,6 +27,7 @@ type ControllerManifest struct {
 	For           Source       `json:"for"`
 	Owns          []Source     `json:"owns,omitempty"`
 	Watches       []Watch      `json:"watches,omitempty"`
+	Finalizers    []string     `json:"finalizers,omitempty"`
 	Workers       uint32       `json:"workers,omitempty"`
 	ResyncSeconds uint32       `json:"resyncSeconds,omitempty"`
 	RateLimiter   *RateLimiter `json:"rateLimiter,omitempty"`

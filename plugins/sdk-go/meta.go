@@ -118,7 +118,8 @@ func HasFinalizer(object Object, finalizer string) bool {
 	return slices.Contains(object.GetFinalizers(), finalizer)
 }
 
-// AddFinalizer adds a finalizer and reports whether the object changed and must be updated.
+// AddFinalizer adds a finalizer and reports whether the object changed and must be updated. [Controller.Finalizer]
+// declares it.
 func AddFinalizer(object Object, finalizer string) bool {
 	if HasFinalizer(object, finalizer) {
 		return false

@@ -85,6 +85,7 @@ type Controller struct {
 	source       Source
 	owns         []Source
 	watches      []Watch
+	finalizers   []string
 	workers      uint32
 	resync       time.Duration
 	limiter      *RateLimiter
@@ -138,6 +139,13 @@ func (c *Controller) Watches(source Source, mapping Mapping) *Controller {
 	return c
 }
 
+// Finalizer declares a finalizer that the controller puts on the objects that it reconciles, e.g. by [AddFinalizer]. With
+// it, `operetta generate rbac` grants the verbs update and patch on the kind.
+func (c *Controller) Finalizer(name string) *Controller {
+	c.finalizers = append(c.finalizers, name)
+	return c
+}
+
 // Workers sets the number of concurrent reconciles, 1 to 64; the default is 1. A key is never reconciled twice at a
 // time.
 func (c *Controller) Workers(workers uint32) *Controller { c.workers = workers; return c }
@@ -159,7 +167,7 @@ func (c *Controller) EventFilter(predicates ...Predicate) *Controller {
 
 func (c *Controller) manifest() ControllerManifest {
 	manifest := ControllerManifest{
-		Name: c.name, For: c.everywhere(c.source), Workers: c.workers,
+		Name: c.name, For: c.everywhere(c.source), Finalizers: c.finalizers, Workers: c.workers,
 		ResyncSeconds: clamp(int64((c.resync + time.Second - 1) / time.Second)), RateLimiter: c.limiter,
 	}
 	for _, source := range c.owns {

@@ -48,7 +48,7 @@ func TestManifestHasAllDeclarations(t *testing.T) {
 		}).
 			Owns(operetta.OfKind(operetta.GVK("apps/v1", "Deployment")).WithLabels("a=b").WithFields("metadata.name=x")).
 			Watches(operetta.OfKind(operetta.GVK("v1", "Secret")), operetta.ToFieldPaths(".data.name", ".data.namespace")).
-			Workers(3).Resync(1500*time.Millisecond).InOwnNamespace().EventFilter(operetta.GenerationChanged).
+			Finalizer("example.com/cleanup").Workers(3).Resync(1500*time.Millisecond).InOwnNamespace().EventFilter(operetta.GenerationChanged).
 			RateLimit(operetta.DefaultRateLimiter().Backoff(time.Millisecond, time.Minute).Bucket(5, 6)),
 	).Index("word", operetta.KindOf[ConfigMap](), ".data.word")
 	got, err := plugin.Describe()
@@ -56,7 +56,7 @@ func TestManifestHasAllDeclarations(t *testing.T) {
 		`"for":{"apiVersion":"v1","kind":"ConfigMap","namespaces":"Own","predicates":["GenerationChanged"]},` +
 		`"owns":[{"apiVersion":"apps/v1","kind":"Deployment","namespaces":"Own","labelSelector":"a=b","fieldSelector":"metadata.name=x","predicates":["GenerationChanged"]}],` +
 		`"watches":[{"source":{"apiVersion":"v1","kind":"Secret","namespaces":"Own","predicates":["GenerationChanged"]},"map":{"type":"FieldPath","path":".data.name","namespacePath":".data.namespace"}}],` +
-		`"workers":3,"resyncSeconds":2,"rateLimiter":{"baseDelayMs":1,"maxDelayMs":60000,"qps":5,"burst":6}}],` +
+		`"finalizers":["example.com/cleanup"],"workers":3,"resyncSeconds":2,"rateLimiter":{"baseDelayMs":1,"maxDelayMs":60000,"qps":5,"burst":6}}],` +
 		`"indexes":[{"name":"word","apiVersion":"v1","kind":"ConfigMap","path":".data.word"}]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)

@@ -27,6 +27,9 @@ pub const MAX_INDEXES: usize = 100;
 /// The maximum number of fields that one source prunes: each is compared with the fields of each object.
 pub const MAX_PRUNED: usize = 64;
 
+/// The maximum number of finalizers of a controller.
+pub const MAX_FINALIZERS: usize = 64;
+
 /// The maximum length of a field path, and of the name of an index or a label, in bytes.
 pub const MAX_FIELD: usize = 512;
 
@@ -86,6 +89,11 @@ pub struct Controller<Path = String> {
     /// Other kinds whose events enqueue keys by a mapping.
     #[serde(default = "Vec::<Watch<Path>>::new", skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch<Path>>,
+    /// The finalizers that this controller puts on the objects that it reconciles; at most 64. `operetta generate rbac`
+    /// grants the writes of them.
+    #[cfg_attr(feature = "schema", schemars(length(max = 64)))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
     /// The number of keys reconciled at once (controller-runtime's MaxConcurrentReconciles); 1 if left out.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 64)))]
@@ -102,8 +110,16 @@ pub struct Controller<Path = String> {
 impl<Path> Controller<Path> {
     /// Returns a controller of one kind, with one worker and client-go's rate limiter.
     pub fn new(name: impl Into<String>, for_: Source<Path>) -> Self {
-        let name = name.into();
-        Self { name, for_, owns: Vec::new(), watches: Vec::new(), workers: 1, resync_seconds: 0, rate_limiter: None }
+        Self {
+            name: name.into(),
+            for_,
+            owns: Vec::new(),
+            watches: Vec::new(),
+            finalizers: Vec::new(),
+            workers: 1,
+            resync_seconds: 0,
+            rate_limiter: None,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use operetta_api::manifest::{
-    self as api, KIND, MAX_CONTROLLERS, MAX_FIELD, MAX_INDEXES, MAX_PRUNED, MAX_SELECTOR, MAX_SOURCES,
+    self as api, KIND, MAX_CONTROLLERS, MAX_FIELD, MAX_FINALIZERS, MAX_INDEXES, MAX_PRUNED, MAX_SELECTOR, MAX_SOURCES,
 };
 pub use operetta_api::manifest::{Index, Mapping, Namespaces, OwnerKind, RateLimiter};
 use operetta_api::{API_VERSION, GroupVersionKind, names::is_dns_label};
@@ -150,7 +150,7 @@ fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
 }
 
 fn check_controller(controller: &Controller, path: &str) -> Result<(), ManifestError> {
-    let Controller { name, for_, owns, watches, workers, rate_limiter, .. } = controller;
+    let Controller { name, for_, owns, watches, finalizers, workers, rate_limiter, .. } = controller;
     if !(1..=64).contains(workers) {
         return Err(wrong(format!("{path}.workers"), format!("{workers} is not within 1 to 64")));
     }
@@ -166,6 +166,17 @@ fn check_controller(controller: &Controller, path: &str) -> Result<(), ManifestE
                 check_path(&format!("{path}.watches[{at}].map.namespacePath"), field)?;
             }
         }
+    }
+    if finalizers.len() > MAX_FINALIZERS {
+        let message = format!("{} finalizers, over the limit of {MAX_FINALIZERS}", finalizers.len());
+        return Err(wrong(format!("{path}.finalizers"), message));
+    }
+    for (at, finalizer) in finalizers.iter().enumerate() {
+        check_qualified(
+            &format!("{path}.finalizers[{at}]"),
+            finalizer,
+            "a finalizer's name like \"example.com/cleanup\"",
+        )?;
     }
     if let Some(limiter) = rate_limiter {
         if limiter.qps == 0 || limiter.burst == 0 {
@@ -225,7 +236,9 @@ fn check_index(index: &Index, path: &str) -> Result<(), ManifestError> {
     check_length(&format!("{path}.name"), &index.name, MAX_FIELD)?;
     match (&index.path, &index.label, &index.controller) {
         (Some(field), None, None) => check_path(&format!("{path}.path"), field),
-        (None, Some(label), None) => check_label(&format!("{path}.label"), label),
+        (None, Some(label), None) => {
+            check_qualified(&format!("{path}.label"), label, "a label's name like \"app.kubernetes.io/name\"")
+        }
         (None, None, Some(owner)) => check_kind(&format!("{path}.controller"), &owner.api_version, &owner.kind),
         _ => Err(wrong(path, "an index needs exactly one of path, label and controller")),
     }
@@ -291,17 +304,14 @@ fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Checks a label's name, `[prefix/]name`, as apimachinery's IsQualifiedName does.
-fn check_label(path: &str, label: &str) -> Result<(), ManifestError> {
-    check_length(path, label, MAX_FIELD)?;
-    let name = label.split_once('/').map_or(label, |(_, name)| name);
+/// Checks the name of a label or a finalizer, `[prefix/]name`, as apimachinery's IsQualifiedName does.
+fn check_qualified(path: &str, text: &str, wanted: &str) -> Result<(), ManifestError> {
+    check_length(path, text, MAX_FIELD)?;
+    let name = text.split_once('/').map_or(text, |(_, name)| name);
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if name.is_empty()
-        || name.len() > 63
-        || !label.bytes().all(|byte| valid(byte) || byte == b'/')
-        || name.contains('/')
+    if name.is_empty() || name.len() > 63 || !text.bytes().all(|byte| valid(byte) || byte == b'/') || name.contains('/')
     {
-        return Err(wrong(path, format!("{label:?} is not a label's name like \"app.kubernetes.io/name\"")));
+        return Err(wrong(path, format!("{text:?} is not {wanted}")));
     }
     Ok(())
 }
@@ -343,6 +353,11 @@ mod tests {
             (with("\"Manifest\"", "\"Pod\""), "kind", "is not \"Manifest\""),
             (with("\"c\"", "\"C\""), "controllers[0].name", "DNS label"),
             (with("\"name\":\"c\"", "\"name\":\"c\",\"workers\":0"), "controllers[0].workers", "1 to 64"),
+            (
+                with("\"name\":\"c\"", r#""name":"c","finalizers":["example.com/cleanup","clean up"]"#),
+                "controllers[0].finalizers[1]",
+                "\"clean up\" is not a finalizer's name like \"example.com/cleanup\"",
+            ),
             (with("\"v1\"", "\"a/b/c\""), "controllers[0].for.apiVersion", "group/version"),
             (predicate(r#""Maybe""#), "controllers[0].for.predicates[0]", "unknown variant `Maybe`, expected one of"),
             (predicate(r#"{"changed":7}"#), "controllers[0].for.predicates[0].changed", "expected a JSONPath"),

@@ -232,14 +232,12 @@ impl HostConfig {
     }
 
     fn default_cache(&self) -> Option<CodeCache> {
-        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
         let warn = |error: &dyn std::error::Error| {
             let why = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
             tracing::warn!("{why}; set cacheDir to keep compiled plugins");
         };
-        if let Some(base) = base {
-            match CodeCache::open(&base.join("operetta/compiled"), self.max_cache_bytes) {
+        if let Some(base) = user_cache() {
+            match CodeCache::open(&base.join("compiled"), self.max_cache_bytes) {
                 Ok(cache) => return Some(cache),
                 Err(error) => warn(&error),
             }
@@ -262,6 +260,14 @@ impl HostConfig {
             ..engine
         }
     }
+}
+
+/// Returns the folder of the user's caches: `$XDG_CACHE_HOME/operetta`, or `~/.cache/operetta` if that is not set. None
+/// without a home.
+pub fn user_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    base.map(|base| base.join("operetta"))
 }
 
 #[cfg(test)]

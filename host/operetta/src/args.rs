@@ -17,7 +17,7 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
-pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
+pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs};
 
 use crate::examples;
 
@@ -61,6 +61,12 @@ pub enum Command {
     /// installed; kubectl works with the kubeconfig that it prints.
     #[command(after_help = examples::DEV)]
     Dev(DevArgs),
+    /// Make a plugin project of an operator for controller-runtime or kube-rs
+    ///
+    /// Make a plugin project of an operator for controller-runtime, in kubebuilder's layout, or for kube-rs: the plugin's main,
+    /// go.mod or Cargo.toml, and RBAC. The operator is not changed. The parts that a plugin does not have are listed.
+    #[command(after_help = examples::IMPORT)]
+    Import(ImportArgs),
     /// Compile a project to a component
     ///
     /// Compile a project in Rust, Go, TypeScript, Python, C or Zig to a WebAssembly component, and check it. The language's
@@ -206,6 +212,9 @@ pub struct BundleArgs {
     /// Do not compress the component
     #[arg(long)]
     pub raw: bool,
+    /// Compress fast, for a larger component: for developing
+    #[arg(long, conflicts_with = "raw")]
+    pub fast: bool,
 }
 
 /// A Plugin, and the host that runs it.

@@ -37,10 +37,22 @@ pub const DEV: &str = "Examples:
   # Keep the objects from one run to the next
   operetta dev ./greeter --data greeter.db";
 
+/// The examples of `operetta import`.
+pub const IMPORT: &str = "Examples:
+  # Make the plugin project memcached-operator-plugin beside a kubebuilder project
+  operetta import memcached-operator
+
+  # Put it into the operator's repository
+  operetta import . --output plugin";
+
 /// The examples of `operetta build`.
 pub const BUILD: &str = "Examples:
   # Build the project in this folder to build/NAME.wasm
   operetta build
+
+  # Build and install in fewer seconds, while developing
+  operetta build --fast
+  operetta bundle --fast build/greeter.wasm | kubectl apply --server-side -f -
 
   # Build another folder, and pass arguments to its compiler
   operetta build ./greeter -o greeter.wasm -- --features extra";

@@ -22,6 +22,7 @@ struct operetta_controller {
     operetta_object_reconciler reconcile_object;
     operetta_source source;
     operetta_source *others; /* owned and watched kinds, in the order of declaration */
+    operetta_value *finalizers; /* NULL: none */
     uint32_t workers;
     uint32_t resync_seconds;
     bool has_rate_limiter;
@@ -111,6 +112,13 @@ void operetta_own_namespace(operetta_source *source) { source->own_namespace = t
 
 void operetta_add_predicate(operetta_source *source, operetta_predicate predicate) {
     source->predicates |= 1u << predicate;
+}
+
+void operetta_declare_finalizer(operetta_controller *controller, const char *finalizer) {
+    if (controller->finalizers == NULL) {
+        controller->finalizers = operetta_new_array();
+    }
+    operetta_append_string(controller->finalizers, "", finalizer);
 }
 
 void operetta_workers(operetta_controller *controller, uint32_t workers) {
@@ -210,6 +218,9 @@ static operetta_value *controller_value(const operetta_controller *controller) {
         operetta_set(watch, "source", source_value(source));
         operetta_set(watch, "map", mapping_value(&source->mapping));
         operetta_append(value, "watches", watch);
+    }
+    if (controller->finalizers != NULL) {
+        operetta_set(value, "finalizers", controller->finalizers);
     }
     if (controller->workers != 0) {
         operetta_set_int(value, "workers", controller->workers);

@@ -22,7 +22,7 @@ OPERETTA_TEST(manifest_contains_all_declarations) {
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Secret\"},\"map\":{\"type\":\"SameName\"}},"
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\"},\"map\":{\"type\":\"Owner\",\"allOwners\":true}},"
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Service\"},\"map\":{\"type\":\"FieldPath\","
-        "\"path\":\".spec.foo\",\"namespacePath\":\".spec.ns\"}}],\"workers\":4,\"resyncSeconds\":60,"
+        "\"path\":\".spec.foo\",\"namespacePath\":\".spec.ns\"}}],\"finalizers\":[\"example.com/cleanup\"],\"workers\":4,\"resyncSeconds\":60,"
         "\"rateLimiter\":{\"baseDelayMs\":5,\"maxDelayMs\":1000,\"qps\":10,\"burst\":100}}],"
         "\"indexes\":[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"colour\",\"path\":\".data.colour\"}]}",
         operetta_to_json(operetta_test_manifest()));

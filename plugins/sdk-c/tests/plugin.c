@@ -21,6 +21,7 @@ void operetta_plugin(void) {
     operetta_watches(controller, OPERETTA_POD, (operetta_mapping){.kind = OPERETTA_MAP_OWNER, .all_owners = true});
     operetta_watches(controller, OPERETTA_SERVICE,
                      (operetta_mapping){.kind = OPERETTA_MAP_FIELD_PATH, .path = ".spec.foo", .namespace_path = ".spec.ns"});
+    operetta_declare_finalizer(controller, "example.com/cleanup");
     operetta_workers(controller, 4);
     operetta_resync_seconds(controller, 60);
     operetta_rate_limiter(controller, 5, 1000, 10, 100);

@@ -53,7 +53,8 @@ export interface FinalizerSteps<T extends KubernetesObject> {
  * - The finalizer is removed when `cleanup` returns `done()`. A requeue keeps it, and `cleanup` runs again.
  * - An object that is being deleted without the finalizer is ignored.
  *
- * The finalizer is written by a merge patch; the ServiceAccount needs the verb `patch` on the kind.
+ * The finalizer is written by a merge patch; the ServiceAccount needs the verb `patch` on the kind. `operetta generate
+ * rbac` grants it if the controller declares the finalizer in `finalizers`.
  *
  * @throws ApiError `conflict` if the object has changed since it was read.
  */

@@ -4,8 +4,8 @@
 export const KEYS = {
   plugin: ["controllers", "indexes"],
   controller: [
-    "name", "for", "owns", "watches", "workers", "resyncSeconds", "rateLimiter", "ownNamespace", "eventFilters", "reconcile",
-    "whenGone", "reconcileKey",
+    "name", "for", "owns", "watches", "finalizers", "workers", "resyncSeconds", "rateLimiter", "ownNamespace", "eventFilters",
+    "reconcile", "whenGone", "reconcileKey",
   ],
   source: ["kind", "labels", "fields", "predicates", "ownNamespace"],
   watch: ["source", "map"],

@@ -112,6 +112,11 @@ export interface Watches<T extends KubernetesObject> {
   readonly owns?: readonly SourceLike[];
   /** Other kinds whose events enqueue keys by a mapping. */
   readonly watches?: readonly Watch[];
+  /**
+   * The finalizers that the controller puts on the objects that it reconciles, e.g. by `finalizer`. With them,
+   * `operetta generate rbac` grants the verbs `update` and `patch` on the kind.
+   */
+  readonly finalizers?: readonly string[];
   /** The number of concurrent reconciles, 1 to 64. Default: 1. A key is never reconciled twice at a time. */
   readonly workers?: number;
   /** The interval in seconds after which every key is enqueued again. Default: never. */
@@ -143,7 +148,7 @@ export function manifestOf(controllers: readonly Watches<KubernetesObject>[], in
 }
 
 function controllerManifest(controller: Watches<KubernetesObject>): object {
-  const { name, owns = [], watches = [], rateLimiter } = controller;
+  const { name, owns = [], watches = [], finalizers = [], rateLimiter } = controller;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) {
     throw new TypeError(`the controller name ${JSON.stringify(name)} is not a DNS label: use a-z, 0-9 and -`);
   }
@@ -163,6 +168,7 @@ function controllerManifest(controller: Watches<KubernetesObject>): object {
         };
       }),
     }),
+    ...(finalizers.length > 0 && { finalizers }),
     workers: whole(controller.workers ?? 1, 1, 64, at("workers")),
     resyncSeconds: whole(controller.resyncSeconds ?? 0, 0, MAX_U32, at("resyncSeconds")),
     ...(rateLimiter && { rateLimiter: rateLimiterManifest(rateLimiter, at("rateLimiter")) }),

@@ -74,6 +74,7 @@ class Context(Client):
         - An object that is being deleted without the finalizer is skipped.
 
         The finalizer is written with a merge patch: the ServiceAccount needs the verb `patch` on the kind.
+        `operetta generate rbac` grants it if the controller declares the finalizer with `finalizers=`.
 
         Args:
             obj: The object.

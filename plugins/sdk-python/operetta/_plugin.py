@@ -61,6 +61,7 @@ class Plugin:
         fields: Union[str, Mapping[str, str], None] = None,
         owns: Sequence[Union[Source, KindLike]] = (),
         watches: Sequence[Watch] = (),
+        finalizers: Sequence[str] = (),
         workers: int = 1,
         resync: Union[timedelta, float, None] = None,
         rate_limiter: Optional[RateLimiter] = None,
@@ -81,6 +82,8 @@ class Plugin:
             fields: A field selector on the kind, or a dict of equal fields.
             owns: Kinds of the children: an event of a child reconciles its controlling owner.
             watches: Other kinds, each with a mapping to keys.
+            finalizers: The finalizers that the function puts on the objects, e.g. by `Context.finalizer`. With them,
+                `operetta generate rbac` grants the verbs `update` and `patch` on the kind.
             workers: The number of keys reconciled at once, 1 to 64. A key is never reconciled twice at once.
             resync: The period after which every key is reconciled again: seconds, or a timedelta, rounded up to a
                 second.
@@ -107,6 +110,8 @@ class Plugin:
                 {"source": source_of(watch.source).manifest(own_namespace, shared), "map": watch.map.form}
                 for watch in watches
             ]
+        if finalizers:
+            form["finalizers"] = _finalizers(finalizers)
         form["workers"] = number("workers", workers, 1, 64)
         form["resyncSeconds"] = _seconds(resync)
         if rate_limiter is not None:
@@ -211,6 +216,12 @@ def _with_object(
         return function(ctx, obj)
 
     return call
+
+
+def _finalizers(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ManifestError(f"finalizers={names!r}: the finalizers are a list")
+    return list(names)
 
 
 def _seconds(period: Union[timedelta, float, None]) -> int:

@@ -61,7 +61,8 @@ def test_manifest_has_every_option() -> None:
             Watch(kinds.Job, Mapping.owner()), Watch(kinds.CronJob, Mapping.all_owners()),
             Watch(kinds.Service, Mapping.same_name()),
         ],
-        workers=3, resync=timedelta(seconds=1.5), rate_limiter=RateLimiter(qps=7), own_namespace=True,
+        finalizers=["e.dev/cleanup"], workers=3,
+        resync=timedelta(seconds=1.5), rate_limiter=RateLimiter(qps=7), own_namespace=True,
         predicates=["GenerationChanged"],
     )(lambda ctx, obj: None)  # fmt: skip
     plugin.index("node", kinds.Pod, ".spec.nodeName")
@@ -97,6 +98,7 @@ def test_manifest_has_every_option() -> None:
                     {"source": source("batch/v1", "CronJob"), "map": {"type": "Owner", "allOwners": True}},
                     {"source": source("v1", "Service"), "map": {"type": "SameName"}},
                 ],
+                "finalizers": ["e.dev/cleanup"],
                 "workers": 3,
                 "resyncSeconds": 2,
                 "rateLimiter": {"baseDelayMs": 5, "maxDelayMs": 1000000, "qps": 7, "burst": 100},
@@ -117,6 +119,7 @@ def test_manifest_has_every_option() -> None:
     [
         ({"workers": 0}, "workers must be a whole number from 1 to 64, not 0"),
         ({"workers": 65}, "workers"),
+        ({"finalizers": "e.dev/cleanup"}, "the finalizers are a list"),
         ({"resync": -1}, "resync"),
         ({"name": "Foo"}, "is not a valid controller name"),
         ({"predicates": ["Changed"]}, "unknown predicate 'Changed'; the predicates are GenerationChanged"),

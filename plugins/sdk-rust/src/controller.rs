@@ -33,6 +33,7 @@ pub struct Controller {
     pub(crate) name: String,
     handler: Handler,
     triggers: Triggers,
+    finalizers: Vec<String>,
     workers: u32,
     resync_seconds: u32,
     rate_limiter: Option<RateLimiter>,
@@ -68,6 +69,7 @@ impl Controller {
             name: name.into(),
             handler: Handler { reconcile, takes: kind, when_gone: None },
             triggers: Triggers { for_, ..Triggers::default() },
+            finalizers: Vec::new(),
             workers: 1,
             resync_seconds: 0,
             rate_limiter: None,
@@ -128,6 +130,15 @@ impl Controller {
     /// Without it, such a key is done.
     pub fn when_gone(mut self, reconcile: impl Fn(&Context, &Request) -> Result<Action, Error> + 'static) -> Self {
         self.handler.when_gone = Some(Box::new(reconcile));
+        self
+    }
+
+    /// Declares a finalizer that the controller puts on the objects that it reconciles, e.g. by [`finalizer`]. With it,
+    /// `operetta generate rbac` grants the verbs `update` and `patch` on the kind.
+    ///
+    /// [`finalizer`]: crate::finalizer
+    pub fn finalizer(mut self, name: impl Into<String>) -> Self {
+        self.finalizers.push(name.into());
         self
     }
 
@@ -198,6 +209,7 @@ impl Controller {
         manifest::Controller {
             owns: owns.iter().map(|source| self.triggers.restricted(&source.0)).collect(),
             watches: declared.chain(mapped).collect(),
+            finalizers: self.finalizers.clone(),
             workers: self.workers,
             resync_seconds: self.resync_seconds,
             rate_limiter: self.rate_limiter,

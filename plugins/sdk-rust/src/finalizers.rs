@@ -38,7 +38,10 @@ pub fn remove_finalizer(object: &mut impl Object, name: &str) -> bool {
 /// - Neither is called for an object that is being deleted and lacks the finalizer.
 ///
 /// The finalizer is written by a merge patch that fails with a conflict if the object has changed meanwhile; the
-/// ServiceAccount needs the verb `patch` on the kind.
+/// ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac` grants it if [`Controller::finalizer`]
+/// declares the finalizer.
+///
+/// [`Controller::finalizer`]: crate::Controller::finalizer
 ///
 /// ```
 /// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;

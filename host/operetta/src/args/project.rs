@@ -27,6 +27,28 @@ pub struct NewArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// The operator's folder, which has its go.mod or Cargo.toml
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The folder to write the plugin project to [default: DIR-plugin in the current folder]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The name of the plugin [default: the operator's name]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The namespace of the ServiceAccount and its bindings [default: that of kubectl apply]
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The Go program with the manager, if there are several: a path in DIR, such as cmd/main.go
+    #[arg(long, value_name = "FILE.go")]
+    pub main: Option<PathBuf>,
+    /// Watch the plugin's own namespace only, with a Role in place of a ClusterRole
+    #[arg(long)]
+    pub own_namespace: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct BuildArgs {
     /// The project's folder
     #[arg(value_name = "DIR", default_value = ".")]
@@ -37,12 +59,12 @@ pub struct BuildArgs {
     /// Compile fast and keep the names of functions, for a larger component
     #[arg(long)]
     pub debug: bool,
-    /// Do not check the component: the host does
-    #[arg(long, hide = true)]
-    pub unchecked: bool,
     /// Take no snapshot: initialize the Go runtime in each reconcile, not once at build time
     #[arg(long)]
     pub no_snapshot: bool,
+    /// Do not compile the component to check it, and compress it fast: for developing. The host checks it
+    #[arg(long)]
+    pub fast: bool,
     /// Arguments of the language's compiler
     #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
     pub compiler_args: Vec<String>,

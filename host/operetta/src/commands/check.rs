@@ -71,6 +71,14 @@ pub async fn load(bytes: Vec<u8>) -> Result<Plugin> {
     try_load(bytes).await?.map_err(refused)
 }
 
+/// Checks the format of a component, its imports and exports, and its compile cost.
+///
+/// # Errors
+/// Returns the host's reason if the host would refuse the component for these.
+pub fn without_compiling(bytes: &[u8]) -> Result<()> {
+    operetta_wasm::check(bytes, LoadLimits::default().max_wasm_bytes).map(drop).map_err(refused)
+}
+
 async fn try_load(bytes: Vec<u8>) -> Result<Result<Plugin, LoadError>> {
     let engine = EngineConfig { allocation: Allocation::OnDemand, ..EngineConfig::default() };
     let engine = Engine::with_code(&engine, HostConfig::default().code()?)?;
@@ -116,6 +124,9 @@ fn human(report: &serde_json::Value, manifest: Option<&Manifest>) -> String {
         lines.extend(group("For", std::iter::once(&controller.for_)));
         lines.extend(group("Owns", &controller.owns));
         lines.extend(group("Watches", controller.watches.iter().map(|watch| &watch.source)));
+        if !controller.finalizers.is_empty() {
+            lines.push(format!("  Finalizers: {}", printable(&controller.finalizers.join(", "))));
+        }
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }
@@ -155,6 +166,7 @@ mod tests {
                     {"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": "Own", "labelSelector": "app=web"},
                     {"apiVersion": "v1", "kind": "Service"},
                 ],
+                "finalizers": ["example.com/cleanup", "example.com/\u{1b}[31m"],
                 "watches": [{
                     "source": {
                         "apiVersion": "v1",
@@ -173,6 +185,7 @@ mod tests {
   Owns:      Deployment.apps/v1, own namespace, labels app=web
              Service.v1, all namespaces
   Watches:   Pod.v1, all namespaces, labels tier!=db, fields status.phase=Running\u{1b}[31m
+  Finalizers: example.com/cleanup, example.com/\u{1b}[31m
 ";
         assert_eq!(sources, expected);
         assert!(!printed.contains("Snapshot"), "{printed}");

@@ -2,6 +2,8 @@
 
 mod component;
 mod dev;
+mod fast;
+mod import;
 mod tutorials;
 
 use std::{

@@ -38,6 +38,7 @@ fn host_reads_every_setting() {
         .watches(Source::of::<Secret>(), Mapping::field_paths(".a.b", ".a.c"))
         .watches(Source::of::<Secret>(), Mapping::same_name())
         .watches(Source::of::<Secret>(), Mapping::all_owners())
+        .finalizer("example.com/cleanup")
         .workers(3)
         .resync(Duration::from_millis(1_500))
         .rate_limiter(RateLimiter::default().backoff(Duration::from_secs(1), Duration::from_secs(60)).bucket(1, 2))
@@ -66,6 +67,7 @@ fn host_reads_every_setting() {
         ]
     );
     assert!(controller.watches.iter().all(|watch| watch.source.namespaces == Namespaces::Own));
+    assert_eq!(controller.finalizers, ["example.com/cleanup"]);
     assert_eq!((controller.workers, controller.resync_seconds), (3, 2));
     let limiter = controller.rate_limiter.expect("is set");
     assert_eq!((limiter.base_delay_ms, limiter.max_delay_ms, limiter.qps, limiter.burst), (1_000, 60_000, 1, 2));

@@ -62,7 +62,8 @@ pub enum Event<K> {
 /// that has the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a separate
 /// reconcile, whose change triggers the next one. Both events may occur more than once.
 ///
-/// The plugin's ServiceAccount needs the verb `patch` on the kind.
+/// The plugin's ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac` grants it if
+/// [`Controller::finalizer`](crate::Controller::finalizer) declares the finalizer.
 ///
 /// # Errors
 /// Returns an [`Error`]: the author's, or that of writing the finalizer.

@@ -24,8 +24,9 @@ pub use tools::{Tools, missing, output_of};
 
 use self::{component::Componentized, steps::Steps};
 use super::{
-    bundle, check,
+    check,
     output_file::{size, write},
+    packed::{Level, Packer},
 };
 use crate::args::{BuildArgs, Language};
 
@@ -59,17 +60,17 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
     if let Some(snapshot) = snapshot {
         snapshot.append_to(&mut component);
     }
-    if !args.unchecked {
-        let check = steps.begin("check");
-        let plugin = check::load(component.clone()).await?;
-        steps.end(check, &check::summary(plugin.manifest()));
-    }
+    let running = steps.begin("check");
+    let found = if args.fast {
+        check::without_compiling(&component)?;
+        "not compiled (--fast): the host does it".to_owned()
+    } else {
+        check::summary(check::load(component.clone()).await?.manifest())
+    };
+    steps.end(running, &found);
     let output = args.output.clone().unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
     write(&output, &component)?;
-    if args.unchecked {
-        return Ok(());
-    }
-    let packed = zstd::encode_all(component.as_slice(), bundle::LEVEL).context("failed to compress the component")?;
+    let packed = Packer::new(Level::of(args.fast)).pack(&component)?;
     println!("{}: {}, {} with zstd", output.display(), size(component.len()), size(packed.len()));
     Ok(())
 }

@@ -56,7 +56,7 @@ impl Builder {
         let started = Instant::now();
         let program = std::env::current_exe().context("failed to find this program")?;
         let mut command = Command::new(program);
-        command.arg("build").arg(&self.project).arg("--debug").arg("--unchecked").arg("--output").arg(&self.output);
+        command.arg("build").arg(&self.project).arg("--debug").arg("--fast").arg("--output").arg(&self.output);
         if self.check.is_some() {
             command.arg("--").arg("--no-check");
         }

@@ -45,13 +45,12 @@ const WATCH: &[&str] = &["get", "list", "watch"];
 /// The verbs on the status of the kind that a controller reconciles, and on the kinds that it owns, besides watching.
 const STATUS: &[&str] = &["update", "patch"];
 const OWNED: &[&str] = &["create", "update", "patch", "delete"];
+/// The verbs on the kind that a controller reconciles, if it puts finalizers on its objects: the helpers of the SDKs
+/// patch them. In Go the object is updated after `AddFinalizer`.
+const FINALIZERS: &[&str] = &["update", "patch"];
 
-fn yaml(
-    manifest: &Manifest,
-    name: &str,
-    namespace: Option<&str>,
-    plurals: &BTreeMap<String, String>,
-) -> Result<String> {
+/// Returns the rules for the plugin's own namespace, and those for all namespaces.
+fn declared_rules(manifest: &Manifest, plurals: &BTreeMap<String, String>) -> (Rules, Rules) {
     let mut own = Rules::default();
     let mut everywhere = Rules::default();
     let mut allow = |source: &Source, subresource: &str, verbs: &[&str]| {
@@ -64,6 +63,9 @@ fn yaml(
     for controller in &manifest.controllers {
         allow(&controller.for_, "", WATCH);
         allow(&controller.for_, "/status", STATUS);
+        if !controller.finalizers.is_empty() {
+            allow(&controller.for_, "", FINALIZERS);
+        }
         for source in &controller.owns {
             allow(source, "", WATCH);
             allow(source, "", OWNED);
@@ -79,7 +81,16 @@ fn yaml(
     for group in ["", "events.k8s.io"] {
         ["create", "patch"].iter().for_each(|verb| events.allow(About::resource(group, "events"), verb));
     }
+    (own, everywhere)
+}
 
+fn yaml(
+    manifest: &Manifest,
+    name: &str,
+    namespace: Option<&str>,
+    plurals: &BTreeMap<String, String>,
+) -> Result<String> {
+    let (own, everywhere) = declared_rules(manifest, plurals);
     let in_namespace = namespace.map(|namespace| format!("  namespace: {}\n", plain(namespace))).unwrap_or_default();
     let account = plain(name);
     let mut documents = vec![format!(
@@ -127,6 +138,18 @@ mod tests {
         serde_yaml_ng::Deserializer::from_str(yaml).map(|one| Deserialize::deserialize(one).expect("YAML")).collect()
     }
 
+    /// The rules of a role, a line each.
+    fn rules(role: &serde_json::Value) -> Vec<String> {
+        let rule = |rule: &serde_json::Value| {
+            let all = |field: &str| {
+                let texts = rule[field].as_array().expect("a list").iter();
+                texts.map(|text| text.as_str().expect("a text")).collect::<Vec<_>>().join(",")
+            };
+            format!("{}/{}: {}", all("apiGroups"), all("resources"), all("verbs"))
+        };
+        role["rules"].as_array().expect("rules").iter().map(rule).collect()
+    }
+
     #[test]
     fn the_plugins_own_namespace_takes_a_role() {
         let made = yaml(&manifest(r#","namespaces":"Own""#), "p", None, &BTreeMap::new()).expect("made");
@@ -134,20 +157,8 @@ mod tests {
         let kinds: Vec<_> = all.iter().map(|one| one["kind"].as_str().expect("a kind")).collect();
         assert_eq!(kinds, ["ServiceAccount", "Role", "RoleBinding"]);
         assert_eq!(all[0]["metadata"]["annotations"]["operetta.dev/allow-plugins"], "p");
-        let rules: Vec<String> = all[1]["rules"]
-            .as_array()
-            .expect("rules")
-            .iter()
-            .map(|rule| {
-                let all = |field: &str| {
-                    let texts = rule[field].as_array().expect("a list").iter();
-                    texts.map(|text| text.as_str().expect("a text")).collect::<Vec<_>>().join(",")
-                };
-                format!("{}/{}: {}", all("apiGroups"), all("resources"), all("verbs"))
-            })
-            .collect();
         assert_eq!(
-            rules,
+            rules(&all[1]),
             [
                 "/secrets: get,list,watch",
                 ",events.k8s.io/events: create,patch",
@@ -170,5 +181,22 @@ mod tests {
         assert_eq!(all[2]["metadata"]["name"], "operetta:prod:p");
         assert_eq!(all[2]["subjects"][0]["namespace"], "prod");
         assert!(made.contains("resources: [policys/status]"), "{made}");
+    }
+
+    #[test]
+    fn finalizer_needs_writes_of_its_kind_only() {
+        let mut manifest = manifest(r#","namespaces":"Own""#);
+        manifest.controllers[0].owns.clear();
+        let role = |manifest: &Manifest| {
+            let made = yaml(manifest, "p", None, &BTreeMap::new()).expect("made");
+            rules(&documents(&made)[1])
+        };
+        let before = role(&manifest);
+        assert!(before.contains(&"example.com/policies: get,list,watch".to_owned()), "{before:?}");
+        manifest.controllers[0].finalizers = vec!["example.com/cleanup".to_owned()];
+        let after = role(&manifest);
+        let added: Vec<_> = after.iter().filter(|rule| !before.contains(rule)).collect();
+        assert_eq!(added, ["example.com/policies: get,list,watch,update,patch"]);
+        assert_eq!(after.len(), before.len());
     }
 }
