@@ -93,7 +93,9 @@ fn refuses_controller_of_two_kinds() {
 fn host_reads_conformance_manifest() {
     let manifest = read(&crate::plugin());
     assert_eq!((&*manifest.controllers[0].name, manifest.controllers[0].workers), ("cases", 4));
-    assert_eq!(manifest.indexes[0].name, "colour");
+    assert_eq!(manifest.indexes.iter().map(|index| &*index.name).collect::<Vec<_>>(), ["colour", "app", "owner"]);
+    let watch = &manifest.controllers[0].watches[0];
+    assert_eq!((&watch.map, &*watch.source.prune), (&CoreMapping::Custom {}, &[".data.pruned".to_owned()][..]));
 }
 
 #[test]
