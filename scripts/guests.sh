@@ -25,6 +25,7 @@ conformance-typescript     plugins/sdk-js/conformance           plugins/sdk-js
 conformance-python         plugins/sdk-python/conformance       plugins/sdk-python
 conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
 mapper-typescript          plugins/fixtures/mapper-typescript   plugins/sdk-js
+mapper-controllerruntime   plugins/fixtures/mapper-controllerruntime plugins/sdk-go
 k8s-types-go               plugins/fixtures/k8s-types-go        plugins/sdk-go
 "
 # For `make bench-languages`.

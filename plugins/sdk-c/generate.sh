@@ -13,7 +13,7 @@ fail() { echo "sdk-c: $*" >&2; exit 1; }
 write() {
     local out=$1 raw
     raw=$(mktemp -d)
-    wit-bindgen c controller.wit --world plugin --no-object-file --out-dir "$raw" >/dev/null
+    wit-bindgen c controller.wit --world mapping-plugin --rename-world plugin --no-object-file --out-dir "$raw" >/dev/null
     mkdir -p "$out"
     for file in plugin.c plugin.h; do
         {

@@ -175,12 +175,25 @@ operetta_source *operetta_for(operetta_controller *controller);
 /* Watches a kind of which the controller creates objects. Their events enqueue the controlling owner. */
 operetta_source *operetta_owns(operetta_controller *controller, operetta_kind kind);
 
+/* The keys that an operetta_map_function adds. */
+typedef struct operetta_keys operetta_keys;
+
+/* Adds a key, if it is not there yet. `namespace_` is NULL for objects of cluster-scoped kinds. */
+void operetta_add_key(operetta_keys *keys, const char *namespace_, const char *name);
+
+/* Adds the keys that the events of a watched object enqueue, at most 1,000 (controller-runtime's
+ * EnqueueRequestsFromMapFunc). It is called with the object and, if that has changed, with its old state as well: the keys
+ * of both are enqueued. For a deleted object it is called with the last state. It cannot read other objects. If it panics,
+ * the host retries it. */
+typedef void (*operetta_map_function)(const operetta_value *object, operetta_keys *keys);
+
 /* The mapping from a watched object to the keys that its events enqueue. */
 typedef struct {
-    enum { OPERETTA_MAP_OWNER, OPERETTA_MAP_SAME_NAME, OPERETTA_MAP_FIELD_PATH } kind;
+    enum { OPERETTA_MAP_OWNER, OPERETTA_MAP_SAME_NAME, OPERETTA_MAP_FIELD_PATH, OPERETTA_MAP_CUSTOM } kind;
     bool all_owners;            /* owner: all owners of the kind, not only the controlling one */
     const char *path;           /* field path: the field with the key's name, e.g. `.spec.claimRef.name` */
     const char *namespace_path; /* field path: the field with its namespace; NULL: the object's own */
+    operetta_map_function add_keys; /* custom: the function */
 } operetta_mapping;
 
 /* Watches another kind. The mapping says which keys its events enqueue. */
@@ -189,6 +202,11 @@ operetta_source *operetta_watches(operetta_controller *controller, operetta_kind
 /* Restricts the source with a selector in the API server's syntax. The API server applies it. */
 void operetta_select_labels(operetta_source *source, const char *selector);
 void operetta_select_fields(operetta_source *source, const char *selector);
+
+/* Leaves a field of these objects out of the host's cache, which then needs less memory, e.g. `.status` or
+ * `.metadata.annotations`. A function of OPERETTA_MAP_CUSTOM gets the objects without it. Reads return whole objects: the API
+ * server answers a get, and a list unless it keeps other fields only. Call this once for each field. */
+void operetta_prune(operetta_source *source, const char *path);
 
 /* Restricts the source to the Plugin's own namespace. */
 void operetta_own_namespace(operetta_source *source);
@@ -221,6 +239,13 @@ void operetta_rate_limiter(operetta_controller *controller, uint32_t base_delay_
 
 /* Adds an index over cached objects for operetta_list. `path` is the indexed field, e.g. `.spec.nodeName`. */
 void operetta_add_index(const char *name, operetta_kind kind, const char *path);
+
+/* Adds an index by the value of a label, e.g. `app.kubernetes.io/name`. Cached lists whose label selector requires one value
+ * of that label use it, too. */
+void operetta_add_label_index(const char *name, operetta_kind kind, const char *label);
+
+/* Adds an index by the name of the controlling owner, if that is of the kind `owner`. */
+void operetta_add_controller_index(const char *name, operetta_kind kind, operetta_kind owner);
 
 /* ---- Values ----------------------------------------------------------------------------------------------------- */
 

@@ -54,6 +54,11 @@ void operetta_test_fail_next(const char *verb, operetta_error_variant variant, c
 /* Reconciles one key as the host does. */
 operetta_result operetta_test_reconcile(const char *controller, const char *namespace_, const char *name);
 
+/* Maps the event of a watched object as the host does; `old` is its old state, NULL if it has not changed. Returns the keys
+ * as NAMESPACE/NAME, or NAME for objects of cluster-scoped kinds, separated by blanks; NULL if the function panics or there
+ * is no such controller. */
+const char *operetta_test_map(const char *controller, const operetta_value *object, const operetta_value *old);
+
 /* Returns the manifest that the plugin declares. */
 operetta_value *operetta_test_manifest(void);
 

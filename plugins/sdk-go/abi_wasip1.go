@@ -107,6 +107,26 @@ func (l lifted) seconds() time.Duration {
 	return time.Duration(l.skip(4).word()) * time.Second
 }
 
+// optionalBytes lifts an option<string>; nil for none.
+func (l lifted) optionalBytes() []byte {
+	if l.byte() == 0 {
+		return nil
+	}
+	return l.skip(4).bytes()
+}
+
+// mapEvent lifts a mapper.event.
+func (l lifted) mapEvent() MapEvent {
+	return MapEvent{
+		Controller: l.text(),
+		Kind:       GroupVersionKind{APIVersion: l.skip(8).text(), Kind: l.skip(16).text()},
+		Key:        Key{Namespace: l.skip(24).optional(), Name: l.skip(36).text()},
+		Change:     Change(l.skip(44).byte()),
+		Object:     l.skip(48).bytes(),
+		Old:        l.skip(56).optionalBytes(),
+	}
+}
+
 // failure lifts a types.error.
 func (l lifted) failure() *APIError {
 	status := l.skip(4)

@@ -3,6 +3,7 @@
 package operetta
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -13,6 +14,8 @@ var (
 	answer     [4]uint32
 	answerText []byte
 )
+
+var errNothingServed = errors.New("nothing is served: call operetta.Serve from func init of package main")
 
 func answerWith(text []byte) (uint32, uint32) {
 	answerText = text
@@ -41,7 +44,7 @@ func exportDescribe() unsafe.Pointer {
 func describe() (text []byte, err error) {
 	defer RecoverPanic(host{}, &err)
 	if served == nil {
-		return nil, fmt.Errorf("nothing is served: call operetta.Serve from func init of package main")
+		return nil, errNothingServed
 	}
 	return served().Describe()
 }
@@ -80,7 +83,35 @@ func exportReconcile(
 func reconcile(request Request) (result Result, err error) {
 	defer RecoverPanic(host{}, &err)
 	if served == nil {
-		return Result{}, Terminalf("nothing is served: call operetta.Serve from func init of package main")
+		return Result{}, Terminal(errNothingServed)
 	}
 	return served().Reconcile(host{}, request)
+}
+
+//go:wasmexport operetta:controller/mapper@0.1.0#map-event
+func exportMapEvent(event unsafe.Pointer) unsafe.Pointer {
+	defer enter()()
+	change := lifted{event}.mapEvent()
+	resetArena()
+	keys, err := mapEvent(change)
+	if err != nil {
+		at, length := answerWith([]byte(err.Error()))
+		answer = [4]uint32{1, at, length, 0}
+		return unsafe.Pointer(&answer)
+	}
+	// It lives until the next call: newLowered keeps it.
+	l := newLowered()
+	for _, key := range keys {
+		l.key(key)
+	}
+	answer = [4]uint32{0, uint32(uintptr(l.pointer())), uint32(len(keys)), 0}
+	return unsafe.Pointer(&answer)
+}
+
+func mapEvent(event MapEvent) (keys []Key, err error) {
+	defer RecoverPanic(host{}, &err)
+	if served == nil {
+		return nil, errNothingServed
+	}
+	return served().MapEvent(host{}, event)
 }

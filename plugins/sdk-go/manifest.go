@@ -33,12 +33,20 @@ type ControllerManifest struct {
 	RateLimiter   *RateLimiter `json:"rateLimiter,omitempty"`
 }
 
-// IndexManifest is one index of a [Manifest].
+// IndexManifest is one index of a [Manifest], by one of Path, Label and Controller.
 type IndexManifest struct {
-	Name       string `json:"name"`
+	Name       string     `json:"name"`
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Path       string     `json:"path,omitempty"`
+	Label      string     `json:"label,omitempty"`
+	Controller *OwnerKind `json:"controller,omitempty"`
+}
+
+// OwnerKind is the kind of the controlling owners of an [IndexManifest].
+type OwnerKind struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	Path       string `json:"path"`
 }
 
 // Source is a kind to watch, with filters on its objects and events. Its methods return a changed copy.
@@ -49,6 +57,7 @@ type Source struct {
 	LabelSelector string      `json:"labelSelector,omitempty"`
 	FieldSelector string      `json:"fieldSelector,omitempty"`
 	Predicates    []Predicate `json:"predicates,omitempty"`
+	Prune         []string    `json:"prune,omitempty"`
 }
 
 // Of returns the source of all objects of a type's kind.
@@ -76,6 +85,14 @@ func (s Source) WithPredicates(predicates ...Predicate) Source {
 	return s
 }
 
+// WithPruned leaves fields of these objects out of the host's cache, which then needs less memory: paths such as
+// `.status` or `.metadata.annotations`. A function of [ToKeys] gets the objects without them. Reads return whole objects:
+// the API server answers a get, and a list unless its [ListOptions].Projection needs none of the fields.
+func (s Source) WithPruned(paths ...string) Source {
+	s.Prune = append(slices.Clone(s.Prune), paths...)
+	return s
+}
+
 // InOwnNamespace restricts the source to the Plugin's own namespace.
 func (s Source) InOwnNamespace() Source { s.Namespaces = "Own"; return s }
 
@@ -100,12 +117,14 @@ type Watch struct {
 	Map    Mapping `json:"map"`
 }
 
-// Mapping maps the event of a watched object to the keys to enqueue.
+// Mapping maps the event of a watched object to the keys to enqueue. [ToKeys] maps it by a function.
 type Mapping struct {
 	Type          string `json:"type"`
 	AllOwners     bool   `json:"allOwners,omitempty"`
 	Path          string `json:"path,omitempty"`
 	NamespacePath string `json:"namespacePath,omitempty"`
+
+	custom *customMapping
 }
 
 // ToOwner enqueues the controlling owner, if it is of the controller's kind. [Controller.Owns] is the short form.

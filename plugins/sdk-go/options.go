@@ -21,7 +21,8 @@ type ListOptions struct {
 	Labels string
 	// Fields is a field selector. Cached reads support only metadata.name and metadata.namespace.
 	Fields string
-	// Index is the name of an index that [Plugin.Index] declares. The list returns the objects with IndexValue in it.
+	// Index is the name of an index that [Plugin.Index], [Plugin.IndexByLabel] or [Plugin.IndexByController] declares. The
+	// list returns the objects with IndexValue in it.
 	Index, IndexValue string
 	// OwnerUID selects the objects whose controlling ownerReference has this uid.
 	OwnerUID string

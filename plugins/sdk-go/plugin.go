@@ -16,6 +16,9 @@ type Handler interface {
 	Describe() ([]byte, error)
 	// Reconcile brings one key to its desired state.
 	Reconcile(api API, request Request) (Result, error)
+	// MapEvent returns the keys that the change of a watched object enqueues. Its API has the log and the configuration;
+	// the host rejects all other calls.
+	MapEvent(api API, event MapEvent) ([]Key, error)
 }
 
 // Plugin is a set of controllers and the indexes of their reads.
@@ -30,11 +33,29 @@ func NewPlugin(controllers ...*Controller) *Plugin { return &Plugin{controllers:
 // Index declares an index over the cached objects of a kind, for [ListOptions].Index: path is the path of the
 // value, e.g. `.spec.nodeName`.
 func (p *Plugin) Index(name string, kind GroupVersionKind, path string) *Plugin {
-	p.indexes = append(p.indexes, IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Path: path})
+	return p.index(IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Path: path})
+}
+
+// IndexByLabel declares an index of the cached objects of a kind by the value of a label, e.g. `app.kubernetes.io/name`.
+// Cached lists whose label selector requires one value of that label use it, too.
+func (p *Plugin) IndexByLabel(name string, kind GroupVersionKind, label string) *Plugin {
+	return p.index(IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Label: label})
+}
+
+// IndexByController declares an index of the cached objects of a kind by the name of their controlling owner, if that is
+// of the kind owner. It finds the children of an owner by name, even if the owner no longer exists.
+func (p *Plugin) IndexByController(name string, kind, owner GroupVersionKind) *Plugin {
+	controller := &OwnerKind{APIVersion: owner.APIVersion, Kind: owner.Kind}
+	return p.index(IndexManifest{Name: name, APIVersion: kind.APIVersion, Kind: kind.Kind, Controller: controller})
+}
+
+func (p *Plugin) index(index IndexManifest) *Plugin {
+	p.indexes = append(p.indexes, index)
 	return p
 }
 
-// Manifest returns the manifest. It returns an error if two controllers have the same name, or one has no name.
+// Manifest returns the manifest. It returns an error if two controllers have the same name, one has no name, or the
+// function of a watch maps another kind than it watches.
 func (p *Plugin) Manifest() (Manifest, error) {
 	manifest := NewManifest()
 	if len(p.controllers) == 0 {
@@ -49,6 +70,9 @@ func (p *Plugin) Manifest() (Manifest, error) {
 			return manifest, fmt.Errorf("two controllers have the name %q: names must differ", controller.name)
 		}
 		seen[controller.name] = true
+		if err := controller.checkMappings(); err != nil {
+			return manifest, err
+		}
 		manifest.Controllers = append(manifest.Controllers, controller.manifest())
 	}
 	manifest.Indexes = p.indexes

@@ -26,7 +26,7 @@ typedef struct {
 /* The behaviours. Each table ends with an entry without an id. */
 extern const entry READS[], WRITES[], ERRORS[], HELPERS[], DATA[];
 
-/* Handles result-* and finalizer, which write no result; false if the case is none of them. */
+/* Handles result-*, map-* and finalizer, which write no result; false if the case is none of them. */
 bool special_case(const case_ *case_, const operetta_request *request, operetta_result *result);
 
 /* Formats an error as `VARIANT CODE REASON`; `no error` if there is none. */

@@ -75,6 +75,26 @@ static operetta_result reconcile(const operetta_request *request) {
     return operetta_done();
 }
 
+/* Adds the keys whose names are in a text, separated by blanks. */
+static void add_named(operetta_keys *keys, const char *namespace_, const char *names) {
+    while (*names != '\0') {
+        int length = (int)strcspn(names, " ");
+        if (length > 0) {
+            operetta_add_key(keys, namespace_, operetta_format("%.*s", length, names));
+        }
+        names += length + (names[length] == ' ');
+    }
+}
+
+/* Adds the keys that a ConfigMap names. The cache has pruned one of the two fields. */
+static void woken(const operetta_value *waker, operetta_keys *keys) {
+    if (operetta_at(waker, "data.fail") != NULL) {
+        operetta_panic("no keys today");
+    }
+    add_named(keys, operetta_namespace(waker), operetta_string(waker, "data.wakes", ""));
+    add_named(keys, operetta_namespace(waker), operetta_string(waker, "data.pruned", ""));
+}
+
 void operetta_plugin(void) {
     operetta_controller *cases = operetta_add_controller("cases", OPERETTA_CONFIG_MAP, reconcile);
     operetta_own_namespace(operetta_for(cases));
@@ -82,7 +102,14 @@ void operetta_plugin(void) {
     operetta_source *children = operetta_owns(cases, OPERETTA_CONFIG_MAP);
     operetta_own_namespace(children);
     operetta_select_labels(children, "conformance=child");
+    operetta_source *wakers = operetta_watches(
+        cases, OPERETTA_CONFIG_MAP, (operetta_mapping){.kind = OPERETTA_MAP_CUSTOM, .add_keys = woken});
+    operetta_own_namespace(wakers);
+    operetta_select_labels(wakers, "conformance=wake");
+    operetta_prune(wakers, ".data.pruned");
     operetta_workers(cases, 4);
     operetta_rate_limiter(cases, 5, 1000, 1000, 1000);
     operetta_add_index("colour", OPERETTA_CONFIG_MAP, ".data.colour");
+    operetta_add_label_index("app", OPERETTA_CONFIG_MAP, "app");
+    operetta_add_controller_index("owner", OPERETTA_CONFIG_MAP, OPERETTA_CONFIG_MAP);
 }

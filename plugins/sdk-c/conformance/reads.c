@@ -54,6 +54,19 @@ static const char *list_index(const case_ *c, operetta_error **error) {
     return names(list(c, (operetta_list_options){.index = "colour", .index_value = argument(c, "colour")}, error));
 }
 
+static const char *list_label_index(const case_ *c, operetta_error **error) {
+    return names(list(c, (operetta_list_options){.index = "app", .index_value = argument(c, "app")}, error));
+}
+
+static const char *list_owner_index(const case_ *c, operetta_error **error) {
+    return names(list(c, (operetta_list_options){.index = "owner", .index_value = argument(c, "owner")}, error));
+}
+
+static const char *get_pruned(const case_ *c, operetta_error **error) {
+    operetta_value *map = operetta_get(OPERETTA_CONFIG_MAP, c->namespace_, c->target, error);
+    return map == NULL ? NULL : operetta_string(map, "data.pruned", "");
+}
+
 static const char *list_owner(const case_ *c, operetta_error **error) {
     return names(list(c, (operetta_list_options){.owner_uid = argument(c, "uid")}, error));
 }
@@ -109,5 +122,6 @@ const entry READS[] = {
     {"get-cached", get_cached},         {"get-live", get_live},       {"list-labels", list_labels},
     {"list-fields", list_fields},       {"list-empty", list_empty},   {"list-paged", list_paged},
     {"list-index", list_index},         {"list-owner", list_owner},   {"list-projection", list_projection},
-    {"read-own-write", read_own_write}, {NULL, NULL},
+    {"read-own-write", read_own_write}, {"get-pruned", get_pruned},
+    {"list-label-index", list_label_index}, {"list-owner-index", list_owner_index}, {NULL, NULL},
 };

@@ -61,14 +61,15 @@ bool special_case(const case_ *c, const operetta_request *request, operetta_resu
         *result = finalizer(c);
         return true;
     }
-    if (strncmp(request->name, "result-", 7) != 0) {
+    bool mapped = strncmp(request->name, "map-", 4) == 0;
+    if (!mapped && strncmp(request->name, "result-", 7) != 0) {
         return false;
     }
     operetta_error *error = NULL;
     *result = operetta_done();
     if (operetta_at(c->object, "data.result") == NULL) {
         int runs = append_run(c, request, &error);
-        *result = runs < 0 ? operetta_fail(error) : answer(request->name + 7, runs);
+        *result = runs < 0 ? operetta_fail(error) : mapped ? operetta_done() : answer(request->name + 7, runs);
     }
     return true;
 }

@@ -335,3 +335,41 @@ bool exports_operetta_controller_reconciler_reconcile(exports_operetta_controlle
     plugin_string_dup(&failure->val.retry, result.message);
     return false;
 }
+
+/* Copies the keys to memory that the bindings free. */
+static void give_keys(const operetta_keys *keys, exports_operetta_controller_mapper_list_object_key_t *given) {
+    given->len = keys->count;
+    given->ptr = keys->count == 0 ? NULL : malloc(keys->count * sizeof *given->ptr);
+    if (keys->count > 0 && given->ptr == NULL) {
+        operetta_panic("out of memory");
+    }
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct operetta_key *key = &keys->items[i];
+        given->ptr[i].namespace_.is_some = key->namespace_ != NULL;
+        if (key->namespace_ != NULL) {
+            plugin_string_dup(&given->ptr[i].namespace_.val, key->namespace_);
+        }
+        plugin_string_dup(&given->ptr[i].name, key->name);
+    }
+}
+
+bool exports_operetta_controller_mapper_map_event(exports_operetta_controller_mapper_event_t *given,
+                                                  exports_operetta_controller_mapper_list_object_key_t *ret,
+                                                  plugin_string_t *err) {
+    begin();
+    const char *controller = take_text(&given->controller);
+    operetta_kind kind = {.api_version = take_text(&given->kind.api_version), .kind = take_text(&given->kind.kind)};
+    take_option(&given->key.namespace_);
+    take_text(&given->key.name);
+    const operetta_value *object = value_of_host(take_text(&given->object), "map-event");
+    const char *old = take_option(&given->old);
+    operetta_keys keys = {0};
+    bool found = manifest_map(controller, kind, object, old == NULL ? NULL : value_of_host(old, "map-event"), &keys);
+    output_flush();
+    if (!found) {
+        plugin_string_dup(err, operetta_format("this plugin has no controller named \"%s\"", controller));
+        return false;
+    }
+    give_keys(&keys, ret);
+    return true;
+}

@@ -52,8 +52,32 @@ const char *manifest_describe(void);
 /* Runs operetta_plugin and then the reconciler that the request names. */
 operetta_result manifest_reconcile(operetta_request *request);
 
-/* Returns the path of a declared index; NULL if the kind has no index of that name. */
-const char *manifest_index_path(const char *name, operetta_kind kind);
+/* Runs operetta_plugin and then the functions of the controller's watches of a kind, for the object and for its old state
+ * (NULL if there is none). Returns false if there is no such controller. */
+bool manifest_map(const char *controller, operetta_kind kind, const operetta_value *object, const operetta_value *old,
+                  operetta_keys *keys);
+
+/* Reports whether a kind has a declared index of this name. */
+bool manifest_has_index(const char *name, operetta_kind kind);
+
+/* Returns an object's value in a declared index; NULL if it has none. */
+const char *manifest_indexed(const char *name, operetta_kind kind, const operetta_value *object);
+
+struct operetta_keys {
+    struct operetta_key {
+        const char *namespace_; /* NULL for objects of cluster-scoped kinds */
+        const char *name;
+    } *items;
+    size_t count;
+    size_t room;
+};
+
+/* ---- Metadata (metadata.c) ---- */
+
+bool same_kind(operetta_kind a, operetta_kind b);
+
+/* Returns the name of the controlling owner, if it is of this kind in any version of its group; NULL otherwise. */
+const char *metadata_controller_name(const operetta_value *object, operetta_kind owner);
 
 /* ---- The backend (guest.c or testing/backend.c) ---- */
 

@@ -3,7 +3,7 @@
 
 #include "internal.h"
 
-enum { MOST_WORKERS = 64 };
+enum { MOST_WORKERS = 64, MOST_PRUNED = 64 };
 
 struct operetta_source {
     operetta_kind kind;
@@ -11,6 +11,8 @@ struct operetta_source {
     const char *fields;
     bool own_namespace;
     unsigned predicates; /* a bit set of operetta_predicate */
+    const char *pruned[MOST_PRUNED];
+    size_t pruned_count;
     bool is_watch;
     operetta_mapping mapping;
     operetta_source *next;
@@ -33,7 +35,9 @@ struct operetta_controller {
 typedef struct plugin_index {
     const char *name;
     operetta_kind kind;
-    const char *path;
+    const char *path; /* exactly one of these three is set */
+    const char *label;
+    operetta_kind owner;
     struct plugin_index *next;
 } plugin_index;
 
@@ -99,6 +103,9 @@ operetta_source *operetta_watches(operetta_controller *controller, operetta_kind
     if (mapping.kind == OPERETTA_MAP_FIELD_PATH && mapping.path == NULL) {
         operetta_panic("the field path mapping of %s has no path", kind.kind);
     }
+    if (mapping.kind == OPERETTA_MAP_CUSTOM && mapping.add_keys == NULL) {
+        operetta_panic("the custom mapping of %s has no function", kind.kind);
+    }
     source->is_watch = true;
     source->mapping = mapping;
     return source;
@@ -107,6 +114,13 @@ operetta_source *operetta_watches(operetta_controller *controller, operetta_kind
 void operetta_select_labels(operetta_source *source, const char *selector) { source->labels = selector; }
 
 void operetta_select_fields(operetta_source *source, const char *selector) { source->fields = selector; }
+
+void operetta_prune(operetta_source *source, const char *path) {
+    if (source->pruned_count == MOST_PRUNED) {
+        operetta_panic("the source of %s prunes more than %d fields", source->kind.kind, MOST_PRUNED);
+    }
+    source->pruned[source->pruned_count++] = path;
+}
 
 void operetta_own_namespace(operetta_source *source) { source->own_namespace = true; }
 
@@ -145,20 +159,45 @@ void operetta_rate_limiter(operetta_controller *controller, uint32_t base_delay_
     controller->burst = burst;
 }
 
-void operetta_add_index(const char *name, operetta_kind kind, const char *path) {
+static void add_index(plugin_index declared) {
     plugin_index *index = operetta_allocate(sizeof *index);
-    *index = (plugin_index){.name = name, .kind = kind, .path = path, .next = indexes};
+    *index = declared;
+    index->next = indexes;
     indexes = index;
 }
 
-const char *manifest_index_path(const char *name, operetta_kind kind) {
-    for (plugin_index *index = indexes; index != NULL; index = index->next) {
-        if (strcmp(index->name, name) == 0 && strcmp(index->kind.kind, kind.kind) == 0 &&
-            strcmp(index->kind.api_version, kind.api_version) == 0) {
-            return index->path;
-        }
+void operetta_add_index(const char *name, operetta_kind kind, const char *path) {
+    add_index((plugin_index){.name = name, .kind = kind, .path = path});
+}
+
+void operetta_add_label_index(const char *name, operetta_kind kind, const char *label) {
+    add_index((plugin_index){.name = name, .kind = kind, .label = label});
+}
+
+void operetta_add_controller_index(const char *name, operetta_kind kind, operetta_kind owner) {
+    add_index((plugin_index){.name = name, .kind = kind, .owner = owner});
+}
+
+static const plugin_index *find_index(const char *name, operetta_kind kind) {
+    const plugin_index *index = indexes;
+    while (index != NULL && (strcmp(index->name, name) != 0 || !same_kind(index->kind, kind))) {
+        index = index->next;
     }
-    return NULL;
+    return index;
+}
+
+bool manifest_has_index(const char *name, operetta_kind kind) { return find_index(name, kind) != NULL; }
+
+const char *manifest_indexed(const char *name, operetta_kind kind, const operetta_value *object) {
+    const plugin_index *index = find_index(name, kind);
+    if (index->path != NULL) {
+        return operetta_text(object, index->path, NULL);
+    }
+    if (index->label != NULL) {
+        const operetta_value *label = operetta_member(operetta_at(object, "metadata.labels"), index->label);
+        return operetta_string(label, "", NULL);
+    }
+    return metadata_controller_name(object, index->owner);
 }
 
 static operetta_value *kind_value(operetta_kind kind) {
@@ -186,11 +225,14 @@ static operetta_value *source_value(const operetta_source *source) {
             operetta_append_string(value, "predicates", predicates[i]);
         }
     }
+    for (size_t i = 0; i < source->pruned_count; i++) {
+        operetta_append_string(value, "prune", source->pruned[i]);
+    }
     return value;
 }
 
 static operetta_value *mapping_value(const operetta_mapping *mapping) {
-    static const char *const types[] = {"Owner", "SameName", "FieldPath"};
+    static const char *const types[] = {"Owner", "SameName", "FieldPath", "Custom"};
     operetta_value *value = operetta_new_object();
     operetta_set_string(value, "type", types[mapping->kind]);
     if (mapping->kind == OPERETTA_MAP_OWNER && mapping->all_owners) {
@@ -237,6 +279,19 @@ static operetta_value *controller_value(const operetta_controller *controller) {
     return value;
 }
 
+static operetta_value *index_value(const plugin_index *index) {
+    operetta_value *value = kind_value(index->kind);
+    operetta_set_string(value, "name", index->name);
+    if (index->path != NULL) {
+        operetta_set_string(value, "path", index->path);
+    } else if (index->label != NULL) {
+        operetta_set_string(value, "label", index->label);
+    } else {
+        operetta_set(value, "controller", kind_value(index->owner));
+    }
+    return value;
+}
+
 const char *manifest_describe(void) {
     declare();
     operetta_value *manifest = kind_value((operetta_kind){"operetta.dev/v1alpha1", "Manifest"});
@@ -244,10 +299,7 @@ const char *manifest_describe(void) {
         operetta_append(manifest, "controllers", controller_value(controller));
     }
     for (const plugin_index *index = indexes; index != NULL; index = index->next) {
-        operetta_value *value = kind_value(index->kind);
-        operetta_set_string(value, "name", index->name);
-        operetta_set_string(value, "path", index->path);
-        operetta_append(manifest, "indexes", value);
+        operetta_append(manifest, "indexes", index_value(index));
     }
     return operetta_to_json(manifest);
 }
@@ -264,13 +316,62 @@ static operetta_result reconcile_key(const operetta_controller *controller, cons
     return object == NULL ? operetta_done() : controller->reconcile_object(request, object);
 }
 
-operetta_result manifest_reconcile(operetta_request *request) {
+/* Runs operetta_plugin and returns a controller; NULL if there is none of that name. */
+static const operetta_controller *declared_controller(const char *name) {
     declare();
-    for (const operetta_controller *controller = controllers; controller != NULL; controller = controller->next) {
-        if (strcmp(controller->name, request->controller) == 0) {
-            request->kind = controller->source.kind;
-            return reconcile_key(controller, request);
+    const operetta_controller *controller = controllers;
+    while (controller != NULL && strcmp(controller->name, name) != 0) {
+        controller = controller->next;
+    }
+    return controller;
+}
+
+operetta_result manifest_reconcile(operetta_request *request) {
+    const operetta_controller *controller = declared_controller(request->controller);
+    if (controller == NULL) {
+        return operetta_terminal("this plugin has no controller named \"%s\"", request->controller);
+    }
+    request->kind = controller->source.kind;
+    return reconcile_key(controller, request);
+}
+
+bool manifest_map(const char *name, operetta_kind kind, const operetta_value *object, const operetta_value *old,
+                  operetta_keys *keys) {
+    const operetta_controller *controller = declared_controller(name);
+    if (controller == NULL) {
+        return false;
+    }
+    for (const operetta_source *source = controller->others; source != NULL; source = source->next) {
+        if (!source->is_watch || source->mapping.kind != OPERETTA_MAP_CUSTOM || !same_kind(source->kind, kind)) {
+            continue;
+        }
+        source->mapping.add_keys(object, keys);
+        if (old != NULL) {
+            source->mapping.add_keys(old, keys);
         }
     }
-    return operetta_terminal("this plugin has no controller named \"%s\"", request->controller);
+    return true;
+}
+
+static bool same_key(const struct operetta_key *key, const char *namespace_, const char *name) {
+    bool same_namespace = key->namespace_ == NULL || namespace_ == NULL ? key->namespace_ == namespace_
+                                                                        : strcmp(key->namespace_, namespace_) == 0;
+    return same_namespace && strcmp(key->name, name) == 0;
+}
+
+void operetta_add_key(operetta_keys *keys, const char *namespace_, const char *name) {
+    for (size_t i = 0; i < keys->count; i++) {
+        if (same_key(&keys->items[i], namespace_, name)) {
+            return;
+        }
+    }
+    if (keys->count == keys->room) {
+        size_t room = keys->room == 0 ? 16 : keys->room * 2;
+        keys->items = memory_reallocate(keys->items, keys->room * sizeof *keys->items, room * sizeof *keys->items);
+        keys->room = room;
+    }
+    keys->items[keys->count++] = (struct operetta_key){
+        .namespace_ = namespace_ == NULL ? NULL : memory_text(namespace_, strlen(namespace_)),
+        .name = memory_text(name, strlen(name)),
+    };
 }

@@ -26,20 +26,28 @@ bool operetta_is_being_deleted(const operetta_value *object) {
 
 bool operetta_is_new(const operetta_value *object) { return *operetta_uid(object) == '\0'; }
 
+bool same_kind(operetta_kind a, operetta_kind b) {
+    return strcmp(a.kind, b.kind) == 0 && strcmp(a.api_version, b.api_version) == 0;
+}
+
 /* Returns the length of the group in an apiVersion; 0 for the core group. */
 static size_t group_length(const char *api_version) {
     const char *slash = strchr(api_version, '/');
     return slash == NULL ? 0 : (size_t)(slash - api_version);
 }
 
-/* Reports whether a reference names the owner, in any version of its group. */
-static bool names(const operetta_value *reference, const operetta_value *owner) {
-    operetta_kind kind = operetta_kind_of(owner);
+/* Reports whether a reference is to a kind, in any version of its group. */
+static bool is_of(const operetta_value *reference, operetta_kind kind) {
     const char *api_version = operetta_string(reference, "apiVersion", "");
     size_t group = group_length(kind.api_version);
-    return strcmp(operetta_string(reference, "kind", ""), kind.kind) == 0 &&
-           strcmp(operetta_string(reference, "name", ""), operetta_name(owner)) == 0 &&
-           group_length(api_version) == group && strncmp(api_version, kind.api_version, group) == 0;
+    return strcmp(operetta_string(reference, "kind", ""), kind.kind) == 0 && group_length(api_version) == group &&
+           strncmp(api_version, kind.api_version, group) == 0;
+}
+
+/* Reports whether a reference names the owner, in any version of its group. */
+static bool names(const operetta_value *reference, const operetta_value *owner) {
+    return is_of(reference, operetta_kind_of(owner)) &&
+           strcmp(operetta_string(reference, "name", ""), operetta_name(owner)) == 0;
 }
 
 static operetta_value *controller_of(const operetta_value *object) {
@@ -51,6 +59,11 @@ static operetta_value *controller_of(const operetta_value *object) {
         }
     }
     return NULL;
+}
+
+const char *metadata_controller_name(const operetta_value *object, operetta_kind owner) {
+    const operetta_value *reference = controller_of(object);
+    return reference != NULL && is_of(reference, owner) ? operetta_string(reference, "name", NULL) : NULL;
 }
 
 bool operetta_is_controlled_by(const operetta_value *child, const operetta_value *owner) {

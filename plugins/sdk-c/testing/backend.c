@@ -63,7 +63,7 @@ static bool chosen(const object_id *id, const operetta_value *object, const oper
         return false;
     }
     if (options->index != NULL) {
-        const char *value = operetta_text(object, manifest_index_path(options->index, id->kind), NULL);
+        const char *value = manifest_indexed(options->index, id->kind, object);
         return value != NULL && strcmp(value, options->index_value) == 0;
     }
     if (options->owner_uid != NULL) {
@@ -94,7 +94,7 @@ bool backend_list(operetta_kind kind, const operetta_list_options *options, back
     if (test_fault(VERBS[VERB_LIST], error)) {
         return false;
     }
-    if (options->index != NULL && manifest_index_path(options->index, kind) == NULL) {
+    if (options->index != NULL && !manifest_has_index(options->index, kind)) {
         fail_with(error, OPERETTA_BAD_REQUEST, "", "the manifest declares no index \"%s\" for %s", options->index,
                   kind.kind);
         return false;
@@ -111,7 +111,7 @@ bool backend_list(operetta_kind kind, const operetta_list_options *options, back
     }
     page->items = operetta_allocate(all * sizeof *page->items);
     for (const stored *at = store_first(); at != NULL; at = at->next) {
-        if (strcmp(at->id.kind.api_version, kind.api_version) != 0 || strcmp(at->id.kind.kind, kind.kind) != 0) {
+        if (!same_kind(at->id.kind, kind)) {
             continue;
         }
         operetta_value *object = value_of_host(at->text, "the test cluster");

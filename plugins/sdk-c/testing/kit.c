@@ -130,6 +130,27 @@ operetta_result operetta_test_reconcile(const char *controller, const char *name
     return result;
 }
 
+static const char *text_of_keys(const operetta_keys *keys) {
+    const char *text = "";
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct operetta_key *key = &keys->items[i];
+        const char *namespace_ = key->namespace_ == NULL ? "" : key->namespace_;
+        text = operetta_format("%s%s%s%s%s", text, i == 0 ? "" : " ", namespace_, *namespace_ == '\0' ? "" : "/", key->name);
+    }
+    return text;
+}
+
+const char *operetta_test_map(const char *controller, const operetta_value *object, const operetta_value *old) {
+    operetta_keys keys = {0};
+    const char *text = NULL;
+    test_reconciling = true;
+    if (setjmp(test_return) == 0 && manifest_map(controller, operetta_kind_of(object), object, old, &keys)) {
+        text = text_of_keys(&keys);
+    }
+    test_reconciling = false;
+    return text;
+}
+
 operetta_value *operetta_test_manifest(void) { return value_of_host(manifest_describe(), "describe"); }
 
 void operetta_test_register(const char *name, operetta_test_function function) {

@@ -25,10 +25,6 @@ static bool is_one_of(const char *text, const char *const *list) {
     return *list != NULL;
 }
 
-static bool same_kind(operetta_kind a, operetta_kind b) {
-    return strcmp(a.api_version, b.api_version) == 0 && strcmp(a.kind, b.kind) == 0;
-}
-
 static bool is_built_in(operetta_kind kind) {
     static const char *const groups[] = {"apps", "batch", "autoscaling", "policy", "networking.k8s.io",
                                          "rbac.authorization.k8s.io", "storage.k8s.io", NULL};

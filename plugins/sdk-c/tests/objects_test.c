@@ -22,9 +22,15 @@ OPERETTA_TEST(manifest_contains_all_declarations) {
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Secret\"},\"map\":{\"type\":\"SameName\"}},"
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\"},\"map\":{\"type\":\"Owner\",\"allOwners\":true}},"
         "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"Service\"},\"map\":{\"type\":\"FieldPath\","
-        "\"path\":\".spec.foo\",\"namespacePath\":\".spec.ns\"}}],\"finalizers\":[\"example.com/cleanup\"],\"workers\":4,\"resyncSeconds\":60,"
+        "\"path\":\".spec.foo\",\"namespacePath\":\".spec.ns\"}},"
+        "{\"source\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"prune\":[\".binaryData\",\".metadata.annotations\"]},"
+        "\"map\":{\"type\":\"Custom\"}}],\"finalizers\":[\"example.com/cleanup\"],\"workers\":4,\"resyncSeconds\":60,"
         "\"rateLimiter\":{\"baseDelayMs\":5,\"maxDelayMs\":1000,\"qps\":10,\"burst\":100}}],"
-        "\"indexes\":[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"colour\",\"path\":\".data.colour\"}]}",
+        "\"indexes\":["
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"owner\","
+        "\"controller\":{\"apiVersion\":\"example.com/v1\",\"kind\":\"Foo\"}},"
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"app\",\"label\":\"app.io/name\"},"
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"colour\",\"path\":\".data.colour\"}]}",
         operetta_to_json(operetta_test_manifest()));
 }
 
@@ -114,6 +120,41 @@ OPERETTA_TEST(lists_filter_and_page) {
     EXPECT(operetta_list(OPERETTA_CONFIG_MAP, &(operetta_list_options){.index = "size", .index_value = "1"}, &error) ==
            NULL);
     EXPECT(operetta_is(error, OPERETTA_BAD_REQUEST));
+}
+
+OPERETTA_TEST(indexes_find_by_label_and_by_controlling_owner) {
+    operetta_error *error;
+    operetta_value *labelled = map_with("labelled", "x");
+    operetta_set_string(labelled, "metadata.labels.app\\.io/name", "web");
+    operetta_test_add(labelled);
+    operetta_value *owner = foo("web");
+    operetta_set_string(owner, "metadata.uid", "u");
+    operetta_set_string(owner, "apiVersion", "example.com/v1beta1");
+    operetta_value *owned = map_with("owned", "x");
+    EXPECT(operetta_set_controller_reference(owner, owned, &error));
+    operetta_test_add(owned);
+    operetta_test_manifest(); /* declares the indexes */
+    const char *const expected[][2] = {{"app", "labelled"}, {"owner", "owned"}};
+    for (size_t i = 0; i < 2; i++) {
+        operetta_list_options options = {.index = expected[i][0], .index_value = "web"};
+        operetta_page *page = operetta_list(OPERETTA_CONFIG_MAP, &options, &error);
+        EXPECT_INT(1, (int64_t)page->count);
+        EXPECT_STRING(expected[i][1], operetta_name(page->items[0]));
+    }
+}
+
+OPERETTA_TEST(mapping_function_adds_keys_of_both_states_once) {
+    operetta_value *now = map_with("m", "x");
+    operetta_value *old = operetta_copy(now);
+    operetta_set_string(now, "data.foo", "b");
+    operetta_set_string(old, "data.foo", "a");
+    EXPECT_STRING("ns/b b", operetta_test_map("tested", now, NULL));
+    EXPECT_STRING("ns/b b ns/a a", operetta_test_map("tested", now, old));
+    EXPECT_STRING("ns/b b", operetta_test_map("tested", now, now));
+    EXPECT_STRING("", operetta_test_map("tested", foo("f"), NULL));
+    EXPECT(operetta_test_map("other", now, NULL) == NULL);
+    operetta_set_string(now, "data.foo", "panic");
+    EXPECT(operetta_test_map("tested", now, NULL) == NULL);
 }
 
 OPERETTA_TEST(merge_patch_applies_and_bad_json_patch_is_invalid) {

@@ -1,10 +1,22 @@
 /* The plugin of the SDK's own tests. A test sets its reconciler. */
 #include "../operetta.h"
 
+#include <string.h>
+
 operetta_reconciler under_test;
 
 static operetta_result reconcile(const operetta_request *request) {
     return under_test == NULL ? operetta_done() : under_test(request);
+}
+
+static void add_keys(const operetta_value *map, operetta_keys *keys) {
+    const char *name = operetta_string(map, "data.foo", "");
+    if (strcmp(name, "panic") == 0) {
+        operetta_panic("no keys today");
+    }
+    operetta_add_key(keys, operetta_namespace(map), name);
+    operetta_add_key(keys, operetta_namespace(map), name);
+    operetta_add_key(keys, NULL, name);
 }
 
 void operetta_plugin(void) {
@@ -22,8 +34,14 @@ void operetta_plugin(void) {
     operetta_watches(controller, OPERETTA_SERVICE,
                      (operetta_mapping){.kind = OPERETTA_MAP_FIELD_PATH, .path = ".spec.foo", .namespace_path = ".spec.ns"});
     operetta_declare_finalizer(controller, "example.com/cleanup");
+    operetta_source *maps = operetta_watches(
+        controller, OPERETTA_CONFIG_MAP, (operetta_mapping){.kind = OPERETTA_MAP_CUSTOM, .add_keys = add_keys});
+    operetta_prune(maps, ".binaryData");
+    operetta_prune(maps, ".metadata.annotations");
     operetta_workers(controller, 4);
     operetta_resync_seconds(controller, 60);
     operetta_rate_limiter(controller, 5, 1000, 10, 100);
     operetta_add_index("colour", OPERETTA_CONFIG_MAP, ".data.colour");
+    operetta_add_label_index("app", OPERETTA_CONFIG_MAP, "app.io/name");
+    operetta_add_controller_index("owner", OPERETTA_CONFIG_MAP, (operetta_kind){"example.com/v1", "Foo"});
 }

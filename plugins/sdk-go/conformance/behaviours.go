@@ -60,6 +60,12 @@ var behaviours = map[string]func(suite) (string, error){
 	"list-index": func(s suite) (string, error) {
 		return s.list(operetta.ListOptions{Index: "colour", IndexValue: s.it.Data["colour"]})
 	},
+	"list-label-index": func(s suite) (string, error) {
+		return s.list(operetta.ListOptions{Index: "app", IndexValue: s.it.Data["app"]})
+	},
+	"list-owner-index": func(s suite) (string, error) {
+		return s.list(operetta.ListOptions{Index: "owner", IndexValue: s.it.Data["owner"]})
+	},
 	"list-owner": func(s suite) (string, error) {
 		return s.list(operetta.ListOptions{OwnerUID: s.it.Data["uid"]})
 	},
@@ -267,6 +273,13 @@ var behaviours = map[string]func(suite) (string, error){
 			return "", err
 		}
 		return "created", s.Create(s.ctx, made)
+	},
+	"get-pruned": func(s suite) (string, error) {
+		of, err := s.target()
+		if err != nil {
+			return "", err
+		}
+		return of.Data["pruned"], nil
 	},
 	"unicode": func(s suite) (string, error) { return s.copyTo("unicode-made") },
 	"big": func(s suite) (string, error) {

@@ -19,8 +19,23 @@ func plugin() *operetta.Plugin {
 	limiter := operetta.DefaultRateLimiter().Backoff(5*time.Millisecond, time.Second).Bucket(1_000, 1_000)
 	cases := operetta.NewController("cases", operetta.Of[ConfigMap]().WithLabels("conformance=case"), reconcile).
 		Owns(operetta.Of[ConfigMap]().WithLabels("conformance=child")).
+		Watches(operetta.Of[ConfigMap]().WithLabels("conformance=wake").WithPruned(".data.pruned"), operetta.ToKeys(woken)).
 		Workers(4).RateLimit(limiter).InOwnNamespace()
-	return operetta.NewPlugin(cases).Index("colour", operetta.KindOf[ConfigMap](), ".data.colour")
+	maps := operetta.KindOf[ConfigMap]()
+	return operetta.NewPlugin(cases).
+		Index("colour", maps, ".data.colour").IndexByLabel("app", maps, "app").IndexByController("owner", maps, maps)
+}
+
+// woken returns the keys that a ConfigMap names. The cache has pruned one of the two fields.
+func woken(waker *ConfigMap) []operetta.Key {
+	if waker.Data["fail"] != "" {
+		panic("no keys today")
+	}
+	var keys []operetta.Key
+	for _, name := range strings.Fields(waker.Data["wakes"] + " " + waker.Data["pruned"]) {
+		keys = append(keys, operetta.Key{Namespace: waker.Namespace, Name: name})
+	}
+	return keys
 }
 
 // suite is one case with its client and object.
@@ -42,7 +57,7 @@ func reconcile(ctx context.Context, client *operetta.Client) (operetta.Result, e
 	if _, done := it.Data["result"]; done {
 		return operetta.Done(), nil
 	}
-	if kind, ok := strings.CutPrefix(it.Name, "result-"); ok {
+	if kind, ok := strings.CutPrefix(it.Name, "result-"); ok || strings.HasPrefix(it.Name, "map-") {
 		return s.result(kind)
 	}
 	result, saw := "ok", ""

@@ -10,10 +10,11 @@
 //	func main() {}
 //
 // The manager that setup receives records the controllers (For, Owns, Watches, predicates, workers, rate limiter, field
-// indexers) and declares them in the plugin's manifest. Its client reads from the host's cache, its API reader from the
+// indexers) and declares them in the plugin's manifest. Handlers that are Go code, such as those of
+// handler.EnqueueRequestsFromMapFunc, run for each event in an instance of their own. Its client reads from the host's cache, its API reader from the
 // API server. Both act as the plugin's ServiceAccount. Errors are apimachinery's. Lines of logr, klog and log/slog, and
 // events of both recorders, become the plugin's log lines and Events.
 //
-// A plugin does not support custom Runnables, webhooks, handlers that map events with a Go function, and predicates
-// that are Go functions. They are errors when the host reads the manifest.
+// A plugin does not support custom Runnables, webhooks, and predicates that are Go functions. They are errors when the host
+// reads the manifest. A handler that calls the API is an error when it runs: it has only the object of the event.
 package controllerruntime

@@ -1,24 +1,21 @@
 package controllerruntime
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
-	goruntime "runtime"
+	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,7 +44,30 @@ func (m *manager) manifest() (operetta.Manifest, error) {
 		}
 		manifest.Controllers = append(manifest.Controllers, described)
 	}
-	return manifest, nil
+	var err error
+	manifest.Indexes, err = m.labelIndexes()
+	return manifest, err
+}
+
+// labelIndexes returns the indexes of Options.LabelIndexes, in the order of kind and label. An index has the name of its
+// label: lists by MatchingLabels use it.
+func (m *manager) labelIndexes() ([]operetta.IndexManifest, error) {
+	var indexes []operetta.IndexManifest
+	for object, labels := range m.options.LabelIndexes {
+		kind, err := apiutil.GVKForObject(object, m.scheme)
+		if err != nil {
+			return nil, fmt.Errorf("Options.LabelIndexes: %w", err)
+		}
+		for _, label := range labels {
+			indexes = append(indexes, operetta.IndexManifest{
+				Name: label, APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Label: label,
+			})
+		}
+	}
+	slices.SortFunc(indexes, func(a, b operetta.IndexManifest) int {
+		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return indexes, nil
 }
 
 // watched is a recorded source.Kind.
@@ -60,14 +80,9 @@ type watched struct {
 
 func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) {
 	manifest := operetta.ControllerManifest{Name: of.label}
-	sources := field(of.recorded, "startWatches")
-	var all []watched
-	for i := range sources.Len() {
-		watch, err := m.watched(sources.Index(i))
-		if err != nil {
-			return manifest, err
-		}
-		all = append(all, watch)
+	all, err := m.watches(of)
+	if err != nil {
+		return manifest, err
 	}
 	first := -1
 	for i, watch := range all {
@@ -95,9 +110,22 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 		}
 	}
 	manifest.Workers = uint32(min(max(field(of.recorded, "MaxConcurrentReconciles").Int(), 1), 64))
-	limiter, err := rateLimiter(field(of.recorded, "RateLimiter").Interface())
-	manifest.RateLimiter = limiter
+	manifest.RateLimiter, err = rateLimiter(field(of.recorded, "RateLimiter").Interface())
 	return manifest, err
+}
+
+// watches returns the watches of a controller.
+func (m *manager) watches(of *controller) ([]watched, error) {
+	sources := field(of.recorded, "startWatches")
+	var all []watched
+	for i := range sources.Len() {
+		watch, err := m.watched(sources.Index(i))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, watch)
+	}
+	return all, nil
 }
 
 func (m *manager) watched(source reflect.Value) (watched, error) {
@@ -137,7 +165,7 @@ func (m *manager) watched(source reflect.Value) (watched, error) {
 	return watch, nil
 }
 
-// narrow applies Options.ByObject to a watch.
+// narrow applies Options.ByObject and Options.Prune to a watch.
 func (m *manager) narrow(watch *watched) error {
 	for object, by := range m.options.ByObject {
 		kind, err := apiutil.GVKForObject(object, m.scheme)
@@ -158,80 +186,17 @@ func (m *manager) narrow(watch *watched) error {
 			return fmt.Errorf("Options.ByObject of %s: a plugin can narrow a kind by Label and Field only", kind.Kind)
 		}
 	}
-	return nil
-}
-
-// handlerOf returns the name of a handler's type, also of a handler that controller-runtime has wrapped.
-func handlerOf(of handler.EventHandler) string {
-	if funcs, ok := of.(handler.Funcs); ok {
-		if of = wrapped(funcs); of == nil {
-			return "Funcs"
+	for object, paths := range m.options.Prune {
+		kind, err := apiutil.GVKForObject(object, m.scheme)
+		if err != nil {
+			return fmt.Errorf("Options.Prune: %w", err)
+		}
+		if kind == watch.kind {
+			watch.source = watch.source.WithPruned(paths...)
 		}
 	}
-	name, _, _ := strings.Cut(reflect.Indirect(reflect.ValueOf(of)).Type().Name(), "[")
-	return strings.TrimPrefix(name, "Typed")
+	return nil
 }
-
-// wrapped returns the handler that handler.WithLowPriorityWhenUnchanged has wrapped; nil for other Funcs. The functions
-// of the wrapper are method values of an interface: closures that hold the interface's two words.
-func wrapped(funcs handler.Funcs) handler.EventHandler {
-	if funcs.CreateFunc == nil {
-		return nil
-	}
-	function := goruntime.FuncForPC(reflect.ValueOf(funcs.CreateFunc).Pointer())
-	if function == nil || !strings.HasSuffix(function.Name(), "controller-runtime/pkg/handler.TypedEventHandler[...].Create-fm") {
-		return nil
-	}
-	closure := *(**struct {
-		code     uintptr
-		receiver handler.EventHandler
-	})(unsafe.Pointer(&funcs.CreateFunc))
-	return closure.receiver
-}
-
-// mapping returns the mapping of a watch. The fields of an owner handler are private, so it runs the handler on an
-// object with owners to learn their kind, and whether it enqueues all owners.
-func (m *manager) mapping(watch watched, of schema.GroupVersionKind) (operetta.Mapping, error) {
-	switch handlerOf(watch.handler) {
-	case "EnqueueRequestForObject":
-		return operetta.ToSameName(), nil
-	case "enqueueRequestForOwner":
-	case "enqueueRequestsFromMapFunc":
-		return operetta.Mapping{}, errors.New("it maps events with a Go function, which the host cannot run; use owner references or the same name")
-	default:
-		return operetta.Mapping{}, fmt.Errorf("its handler %T is Go code, which the host cannot run; use EnqueueRequestForOwner or EnqueueRequestForObject", watch.handler)
-	}
-	probe, ok := watch.object.DeepCopyObject().(client.Object)
-	if !ok {
-		return operetta.Mapping{}, fmt.Errorf("%T is not a client.Object", watch.object)
-	}
-	yes, version := true, of.GroupVersion().String()
-	probe.SetName("probe")
-	probe.SetNamespace("probe")
-	probe.SetOwnerReferences([]metav1.OwnerReference{
-		{APIVersion: version, Kind: of.Kind, Name: "controlling", UID: "1", Controller: &yes},
-		{APIVersion: version, Kind: of.Kind, Name: "other", UID: "2"},
-	})
-	queue := &recordingQueue{}
-	m.mapper.probing.Store(true)
-	watch.handler.Create(context.Background(), event.CreateEvent{Object: probe}, queue)
-	m.mapper.probing.Store(false)
-	switch len(queue.added) {
-	case 0:
-		return operetta.Mapping{}, fmt.Errorf("its owners are not of the kind %s that the controller is for", of.Kind)
-	case 1:
-		return operetta.ToOwner(), nil
-	}
-	return operetta.ToAllOwners(), nil
-}
-
-// recordingQueue records the requests that a handler adds.
-type recordingQueue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	added []reconcile.Request
-}
-
-func (q *recordingQueue) Add(request reconcile.Request) { q.added = append(q.added, request) }
 
 // knownPredicates maps the types of controller-runtime's predicates to those of the host.
 var knownPredicates = map[string]operetta.Predicate{

@@ -51,16 +51,20 @@ func TestManifestHasBuilderSettings(t *testing.T) {
 	}, controllerruntime.Options{
 		OwnNamespace: true,
 		ByObject:     map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.SelectorFromSet(labels.Set{"a": "b"})}},
+		Prune:        map[client.Object][]string{&corev1.Pod{}: {".status", ".spec.volumes"}},
+		LabelIndexes: map[client.Object][]string{&corev1.Secret{}: {"b", "a"}, &appsv1.Deployment{}: {"app.io/name"}},
 	})
 	own := func(apiVersion, kind, more, predicates string) string {
 		return `{"apiVersion":"` + apiVersion + `","kind":"` + kind + `","namespaces":"Own",` + more + `"predicates":["ResourceVersionChanged"` + predicates + `]}`
 	}
 	want := `{"apiVersion":"operetta.dev/v1alpha1","kind":"Manifest","controllers":[{"name":"my-sets",` +
 		`"for":` + own("apps/v1", "Deployment", "", `,"GenerationChanged"`) +
-		`,"owns":[` + own("v1", "ConfigMap", "", "") + `,` + own("v1", "Pod", `"labelSelector":"a=b",`, "") + `]` +
+		`,"owns":[` + own("v1", "ConfigMap", "", "") + `,` + strings.TrimSuffix(own("v1", "Pod", `"labelSelector":"a=b",`, ""), "}") + `,"prune":[".status",".spec.volumes"]}]` +
 		`,"watches":[{"source":` + own("v1", "Secret", "", "") + `,"map":{"type":"Owner","allOwners":true}}` +
 		`,{"source":` + own("v1", "Service", "", "") + `,"map":{"type":"SameName"}}]` +
-		`,"workers":3,"rateLimiter":{"baseDelayMs":1000,"maxDelayMs":60000,"qps":7,"burst":8}}]}`
+		`,"workers":3,"rateLimiter":{"baseDelayMs":1000,"maxDelayMs":60000,"qps":7,"burst":8}}]` +
+		`,"indexes":[{"name":"app.io/name","apiVersion":"apps/v1","kind":"Deployment","label":"app.io/name"}` +
+		`,{"name":"a","apiVersion":"v1","kind":"Secret","label":"a"},{"name":"b","apiVersion":"v1","kind":"Secret","label":"b"}]}`
 	if err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
@@ -69,13 +73,6 @@ func TestManifestHasBuilderSettings(t *testing.T) {
 func TestUnsupportedSetupIsAnError(t *testing.T) {
 	pods := func(mgr ctrl.Manager) *builder.Builder { return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}) }
 	for want, build := range map[string]func(ctrl.Manager) error{
-		"the watch of Node: it maps events with a Go function": func(mgr ctrl.Manager) error {
-			mapped := func(context.Context, client.Object) []reconcile.Request { return nil }
-			return pods(mgr).Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(mapped)).Complete(nothing)
-		},
-		"the watch of Node: its handler handler.": func(mgr ctrl.Manager) error {
-			return pods(mgr).Watches(&corev1.Node{}, handler.Funcs{}).Complete(nothing)
-		},
 		"the watch of Pod: the predicate predicate.TypedFuncs[": func(mgr ctrl.Manager) error {
 			return pods(mgr).WithEventFilter(predicate.NewPredicateFuncs(func(client.Object) bool { return true })).Complete(nothing)
 		},

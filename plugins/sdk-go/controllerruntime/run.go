@@ -29,6 +29,13 @@ type Options struct {
 	OwnNamespace bool
 	// ByObject filters the watched objects of a kind by Label and Field, as cache.Options.ByObject does.
 	ByObject map[client.Object]cache.ByObject
+	// Prune leaves fields of a watched kind's objects out of the host's cache, which then needs less memory: paths such as
+	// `.status` or `.metadata.annotations`. Handlers get the objects without them. The client returns whole objects, but the
+	// API server answers instead of the cache.
+	Prune map[client.Object][]string
+	// LabelIndexes indexes a kind's cached objects by labels, e.g. `app.kubernetes.io/name`: a list by MatchingLabels that
+	// requires one value of such a label reads only the objects with that value.
+	LabelIndexes map[client.Object][]string
 }
 
 // Run makes the program a plugin. Call it once, from func init of package main.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"operetta.dev/sdk-go"
 )
@@ -79,10 +78,9 @@ func (c *Cluster) chooser(kind operetta.GroupVersionKind, options operetta.ListO
 			return of.Name == options.Index && of.APIVersion == kind.APIVersion && of.Kind == kind.Kind
 		})
 		if i < 0 {
-			return nil, badRequest("the index %q is not declared on %s; Plugin.Index does that", options.Index, kind)
+			return nil, badRequest("the index %q is not declared on %s; Plugin.Index and its siblings do that", options.Index, kind)
 		}
-		path := strings.Split(strings.TrimPrefix(c.indexes[i].Path, "."), ".")
-		value, wanted = func(of object) (string, bool) { return scalar(of, path) }, options.IndexValue
+		value, wanted = indexed(c.indexes[i]), options.IndexValue
 	case options.OwnerUID != "":
 		value, wanted = controllerUID, options.OwnerUID
 	}

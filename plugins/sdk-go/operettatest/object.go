@@ -84,13 +84,39 @@ func scalar(of object, path []string) (string, bool) {
 }
 
 func controllerUID(of object) (string, bool) {
+	owner, found := controlling(of)
+	return asString(owner, "uid"), found
+}
+
+// controlling returns the controlling owner reference.
+func controlling(of object) (object, bool) {
 	owners, _ := member(of, "metadata")["ownerReferences"].([]any)
 	for _, owner := range owners {
 		if owner, _ := owner.(object); owner["controller"] == true {
-			return asString(owner, "uid"), true
+			return owner, true
 		}
 	}
-	return "", false
+	return nil, false
+}
+
+// indexed returns the function from an object to its value in an index.
+func indexed(index operetta.IndexManifest) func(object) (string, bool) {
+	switch {
+	case index.Label != "":
+		return func(of object) (string, bool) {
+			value, found := member(of, "metadata", "labels")[index.Label].(string)
+			return value, found
+		}
+	case index.Controller != nil:
+		group := operetta.GVK(index.Controller.APIVersion, "").Group()
+		return func(of object) (string, bool) {
+			owner, found := controlling(of)
+			found = found && operetta.GVK(asString(owner, "apiVersion"), "").Group() == group
+			return asString(owner, "name"), found && asString(owner, "kind") == index.Controller.Kind
+		}
+	}
+	path := strings.Split(strings.TrimPrefix(index.Path, "."), ".")
+	return func(of object) (string, bool) { return scalar(of, path) }
 }
 
 func finalizers(of object) []any {

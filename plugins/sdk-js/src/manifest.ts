@@ -41,6 +41,12 @@ export interface Source<T extends KubernetesObject = KubernetesObject> {
   readonly fields?: string;
   /** Event filters; an event must pass all of them. */
   readonly predicates?: readonly Predicate[];
+  /**
+   * The paths of fields that the host's cache leaves out of these objects, e.g. `.status`, to need less memory. A custom
+   * mapping gets the objects without them. Reads return whole objects: the API server answers a get, and a list unless
+   * its projection needs none of the fields.
+   */
+  readonly prune?: readonly string[];
   /** Restricts the watch to the Plugin's own namespace. */
   readonly ownNamespace?: boolean;
 }
@@ -87,7 +93,7 @@ export interface RateLimiter {
   readonly burst?: number;
 }
 
-/** An index over the cached objects of a kind, for `ListOptions.index`: by a field, or by the owner. */
+/** An index over the cached objects of a kind, for `ListOptions.index`: by a field, a label, or the owner. */
 export type Index = {
   readonly name: string;
   readonly kind: Kind;
@@ -95,6 +101,13 @@ export type Index = {
   | {
       /** The path of the indexed value, a string, number or boolean, e.g. `.spec.nodeName`. */
       readonly path: string;
+    }
+  | {
+      /**
+       * The name of the label whose value is indexed, e.g. `app.kubernetes.io/name`. Cached lists whose label selector
+       * requires one value of that label use the index, too.
+       */
+      readonly label: string;
     }
   | {
       /** The indexed value is the name of the controlling owner, if it is of this kind. */
@@ -186,6 +199,7 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
   }
   const predicates = [...new Set([...(source.predicates ?? []), ...(controller.eventFilters ?? [])])];
   predicates.forEach((predicate) => checkPredicate(predicate, at));
+  const prune = (source.prune ?? []).map((path) => fieldPath(path, `${at}.prune`));
   return {
     apiVersion,
     kind,
@@ -193,6 +207,7 @@ function sourceManifest(like: SourceLike, controller: Watches<KubernetesObject>,
     ...(source.labels && { labelSelector: source.labels }),
     ...(source.fields && { fieldSelector: source.fields }),
     ...(predicates.length > 0 && { predicates }),
+    ...(prune.length > 0 && { prune }),
   };
 }
 
@@ -269,6 +284,9 @@ function indexManifest(index: Index): object {
   if ("controller" in index) {
     const { apiVersion, kind } = index.controller;
     return { ...common, controller: { apiVersion, kind } };
+  }
+  if ("label" in index) {
+    return { ...common, label: index.label };
   }
   return { ...common, path: fieldPath(index.path, `index ${JSON.stringify(name)}`) };
 }

@@ -117,6 +117,7 @@ test("lists filter by selectors, owner and index, and return pages", () => {
   }
   const indexes = [
     { name: "next", kind: ConfigMap, path: ".data.next" },
+    { name: "vowel", kind: ConfigMap, label: "vowel" },
     { name: "foo", kind: ConfigMap, controller: Foo },
   ];
   cluster.reconcile(pluginOf({ indexes }), "c", key);
@@ -131,6 +132,7 @@ test("lists filter by selectors, owner and index, and return pages", () => {
   assert.equal(names({ fields: "metadata.name=b" }), "b");
   assert.equal(names({ owner }), "d");
   assert.equal(names({ index: { name: "next", value: "x" } }), "ab");
+  assert.equal(names({ index: { name: "vowel", value: "true" } }), "ae");
   assert.equal(names({ index: { name: "foo", value: "owner" } }), "d");
   const page = cluster.context.listPage(ConfigMap, { limit: 2, projection: [".data"] });
   assert.deepEqual([page.items.length, page.items[0]?.metadata.labels, page.items[0]?.data], [2, undefined, { next: "x" }]);

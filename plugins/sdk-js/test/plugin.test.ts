@@ -41,13 +41,14 @@ test("the manifest lists the controller's watches", () => {
   const plugin = definePlugin({
     indexes: [
       { name: "node", kind: Pod, path: ".spec.nodeName" },
+      { name: "app", kind: Pod, label: "app.kubernetes.io/name" },
       { name: "owner", kind: ConfigMap, controller: Foo },
     ],
     controllers: [
       controller({
         name: "foo",
         for: { kind: Foo, labels: "a=b", predicates },
-        owns: [ConfigMap, { kind: Secret, fields: "type=Opaque" }],
+        owns: [ConfigMap, { kind: Secret, fields: "type=Opaque", prune: [".data", ".metadata.annotations"] }],
         watches: [
           { source: Pod, map: { type: "field-path", path: ".spec.nodeName", namespacePath: ".metadata.namespace" } },
           { source: Secret, map: { type: "same-name" } },
@@ -75,7 +76,7 @@ test("the manifest lists the controller's watches", () => {
         for: { apiVersion: "e.dev/v1", kind: "Foo", namespaces, labelSelector: "a=b", predicates: filters },
         owns: [
           { apiVersion: "v1", kind: "ConfigMap", namespaces, predicates: filters },
-          { ...secret, fieldSelector: "type=Opaque" },
+          { ...secret, fieldSelector: "type=Opaque", prune: [".data", ".metadata.annotations"] },
         ],
         watches: [
           {
@@ -93,6 +94,7 @@ test("the manifest lists the controller's watches", () => {
     ],
     indexes: [
       { name: "node", apiVersion: "v1", kind: "Pod", path: ".spec.nodeName" },
+      { name: "app", apiVersion: "v1", kind: "Pod", label: "app.kubernetes.io/name" },
       { name: "owner", apiVersion: "v1", kind: "ConfigMap", controller: { apiVersion: "e.dev/v1", kind: "Foo" } },
     ],
   });
@@ -115,6 +117,7 @@ test("an invalid definition throws an error that names the cause", () => {
     [() => definePlugin({ controllers: [named("a")], indexes: [index] }), /index "i": the path "spec" must begin/],
     [one({ own: [ConfigMap] }), /controller "a" has an unknown property "own"; did you mean "owns"\?; the properties are name, /],
     [one({ owns: [{ kind: ConfigMap, label: "a=b" }] }), /controller "a": owns\[0\] .* "label"; did you mean "labels"/],
+    [one({ owns: [{ kind: ConfigMap, prune: ["data"] }] }), /controller "a": owns\[0\].prune: the path "data" must begin/],
     [one({ watches: [{ sources: Foo, map: { type: "same-name" } }] }), /controller "a": watches\[0\] .* "sources"/],
     [one({ watches: [{ source: Foo, map: { type: "owner", path: "." } }] }), /watches\[0\].map .* "path"; the properties/],
     [one({ rateLimiter: { QPS: 1 } }), /controller "a": rateLimiter has an unknown property "QPS"/],

@@ -7,13 +7,16 @@ from operetta import (
     ApiError,
     ConflictError,
     Context,
+    Key,
     Kind,
+    Mapping,
     Object,
     Plugin,
     RateLimiter,
     Requeue,
     Source,
     TerminalError,
+    Watch,
     kinds,
     requeue,
     set_controller_reference,
@@ -25,6 +28,8 @@ FINALIZER = "conformance.operetta.dev/cleanup"
 
 plugin = Plugin()
 plugin.index("colour", ConfigMap, ".data.colour")
+plugin.index("app", ConfigMap, label="app")
+plugin.index("owner", ConfigMap, controller=ConfigMap)
 
 behaviours: dict[str, Callable[[Context, Object], str]] = {}
 
@@ -39,10 +44,19 @@ def behaviour(*ids: str) -> Callable[[Callable[[Context, Object], str]], Callabl
     return register
 
 
+def woken(waker: Object) -> list[Key]:
+    """Returns the keys that a ConfigMap names. The cache has pruned one of the two fields."""
+    if waker.data.get("fail"):
+        raise RuntimeError("no keys today")
+    found = f"{waker.data.get('wakes', '')} {waker.data.get('pruned', '')}".split()
+    return [Key(waker.metadata.namespace, name) for name in found]
+
+
 @plugin.controller(
     Source(ConfigMap, labels="conformance=case"),
     name="cases",
     owns=[Source(ConfigMap, labels="conformance=child")],
+    watches=[Watch(Source(ConfigMap, labels="conformance=wake", prune=[".data.pruned"]), Mapping.custom(woken))],
     workers=4,
     own_namespace=True,
     rate_limiter=RateLimiter(base_delay_ms=5, max_delay_ms=1000, qps=1000, burst=1000),
@@ -54,7 +68,7 @@ def reconcile(ctx: Context, case: Object) -> Optional[Requeue]:
         return ctx.finalizer(case, FINALIZER, lambda _: None, clean_up(ctx))
     if case.get_nested("data", "result"):
         return None
-    if name.startswith("result-"):
+    if name.startswith(("result-", "map-")):
         return results(ctx, case)
     run = behaviours.get(name)
     if run is None:
@@ -88,7 +102,7 @@ def results(ctx: Context, case: Object) -> Optional[Requeue]:
     ctx.patch(ConfigMap, target, {"data": {"runs": runs}})
     count = len(runs.split())
     match case.metadata.name:
-        case "result-done":
+        case "result-done" | "map-keys" | "map-deleted" | "map-error" | "map-pruned":
             return None
         case "result-requeue":
             return requeue() if count < 3 else None
@@ -191,6 +205,21 @@ def list_paged(ctx: Context, case: Object) -> str:
 @behaviour("list-index")
 def list_index(ctx: Context, case: Object) -> str:
     return names(ctx.list(ConfigMap, case.metadata.namespace, index=("colour", case.data.colour)))
+
+
+@behaviour("list-label-index")
+def list_label_index(ctx: Context, case: Object) -> str:
+    return names(ctx.list(ConfigMap, case.metadata.namespace, index=("app", case.data.app)))
+
+
+@behaviour("list-owner-index")
+def list_owner_index(ctx: Context, case: Object) -> str:
+    return names(ctx.list(ConfigMap, case.metadata.namespace, index=("owner", case.data.owner)))
+
+
+@behaviour("get-pruned")
+def get_pruned(ctx: Context, case: Object) -> str:
+    return str(target_of(ctx, case).get_nested("data", "pruned", default=""))
 
 
 @behaviour("list-owner")

@@ -21,6 +21,7 @@ from . import kinds
 from ._context import Context
 from ._kind import Key, Kind
 from ._manifest import ManifestError, Mapping, RateLimiter, Source, Watch
+from ._mapping import MapEvent
 from ._object import Object
 from ._plugin import Plugin
 from ._results import OperationResult, Page, Request, Requeue, Response, requeue
@@ -56,9 +57,9 @@ from .owners import (
 
 __all__ = [
     "AlreadyExistsError", "AlreadyOwnedError", "ApiError", "BadRequestError", "Cause", "ConflictError", "Context",
-    "CreateOrUpdate", "ExpiredError", "ForbiddenError", "InvalidError", "Key", "Kind", "ManifestError", "Mapping",
-    "NotFoundError", "Object", "OperationResult", "OtherApiError", "Page", "Plugin", "RateLimiter", "Request",
-    "Requeue", "Response", "Source", "Status", "TerminalError", "TimedOutError", "TooManyRequestsError",
+    "CreateOrUpdate", "ExpiredError", "ForbiddenError", "InvalidError", "Key", "Kind", "ManifestError", "MapEvent",
+    "Mapping", "NotFoundError", "Object", "OperationResult", "OtherApiError", "Page", "Plugin", "RateLimiter",
+    "Request", "Requeue", "Response", "Source", "Status", "TerminalError", "TimedOutError", "TooManyRequestsError",
     "UnavailableError", "Watch", "add_finalizer", "controller_of", "has_finalizer", "is_being_deleted",
     "is_controlled_by", "kinds", "owner_reference", "remove_finalizer", "requeue", "set_controller_reference",
 ]  # fmt: skip

@@ -16,9 +16,10 @@ from wit_world.imports import config, events, log, objects, raw, types
 
 from . import _logging, errors
 from ._context import Context
-from ._kind import Key
+from ._kind import Key, Kind
 from ._manifest import ManifestError
-from ._outcome import run
+from ._mapping import MapEvent
+from ._outcome import run, run_mapping
 from ._plugin import Plugin
 from ._results import Request
 
@@ -158,6 +159,19 @@ class Reconciler(exports.Reconciler):
         if result.after_ms is None:
             return reconciler.Action_Requeue()
         return reconciler.Action_RequeueAfterMs(result.after_ms)
+
+
+class Mapper(exports.Mapper):
+    """The component's export for watches with a function."""
+
+    def map_event(self, event):
+        _start()
+        kind = Kind(event.kind.api_version, event.kind.kind)
+        keys, failure = run_mapping(_plugin, MapEvent(event.controller, kind, event.object, event.old))
+        sys.stdout.flush()
+        if failure is not None:
+            raise Err(failure.message)
+        return keys
 
 
 def _start():

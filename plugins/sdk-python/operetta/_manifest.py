@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections.abc
 import re
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, Literal, NamedTuple, Optional, Union
 
-from ._kind import Kind, KindLike, kind_of
+from ._kind import Kind, KindLike, NameLike, kind_of
+from ._object import Object
 
 Predicate = Literal["GenerationChanged", "LabelsChanged", "AnnotationsChanged", "ResourceVersionChanged"]
 """An event filter, as in controller-runtime's `predicate` package. It filters updates; creations and deletions always
@@ -30,13 +31,16 @@ class Source:
         labels: A label selector in the API server's syntax, or a dict of equal labels. The API server applies it.
         fields: A field selector, likewise.
         predicates: Event filters: an update must pass all of them.
+        prune: Paths of fields that the host's cache leaves out of these objects, e.g. `.status`, to need less memory. A
+            function of `Mapping.custom` gets the objects without them. Reads return whole objects: the API server
+            answers a get, and a list unless its projection needs none of the fields.
         own_namespace: Watches only the Plugin's own namespace.
 
     Raises:
-        ManifestError: A predicate is unknown.
+        ManifestError: A predicate is unknown, or a path is malformed.
     """
 
-    __slots__ = ("kind", "labels", "fields", "predicates", "own_namespace")
+    __slots__ = ("kind", "labels", "fields", "predicates", "prune", "own_namespace")
 
     def __init__(
         self,
@@ -45,12 +49,16 @@ class Source:
         labels: Union[str, collections.abc.Mapping[str, str], None] = None,
         fields: Union[str, collections.abc.Mapping[str, str], None] = None,
         predicates: Union[tuple[Predicate, ...], list[Predicate]] = (),
+        prune: collections.abc.Sequence[str] = (),
         own_namespace: bool = False,
     ) -> None:
         self.kind = kind_of(kind)
         self.labels = selector_text(labels)
         self.fields = selector_text(fields)
         self.own_namespace = own_namespace
+        if isinstance(prune, str):
+            raise ManifestError(f"{self.kind}: prune= takes a list of paths, e.g. [{prune!r}]")
+        self.prune = tuple(checked_path(path) for path in prune)
         self.predicates = tuple(dict.fromkeys(predicates))
         for predicate in self.predicates:
             if predicate not in _PREDICATES:
@@ -69,6 +77,8 @@ class Source:
         every = list(dict.fromkeys((*self.predicates, *predicates)))
         if every:
             source["predicates"] = every
+        if self.prune:
+            source["prune"] = list(self.prune)
         return source
 
 
@@ -91,6 +101,9 @@ class Mapping(NamedTuple):
     """A mapping from the event of a watched object to keys. The class methods build one."""
 
     form: dict[str, Any]
+    """The manifest's form."""
+    keys: Optional[Callable[[Object], Iterable[NameLike]]] = None
+    """The function of `custom`."""
 
     @classmethod
     def owner(cls) -> "Mapping":
@@ -122,6 +135,24 @@ class Mapping(NamedTuple):
         if namespace:
             form["namespacePath"] = checked_path(namespace)
         return cls(form)
+
+    @classmethod
+    def custom(cls, keys: Callable[[Object], Iterable[NameLike]]) -> "Mapping":
+        """Maps to the keys that a function of the watched object returns, at most 1,000.
+
+        The function is called with the object and, if that has changed, with its old state as well: the keys of both
+        are reconciled. For a deleted object it is called with the last state. It cannot read other objects. If it
+        raises, the host retries the mapping.
+
+        Args:
+            keys: Returns `Key`s, pairs (namespace, name), objects, or names of cluster-scoped objects.
+
+        Raises:
+            ManifestError: The argument is not a function.
+        """
+        if not callable(keys):
+            raise ManifestError(f"Mapping.custom takes a function from an object to keys, not {keys!r}")
+        return cls({"type": "Custom"}, keys)
 
 
 class Watch(NamedTuple):
@@ -165,6 +196,8 @@ class Index(NamedTuple):
     kind: Kind
     path: Optional[str]
     """The path of the indexed value."""
+    label: Optional[str]
+    """Instead of a path: the label whose value is indexed."""
     controller: Optional[Kind]
     """Instead of a path: the kind of the controlling owner, whose name is the value."""
 
@@ -173,6 +206,8 @@ class Index(NamedTuple):
         form: dict[str, Any] = {"name": self.name, "apiVersion": self.kind.api_version, "kind": self.kind.kind}
         if self.controller:
             form["controller"] = {"apiVersion": self.controller.api_version, "kind": self.controller.kind}
+        elif self.label is not None:
+            form["label"] = self.label
         else:
             form["path"] = self.path
         return form

@@ -1,4 +1,4 @@
-"""The outcome of a reconcile: the one place that turns exceptions into failures for the host."""
+"""The outcome of a reconcile or a mapping: the one place that turns exceptions into failures for the host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple, Optional
 
 from . import _logging
 from ._context import Context
+from ._kind import Key
+from ._mapping import MapEvent
 from ._plugin import Plugin
 from ._results import Requeue
 from .errors import TerminalError
@@ -17,7 +19,7 @@ _MAX_MESSAGE = 2000
 
 
 class Failure(NamedTuple):
-    """A failed reconcile."""
+    """A failed reconcile or mapping."""
 
     message: str
     terminal: bool
@@ -32,6 +34,14 @@ def run(plugin: Plugin, ctx: Context) -> tuple[Optional[Requeue], Optional[Failu
         return None, _failure(error, True)
     except BaseException as error:  # includes SystemExit: an instance that exits reports nothing
         return None, _failure(error, False)
+
+
+def run_mapping(plugin: Plugin, event: MapEvent) -> tuple[list[Key], Optional[Failure]]:
+    """Maps an event and catches every exception, as `run` does. The host retries each failure."""
+    try:
+        return plugin.map(event), None
+    except BaseException as error:
+        return [], _failure(error, False)
 
 
 def _message(error: BaseException) -> str:

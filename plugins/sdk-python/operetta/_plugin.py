@@ -10,11 +10,11 @@ def reconcile(ctx: Context, foo: Object) -> Optional[Requeue]:
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from ._context import Context
 from ._json import encode
-from ._kind import Kind, KindLike, kind_of
+from ._kind import Key, Kind, KindLike, kind_of
 from ._manifest import (
     Index,
     ManifestError,
@@ -27,6 +27,7 @@ from ._manifest import (
     number,
     source_of,
 )
+from ._mapping import MapEvent, MappedWatch, mapped_keys
 from ._results import Requeue
 from .errors import NotFoundError, TerminalError
 
@@ -34,14 +35,14 @@ Result = Optional[Requeue]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Controller:
+class Controller(NamedTuple):
     """A controller as `Plugin.controller` registers it."""
 
-    def __init__(self, name: str, call: Callable[[Context], Result], form: dict[str, Any], kind: Kind) -> None:
-        self.name = name
-        self.call = call
-        self.form = form
-        self.kind = kind
+    name: str
+    call: Callable[[Context], Result]
+    form: dict[str, Any]
+    mapped: list[MappedWatch]
+    """The watches with a function."""
 
 
 class Plugin:
@@ -112,6 +113,9 @@ class Plugin:
             ]
         if finalizers:
             form["finalizers"] = _finalizers(finalizers)
+        mapped = [
+            MappedWatch(source_of(watch.source).kind, watch.map.keys) for watch in watches if watch.map.keys is not None
+        ]
         form["workers"] = number("workers", workers, 1, 64)
         form["resyncSeconds"] = _seconds(resync)
         if rate_limiter is not None:
@@ -121,13 +125,19 @@ class Plugin:
             if not callable(function):
                 raise ManifestError(f"controller {name!r}: @plugin.controller(…) decorates a function")
             call = function if not pass_object else _with_object(function, source.kind, on_deleted)
-            self._controllers[name] = Controller(name, call, form, source.kind)
+            self._controllers[name] = Controller(name, call, form, mapped)
             return function
 
         return register
 
     def index(
-        self, name: str, kind: KindLike, path: Optional[str] = None, *, controller: Optional[KindLike] = None
+        self,
+        name: str,
+        kind: KindLike,
+        path: Optional[str] = None,
+        *,
+        label: Optional[str] = None,
+        controller: Optional[KindLike] = None,
     ) -> None:
         """Declares an index over the cached objects of a kind, for `Context.list(index=(name, value))`.
 
@@ -135,18 +145,21 @@ class Plugin:
             name: The index's name.
             kind: The kind of the indexed objects.
             path: The path of the indexed value, e.g. `.spec.nodeName`: a string, number or boolean.
+            label: Instead of a path: indexes the value of this label, e.g. `app.kubernetes.io/name`. Cached lists whose
+                label selector requires one value of it use the index, too.
             controller: Instead of a path: indexes the name of the controlling owner, if it is of this kind.
 
         Raises:
-            ManifestError: Neither or both of `path` and `controller` are set, or the kind has an index of that name.
+            ManifestError: Not exactly one of `path`, `label` and `controller` is set, or the kind has an index of that
+                name.
         """
-        if (path is None) == (controller is None):
-            raise ManifestError(f"index {name!r}: set either path= or controller=")
+        if [path, label, controller].count(None) != 2:
+            raise ManifestError(f"index {name!r}: set one of path=, label= and controller=")
         kind = kind_of(kind)
         if any((name, kind) == (other.name, other.kind) for other in self._indexes):
             raise ManifestError(f"index {name!r} of {kind} is declared twice")
         path = checked_path(path) if path is not None else None
-        self._indexes.append(Index(name, kind, path, None if controller is None else kind_of(controller)))
+        self._indexes.append(Index(name, kind, path, label, None if controller is None else kind_of(controller)))
 
     def manifest(self) -> str:
         """Returns the manifest that the host reads, as JSON.
@@ -174,15 +187,27 @@ class Plugin:
             TerminalError: The plugin has no such controller, or its reconciler returned something else than None or
                 `requeue()`.
         """
-        controller = self._controllers.get(ctx.request.controller)
-        if controller is None:
-            raise TerminalError(f"the plugin has no controller {ctx.request.controller!r}")
+        controller = self._controller(ctx.request.controller)
         result = controller.call(ctx)
         if result is not None and not isinstance(result, Requeue):
             raise TerminalError(
                 f"controller {controller.name!r} returned {type(result).__name__}: return None when done, or requeue()"
             )
         return result
+
+    def map(self, event: MapEvent) -> list[Key]:
+        """Returns the keys of an event by the functions of `Mapping.custom`, including those of the old state.
+
+        Raises:
+            TerminalError: The plugin has no such controller.
+        """
+        return mapped_keys(self._controller(event.controller).mapped, event)
+
+    def _controller(self, name: str) -> Controller:
+        controller = self._controllers.get(name)
+        if controller is None:
+            raise TerminalError(f"the plugin has no controller {name!r}")
+        return controller
 
 
 def _primary_source(

@@ -30,7 +30,7 @@ _MAIN = """\
 import sys
 sys.dont_write_bytecode = True
 import {module} as module
-from operetta._guest import Reconciler, export
+from operetta._guest import Mapper, Reconciler, export
 export(module, {root!r})
 """
 
@@ -68,7 +68,7 @@ def build(project: Path, output: Optional[Path], debug: bool) -> Path:
         # componentize-py mounts the paths of `-p` as /0, /1, …
         (stage / "operetta_main.py").write_text(_MAIN.format(module=module, root="/0/"))
         paths = [str(stage), *_dependencies(settings)]
-        command = [*tool, "-q", "-d", str(_SDK / "wit"), "-w", "plugin", "componentize"]
+        command = [*tool, "-q", "-d", str(_SDK / "wit"), "-w", "mapping-plugin", "componentize"]
         command += [argument for path in paths for argument in ("-p", path)]
         # An empty environment: its own search would add all packages of this one, tools among them.
         environment = {**os.environ, "VIRTUAL_ENV": folder, "RUST_BACKTRACE": "0"}

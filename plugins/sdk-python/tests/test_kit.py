@@ -154,6 +154,7 @@ def test_lists_select_by_every_option_and_paginate() -> None:
     plugin = Plugin()
     plugin.controller(kinds.ConfigMap, pass_object=False)(lambda ctx: None)
     plugin.index("next", kinds.ConfigMap, ".data.next")
+    plugin.index("vowel", kinds.ConfigMap, label="vowel")
     plugin.index(".metadata.controller", kinds.ConfigMap, controller=Foo)
     cluster.reconcile(plugin, KEY)
 
@@ -166,6 +167,7 @@ def test_lists_select_by_every_option_and_paginate() -> None:
     assert names(fields={"metadata.name": "b"}) == "b"
     assert names(owner=owner) == names(owner="u") == names(index=(".metadata.controller", "owner")) == "d"
     assert names(index=("next", "x")) == "ab"
+    assert names(index=("vowel", "true")) == "ae"
     page = cluster.context.list_page(kinds.ConfigMap, limit=2, projection=[".data"])
     assert len(page.items) == 2 and page.continue_token
     assert "labels" not in page.items[0].metadata and page.items[0].data.next == "x"

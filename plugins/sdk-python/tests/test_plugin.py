@@ -60,12 +60,14 @@ def test_manifest_has_every_option() -> None:
             Watch(kinds.Pod, Mapping.field(".spec.nodeName", namespace=".metadata.name")),
             Watch(kinds.Job, Mapping.owner()), Watch(kinds.CronJob, Mapping.all_owners()),
             Watch(kinds.Service, Mapping.same_name()),
+            Watch(Source(kinds.Node, prune=[".status", ".metadata.annotations"]), Mapping.custom(lambda node: [])),
         ],
         finalizers=["e.dev/cleanup"], workers=3,
         resync=timedelta(seconds=1.5), rate_limiter=RateLimiter(qps=7), own_namespace=True,
         predicates=["GenerationChanged"],
     )(lambda ctx, obj: None)  # fmt: skip
     plugin.index("node", kinds.Pod, ".spec.nodeName")
+    plugin.index("app", kinds.Pod, label="app.kubernetes.io/name")
     plugin.index("owner", kinds.Deployment, controller=Foo)
 
     def source(api_version: str, kind: str, **more: object) -> dict[str, object]:
@@ -97,6 +99,10 @@ def test_manifest_has_every_option() -> None:
                     {"source": source("batch/v1", "Job"), "map": {"type": "Owner"}},
                     {"source": source("batch/v1", "CronJob"), "map": {"type": "Owner", "allOwners": True}},
                     {"source": source("v1", "Service"), "map": {"type": "SameName"}},
+                    {
+                        "source": source("v1", "Node", prune=[".status", ".metadata.annotations"]),
+                        "map": {"type": "Custom"},
+                    },
                 ],
                 "finalizers": ["e.dev/cleanup"],
                 "workers": 3,
@@ -106,6 +112,7 @@ def test_manifest_has_every_option() -> None:
         ],
         "indexes": [
             {"name": "node", "apiVersion": "v1", "kind": "Pod", "path": ".spec.nodeName"},
+            {"name": "app", "apiVersion": "v1", "kind": "Pod", "label": "app.kubernetes.io/name"},
             {
                 "name": "owner", "apiVersion": "apps/v1", "kind": "Deployment",
                 "controller": {"apiVersion": "e.dev/v1", "kind": "Foo"},
@@ -141,8 +148,10 @@ def test_incomplete_or_duplicate_declaration_is_refused() -> None:
     plugin.controller(Foo)(lambda ctx, obj: None)
     with pytest.raises(ManifestError, match="two controllers are named 'foo'"):
         plugin.controller(Foo)
-    with pytest.raises(ManifestError, match="either path= or controller="):
+    with pytest.raises(ManifestError, match="one of path=, label= and controller="):
         plugin.index("a", Foo)
+    with pytest.raises(ManifestError, match="one of path=, label= and controller="):
+        plugin.index("a", Foo, ".spec.x", label="x")
     with pytest.raises(ManifestError, match="not a field path"):
         plugin.index("a", Foo, "spec.x")
     plugin.index("a", Foo, ".spec.x")

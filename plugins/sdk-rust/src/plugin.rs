@@ -42,19 +42,28 @@ impl Plugin {
     /// Declares an index over the cached objects of a kind, for [`ListOptions::index`](crate::ListOptions::index).
     /// `path` is the path of the indexed value, e.g. `.spec.nodeName`: a string, number or boolean.
     pub fn index<T: Kind>(self, name: impl Into<String>, path: impl Into<String>) -> Self {
-        self.add_index::<T>(name.into(), Some(path.into()), None)
+        let path = Some(path.into());
+        self.add_index::<T>(|index| Index { name: name.into(), path, ..index })
+    }
+
+    /// Declares an index of the cached objects of a kind by the value of a label, e.g. `app.kubernetes.io/name`. Cached
+    /// lists whose label selector requires one value of that label use it, too.
+    pub fn index_by_label<T: Kind>(self, name: impl Into<String>, label: impl Into<String>) -> Self {
+        let label = Some(label.into());
+        self.add_index::<T>(|index| Index { name: name.into(), label, ..index })
     }
 
     /// Declares an index of the cached objects of a kind by the name of their controlling owner, if that is of the kind
     /// `owner`. It finds the children of an owner by name, even if the owner no longer exists.
     pub fn index_by_controller<T: Kind>(self, name: impl Into<String>, owner: GroupVersionKind) -> Self {
-        let controller = OwnerKind { api_version: owner.api_version, kind: owner.kind };
-        self.add_index::<T>(name.into(), None, Some(controller))
+        let controller = Some(OwnerKind { api_version: owner.api_version, kind: owner.kind });
+        self.add_index::<T>(|index| Index { name: name.into(), controller, ..index })
     }
 
-    fn add_index<T: Kind>(mut self, name: String, path: Option<String>, controller: Option<OwnerKind>) -> Self {
+    fn add_index<T: Kind>(mut self, complete: impl FnOnce(Index) -> Index) -> Self {
         let GroupVersionKind { api_version, kind } = T::gvk();
-        self.indexes.push(Index { name, api_version, kind, path, label: None, controller });
+        let empty = Index { name: String::new(), api_version, kind, path: None, label: None, controller: None };
+        self.indexes.push(complete(empty));
         self
     }
 
@@ -106,14 +115,16 @@ mod tests {
     use crate::{Predicate, Request, Source};
 
     #[test]
-    fn declares_indexes_by_path_and_by_controlling_owner() {
+    fn declares_indexes_by_path_label_and_controlling_owner() {
         let controller = Controller::new("c", |_: &Context, _: &Request| Ok(Action::done())).for_::<Pod>();
         let owner = GroupVersionKind::new("apps/v1", "ReplicaSet");
         let plugin = Plugin::new().controller(controller).index::<Pod>("node", ".spec.nodeName");
+        let plugin = plugin.index_by_label::<Pod>("app", "app.kubernetes.io/name");
         let manifest = plugin.index_by_controller::<Pod>("owner", owner).manifest();
         let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
         let indexes = json!([
             {"name": "node", "apiVersion": "v1", "kind": "Pod", "path": ".spec.nodeName"},
+            {"name": "app", "apiVersion": "v1", "kind": "Pod", "label": "app.kubernetes.io/name"},
             {
                 "name": "owner", "apiVersion": "v1", "kind": "Pod",
                 "controller": {"apiVersion": "apps/v1", "kind": "ReplicaSet"},
@@ -145,6 +156,21 @@ mod tests {
         assert_eq!(names(event("c", on("a"), Some(on("a")))), ["a"]);
         assert!(event("d", on("a"), None).is_err());
         assert!(event("c", "{\"spec\":1}".to_owned(), None).is_err());
+    }
+
+    #[test]
+    fn declares_pruned_fields_of_each_source() {
+        let source = || Source::of::<Pod>().prune([".status", ".spec.volumes"]).prune([".metadata.annotations"]);
+        let controller = Controller::new("c", |_: &Context, _: &Request| Ok(Action::done()))
+            .for_source(source())
+            .owns_source(source())
+            .watches_mapped(source(), |_: Pod| Vec::<ObjectKey>::new());
+        let manifest: Value = serde_json::from_str(&Plugin::new().controller(controller).manifest()).expect("JSON");
+        let controller = &manifest["controllers"][0];
+        let paths = json!([".status", ".spec.volumes", ".metadata.annotations"]);
+        for source in [&controller["for"], &controller["owns"][0], &controller["watches"][0]["source"]] {
+            assert_eq!(source["prune"], paths, "{source}");
+        }
     }
 
     #[test]

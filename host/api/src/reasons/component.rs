@@ -26,7 +26,7 @@ reasons! {
         "Generate the bindings again from the host's wit/controller.wit.";
     /// The manifest has a mapping of the type `Custom`, and the component exports no mapper.
     MISSING_MAPPER = "MissingMapper",
-        "Export the interface `mapper`: in Rust with `mapping_plugin!` instead of `plugin!`.";
+        "Export the interface `mapper`: in Rust with `mapping_plugin!` instead of `plugin!`; the other SDKs export it.";
     /// The component imports something that the host does not provide.
     MISSING_IMPORT = "MissingImport",
         "Remove the dependency that needs it, such as one on sockets or files: plugins reach the API server only through the \

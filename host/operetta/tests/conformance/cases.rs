@@ -5,10 +5,13 @@ use std::time::Duration;
 use operetta_testkit::{LogLine, kinds};
 use serde_json::{Value, json};
 
-use crate::stage::{Ended, Outcome, Stage, WIDGET};
+use crate::{
+    stage::{Ended, Outcome, Stage, WIDGET},
+    watches,
+};
 
 /// How long something must stay away before a test believes that it does not come.
-const QUIET: Duration = Duration::from_millis(1_500);
+pub const QUIET: Duration = Duration::from_millis(1_500);
 
 /// Runs one behaviour.
 pub async fn run(stage: &Stage, id: &str) -> Outcome {
@@ -21,6 +24,7 @@ pub async fn run(stage: &Stage, id: &str) -> Outcome {
 
 async fn shown(stage: &Stage, id: &str) -> Result<(), Ended> {
     match id.split_once('-') {
+        Some(("map", _) | (_, "pruned")) => watches::shown(stage, id).await,
         Some(("get" | "list" | "read", _)) => reads(stage, id).await,
         Some(("error", _)) => errors(stage, id).await,
         Some(("raw", _)) => raw(stage, id).await,
@@ -42,7 +46,7 @@ fn same(what: &str, saw: impl AsRef<str>, expected: impl AsRef<str>) -> Result<(
 }
 
 impl Stage {
-    async fn saw(&self, id: &str, arguments: Value, expected: &str) -> Result<(), Ended> {
+    pub async fn saw(&self, id: &str, arguments: Value, expected: &str) -> Result<(), Ended> {
         same("what it saw", self.case(id, arguments).await?, expected)
     }
 
@@ -50,6 +54,15 @@ impl Stage {
     async fn holds(&self, name: &str, field: &str, expected: &str) -> Result<(), Ended> {
         let found = self.namespace.get(kinds::CONFIG_MAP, name).await.ok_or(format!("{name} does not exist"))?;
         same(&format!("data.{field} of {name}"), found["data"][field].as_str().unwrap_or_default(), expected)
+    }
+
+    /// Waits until the target of a case has these runs.
+    pub async fn ran(&self, target: &str, expected: &str) -> Result<(), String> {
+        let runs = |found: &Value| match found["data"]["runs"].as_str() {
+            Some(now) if now == expected => Ok(()),
+            now => Err(format!("runs are {now:?}, not {expected:?}")),
+        };
+        self.look(target, runs).await
     }
 
     async fn is_gone(&self, name: &str) -> Result<(), Ended> {
@@ -66,6 +79,8 @@ async fn reads(stage: &Stage, id: &str) -> Result<(), Ended> {
         "list-empty" => (json!({"selector": "app=nobody"}), "0"),
         "list-paged" => (json!({"selector": "conformance=item"}), "item-a,item-b,item-c,item-d,item-e 3"),
         "list-index" => return by_index(stage, id).await,
+        "list-label-index" => (json!({"app": "x"}), "item-a,item-b,item-c"),
+        "list-owner-index" => (json!({"owner": "o"}), "item-a,item-b"),
         "list-owner" => (json!({"uid": "uid-o"}), "item-a,item-b"),
         "list-projection" => (json!({"selector": "app=x"}), "item-a=word-a,item-b=word-b,item-c=word-c false"),
         "read-own-write" => (json!({}), "1 2 true not-found"),
@@ -299,13 +314,9 @@ async fn results(stage: &Stage, id: &str) -> Result<(), Ended> {
         "result-panic" => ("0 1 ", Some("boom at the opera")),
         other => return Err(Ended::Failed(format!("the test does not know {other}"))),
     };
-    let runs = |found: &Value| match found["data"]["runs"].as_str() {
-        Some(now) if now == expected => Ok(()),
-        now => Err(format!("runs are {now:?}, not {expected:?}")),
-    };
-    stage.look(target, runs).await?;
+    stage.ran(target, expected).await?;
     tokio::time::sleep(QUIET).await;
-    stage.look(target, runs).await?;
+    stage.ran(target, expected).await?;
     if let Some(words) = said {
         let key = format!("{}/{id}", stage.namespace.name());
         let says = |line: &LogLine, words: &str| {

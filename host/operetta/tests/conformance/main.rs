@@ -4,6 +4,7 @@
 mod cases;
 mod stage;
 mod table;
+mod watches;
 
 use std::collections::BTreeMap;
 

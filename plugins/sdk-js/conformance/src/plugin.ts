@@ -2,7 +2,7 @@
  * The conformance suite's plugin for the TypeScript SDK. Each case is a ConfigMap named after a behaviour. The plugin
  * runs the behaviour and writes its result to the ConfigMap. plugins/conformance/README.md describes each behaviour.
  */
-import { type Context, controller, definePlugin, type Index, type Stored } from "@operetta/sdk";
+import { type Context, controller, definePlugin, type Index, type ObjectKey, type Stored } from "@operetta/sdk";
 import { ConfigMap } from "@operetta/sdk/kinds";
 
 import { dataCases } from "./data.ts";
@@ -14,7 +14,11 @@ import { resultCases } from "./results.ts";
 import type { Cases } from "./types.ts";
 import { writeCases } from "./writes.ts";
 
-const colour: Index = { name: "colour", kind: ConfigMap, path: ".data.colour" };
+const indexes: Index[] = [
+  { name: "colour", kind: ConfigMap, path: ".data.colour" },
+  { name: "app", kind: ConfigMap, label: "app" },
+  { name: "owner", kind: ConfigMap, controller: ConfigMap },
+];
 
 const cases: Cases = {
   ...readCases,
@@ -26,12 +30,18 @@ const cases: Cases = {
 };
 
 export default definePlugin({
-  indexes: [colour],
+  indexes,
   controllers: [
     controller({
       name: "cases",
       for: { kind: ConfigMap, labels: "conformance=case" },
       owns: [{ kind: ConfigMap, labels: "conformance=child" }],
+      watches: [
+        {
+          source: { kind: ConfigMap, labels: "conformance=wake", prune: [".data.pruned"] },
+          map: { type: "custom", keys: woken },
+        },
+      ],
       ownNamespace: true,
       workers: 4,
       rateLimiter: { baseDelayMs: 5, maxDelayMs: 1_000, qps: 1_000, burst: 1_000 },
@@ -47,6 +57,15 @@ export default definePlugin({
     }),
   ],
 });
+
+/** Returns the keys that a ConfigMap names. The cache has pruned one of the two fields. */
+function woken({ metadata, data }: ConfigMap): ObjectKey[] {
+  if (data?.["fail"]) {
+    throw new Error("no keys today");
+  }
+  const names = `${data?.["wakes"] ?? ""} ${data?.["pruned"] ?? ""}`.split(" ").filter(Boolean);
+  return names.map((name) => ({ namespace: metadata?.namespace, name }));
+}
 
 function carryOut(ctx: Context, map: Stored<ConfigMap>): void {
   const { name, namespace = "" } = map.metadata;

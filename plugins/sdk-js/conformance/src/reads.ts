@@ -9,6 +9,7 @@ const word = (map: ConfigMap) => map.data?.["word"] ?? "";
 
 export const readCases: Cases = {
   "get-cached": (one) => word(one.ctx.get(ConfigMap, target(one))),
+  "get-pruned": (one) => one.ctx.get(ConfigMap, target(one)).data?.["pruned"] ?? "",
   "get-live": (one) => word(one.ctx.get(ConfigMap, target(one), { live: true })),
 
   "list-labels": (one) => {
@@ -42,6 +43,16 @@ export const readCases: Cases = {
   "list-index": (one) => {
     const { ctx, namespace } = one;
     return names(ctx.list(ConfigMap, { namespace, index: { name: "colour", value: argument(one, "colour") } }));
+  },
+
+  "list-label-index": (one) => {
+    const { ctx, namespace } = one;
+    return names(ctx.list(ConfigMap, { namespace, index: { name: "app", value: argument(one, "app") } }));
+  },
+
+  "list-owner-index": (one) => {
+    const { ctx, namespace } = one;
+    return names(ctx.list(ConfigMap, { namespace, index: { name: "owner", value: argument(one, "owner") } }));
   },
 
   "list-owner": (one) => {

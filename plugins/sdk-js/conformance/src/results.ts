@@ -52,6 +52,11 @@ export const resultCases: Readonly<Record<string, Reconcile>> = {
     }
   }),
 
+  "map-keys": running(() => done()),
+  "map-deleted": running(() => done()),
+  "map-error": running(() => done()),
+  "map-pruned": running(() => done()),
+
   finalizer: (ctx, map) =>
     finalizer(ctx, map, "conformance.operetta.dev/cleanup", {
       apply: () => done(),

@@ -215,6 +215,9 @@ function selecting(
           return owner?.["kind"] === controller.kind && owner["apiVersion"] === controller.apiVersion && owner["name"] === value;
         };
       }
+      if ("label" in index) {
+        return ({ metadata }) => (metadata["labels"] as JsonObject | undefined)?.[index.label] === value;
+      }
       return (object) => textAt(object, index.path) === value;
     }
   }

@@ -145,6 +145,8 @@ def _selects(query: ListQuery, index: Optional[Index], key: Key, obj: Object) ->
         return False
     if index is None or query.by_index is None:
         return True
+    if index.label is not None:
+        return bool(obj.get_nested("metadata", "labels", index.label) == query.by_index[1])
     if index.controller is None:
         value = obj.get_nested(*(index.path or "").split(".")[1:])
         text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,7 +2,7 @@
 
 use operetta_sdk::Error;
 
-use crate::{Case, Seen, data, errors, reads, writes};
+use crate::{Case, Seen, data, errors, reads, watches, writes};
 
 pub(crate) fn run(case: &Case<'_>) -> Seen {
     match operetta_sdk::Object::name(&case.map) {
@@ -13,6 +13,8 @@ pub(crate) fn run(case: &Case<'_>) -> Seen {
         "list-empty" => reads::list_empty(case),
         "list-paged" => reads::list_paged(case),
         "list-index" => reads::list_index(case),
+        "list-label-index" => reads::list_label_index(case),
+        "list-owner-index" => reads::list_owner_index(case),
         "list-owner" => reads::list_owner(case),
         "list-projection" => reads::list_projection(case),
         "read-own-write" => reads::read_own_write(case),
@@ -45,6 +47,7 @@ pub(crate) fn run(case: &Case<'_>) -> Seen {
         "config" => data::config(case),
         "create-or-update" => writes::create_or_update(case),
         "owner-reference" => writes::owner_reference(case),
+        "get-pruned" => watches::get_pruned(case),
         "unicode" => data::unicode(case),
         "big" => data::big(case),
         "null-or-missing" => data::null_or_missing(case),

@@ -6,17 +6,19 @@ mod data;
 mod errors;
 mod reads;
 mod results;
+mod watches;
 mod widget;
 mod writes;
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{
-    Action, ApiError, Context, Controller, Error, ErrorKind, Object, ObjectMeta, Patch, Plugin, RateLimiter, Source,
+    Action, ApiError, Context, Controller, Error, ErrorKind, Kind, Object, ObjectMeta, Patch, Plugin, RateLimiter,
+    Source,
 };
 use serde_json::json;
 use std::time::Duration;
 
-operetta_sdk::plugin!(plugin);
+operetta_sdk::mapping_plugin!(plugin);
 
 /// Returns a plugin with one controller, `cases`.
 pub fn plugin() -> Plugin {
@@ -25,17 +27,22 @@ pub fn plugin() -> Plugin {
     let controller = Controller::new("cases", reconcile)
         .for_source(Source::of::<ConfigMap>().labels("conformance=case"))
         .owns_source(Source::of::<ConfigMap>().labels("conformance=child"))
+        .watches_mapped(watches::wakers(), watches::woken)
         .own_namespace()
         .workers(4)
         .rate_limiter(limiter);
-    Plugin::new().controller(controller).index::<ConfigMap>("colour", ".data.colour")
+    Plugin::new()
+        .controller(controller)
+        .index::<ConfigMap>("colour", ".data.colour")
+        .index_by_label::<ConfigMap>("app", "app")
+        .index_by_controller::<ConfigMap>("owner", ConfigMap::gvk())
 }
 
 fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
     let case = Case { ctx, map };
     match case.map.name() {
         "finalizer" => return results::finalizer(&case),
-        name if name.starts_with("result-") => return results::run(&case),
+        name if name.starts_with("result-") || name.starts_with("map-") => return results::run(&case),
         _ => {}
     }
     if case.argument("result").is_some() {

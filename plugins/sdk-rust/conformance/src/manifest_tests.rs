@@ -31,7 +31,7 @@ fn functions_argument_sets_kind() {
 #[test]
 fn host_reads_every_setting() {
     let controller = Controller::new("full", by_key)
-        .for_source(Source::of::<ConfigMap>().labels("a=b").fields("metadata.name=c"))
+        .for_source(Source::of::<ConfigMap>().labels("a=b").fields("metadata.name=c").prune([".data"]))
         .owns::<Secret>()
         .owns_source(Source::of::<Pod>().predicate(Predicate::LabelsChanged))
         .watches(Source::of::<Pod>(), Mapping::field_path(".spec.nodeName"))
@@ -45,12 +45,14 @@ fn host_reads_every_setting() {
         .own_namespace()
         .event_filter(Predicate::ResourceVersionChanged);
     let plugin = Plugin::new().controller(controller).index::<Pod>("node", ".spec.nodeName");
+    let plugin = plugin.index_by_label::<Pod>("app", "app");
     let plugin = plugin.index_by_controller::<Pod>("owner", GroupVersionKind::new("apps/v1", "ReplicaSet"));
     let manifest = read(&plugin);
     let controller = &manifest.controllers[0];
     assert_eq!(controller.for_.label_selector.as_deref(), Some("a=b"));
     assert_eq!(controller.for_.field_selector.as_deref(), Some("metadata.name=c"));
     assert_eq!(controller.for_.namespaces, Namespaces::Own);
+    assert_eq!(controller.for_.prune, [".data"]);
     assert_eq!(controller.owns.iter().map(|source| &*source.kind).collect::<Vec<_>>(), ["Secret", "Pod"]);
     assert_eq!(controller.owns[1].predicates, [CorePredicate::LabelsChanged, CorePredicate::ResourceVersionChanged]);
     let path = |path: &str, namespace: Option<&str>| CoreMapping::FieldPath {
@@ -72,7 +74,8 @@ fn host_reads_every_setting() {
     let limiter = controller.rate_limiter.expect("is set");
     assert_eq!((limiter.base_delay_ms, limiter.max_delay_ms, limiter.qps, limiter.burst), (1_000, 60_000, 1, 2));
     assert_eq!((&*manifest.indexes[0].name, manifest.indexes[0].path.as_deref()), ("node", Some(".spec.nodeName")));
-    let owner = manifest.indexes[1].controller.as_ref().expect("is set");
+    assert_eq!(manifest.indexes[1].label.as_deref(), Some("app"));
+    let owner = manifest.indexes[2].controller.as_ref().expect("is set");
     assert_eq!((&*owner.api_version, &*owner.kind), ("apps/v1", "ReplicaSet"));
 }
 
@@ -92,7 +95,9 @@ fn refuses_controller_of_two_kinds() {
 fn host_reads_conformance_manifest() {
     let manifest = read(&crate::plugin());
     assert_eq!((&*manifest.controllers[0].name, manifest.controllers[0].workers), ("cases", 4));
-    assert_eq!(manifest.indexes[0].name, "colour");
+    assert_eq!(manifest.indexes.iter().map(|index| &*index.name).collect::<Vec<_>>(), ["colour", "app", "owner"]);
+    let watch = &manifest.controllers[0].watches[0];
+    assert_eq!((&watch.map, &*watch.source.prune), (&CoreMapping::Custom {}, &[".data.pruned".to_owned()][..]));
 }
 
 #[test]

@@ -65,6 +65,14 @@ pub(crate) fn list_index(case: &Case<'_>) -> Seen {
     Ok(names(&case.ctx.list(case.here().index("colour", case.wanted("colour")?))?))
 }
 
+pub(crate) fn list_label_index(case: &Case<'_>) -> Seen {
+    Ok(names(&case.ctx.list(case.here().index("app", case.wanted("app")?))?))
+}
+
+pub(crate) fn list_owner_index(case: &Case<'_>) -> Seen {
+    Ok(names(&case.ctx.list(case.here().index("owner", case.wanted("owner")?))?))
+}
+
 pub(crate) fn list_owner(case: &Case<'_>) -> Seen {
     Ok(names(&case.ctx.list(case.here().owner_uid(case.wanted("uid")?))?))
 }

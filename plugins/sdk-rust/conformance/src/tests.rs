@@ -2,7 +2,7 @@
 //! server.
 
 use operetta_sdk::testing::Cluster;
-use operetta_sdk::{DynamicObject, Kind, ObjectKey, Request};
+use operetta_sdk::{DynamicObject, MapEvent, ObjectKey, Request};
 
 use super::*;
 use crate::widget::{Widget, WidgetSpec};
@@ -28,12 +28,14 @@ fn cluster() -> Cluster {
     let widget =
         |name: &str, spec: serde_json::Value| DynamicObject::new(&Widget::gvk(), (NAMESPACE, name)).with("spec", spec);
     let mut owned = map("owned", &[("word", "o"), ("colour", "blue")], None);
+    let mut labelled = map("u", &[("word", "world"), ("other", "x")], Some("a"));
+    labelled.labels_mut().insert("app".to_owned(), "web".to_owned());
     operetta_sdk::set_controller_reference(&map("owner", &[], None), &mut owned).expect("owned");
     Cluster::new()
         .with_config(json!({"word": "configured"}))
         .with(map("t", &[("word", "hello"), ("other", "x"), ("big", "y")], Some("a")))
-        .with(map("u", &[("word", "world"), ("other", "x")], Some("a")))
-        .with(map("v", &[("word", "w")], Some("a")))
+        .with(labelled)
+        .with(map("v", &[("word", "w"), ("pruned", "still here")], Some("a")))
         .with(owned)
         .with(widget("w", json!({"big": 9_007_199_254_740_993_i64, "size": "1500m"})))
         .with(widget("with-note", json!({"note": "n"})))
@@ -62,6 +64,8 @@ fn each_behaviour_has_expected_observation() {
         ("list-empty", vec![("selector", "set=none")], "0"),
         ("list-paged", vec![selector], "t,u,v 2"),
         ("list-index", vec![("colour", "blue")], "list-index,owned"),
+        ("list-label-index", vec![("app", "web")], "u"),
+        ("list-owner-index", vec![("owner", "owner")], "owned"),
         ("list-owner", vec![("uid", "uid-of-owner")], "owned"),
         ("list-projection", vec![selector], "t=hello,u=world,v=w false"),
         ("read-own-write", vec![], "1 2 true not-found"),
@@ -85,6 +89,7 @@ fn each_behaviour_has_expected_observation() {
         ("config", vec![], "configured"),
         ("create-or-update", vec![], "created unchanged updated"),
         ("owner-reference", vec![], "created"),
+        ("get-pruned", vec![("target", "v")], "still here"),
         ("unicode", vec![target], "hello"),
         ("big", vec![target], "5"),
         ("null-or-missing", vec![], "missing missing missing"),
@@ -104,7 +109,7 @@ fn has_every_listed_behaviour() {
     let all: Vec<Behaviour> =
         serde_json::from_str(include_str!("../../../conformance/behaviours.json")).expect("a list");
     for Behaviour { id } in all.iter().filter(|behaviour| behaviour.id != "finalizer") {
-        if !id.starts_with("result-") {
+        if !id.starts_with("result-") && !id.starts_with("map-") {
             let (result, _) = run(&cluster(), id, &[]);
             assert!(!result.contains("does not know"), "{id}: {result}");
         }
@@ -130,6 +135,19 @@ fn appends_run_and_returns_named_result() {
     assert!(run(1).is_err());
     assert_eq!(run(2).expect("works"), Action::done());
     assert_eq!(word_of(&cluster.get((NAMESPACE, "runs")).expect("there"), "runs"), Some("0 1 2 "));
+}
+
+#[test]
+fn mapping_function_returns_named_cases() {
+    let mut waker = map("waker", &[("wakes", "map-keys map-deleted"), ("pruned", "map-pruned")], None);
+    let keys = |waker: &ConfigMap| {
+        let object = serde_json::to_string(waker).expect("JSON");
+        let event = MapEvent { controller: "cases".into(), kind: ConfigMap::gvk(), object, old: None };
+        plugin().map(&event).expect("keys").iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&waker), ["ns/map-keys", "ns/map-deleted", "ns/map-pruned"]);
+    waker.data = None;
+    assert!(keys(&waker).is_empty());
 }
 
 #[test]

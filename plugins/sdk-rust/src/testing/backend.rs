@@ -105,6 +105,9 @@ impl State {
             });
             return Ok(matching.and_then(|reference| reference["name"].as_str().map(str::to_owned)));
         }
+        if let Some(label) = &index.label {
+            return Ok(object["metadata"]["labels"][label].as_str().map(str::to_owned));
+        }
         Ok(match at_path(object, index.path.as_deref().unwrap_or_default()) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(scalar @ (Value::Number(_) | Value::Bool(_))) => Some(scalar.to_string()),

@@ -157,6 +157,7 @@ fn lists_select_by_namespace_label_owner_and_index_in_pages() {
     }
     let plugin = Plugin::new().controller(Controller::new("c", look).for_::<ConfigMap>());
     let plugin = plugin.index::<ConfigMap>("next", ".data.next");
+    let plugin = plugin.index_by_label::<ConfigMap>("vowel", "vowel");
     let plugin = plugin.index_by_controller::<ConfigMap>("owner", Foo::gvk());
     cluster.reconcile(&plugin, "c", KEY).expect("reconciles");
     let names = |options: ListOptions| -> String {
@@ -170,6 +171,7 @@ fn lists_select_by_namespace_label_owner_and_index_in_pages() {
     assert_eq!(names(all().fields("metadata.name=b")), "b");
     assert_eq!(names(all().owned_by(&owner)), "d");
     assert_eq!(names(all().index("next", "x")), "ab");
+    assert_eq!(names(all().index("vowel", "true")), "ae");
     assert_eq!(names(all().index("owner", "owner")), "d");
     assert_eq!(names(all().index("owner", "other")), "");
     let page = cluster.context().list_page::<ConfigMap>(&all().page_size(2).project([".data"])).expect("lists");
