@@ -27,7 +27,7 @@ use crate::{
 /// The verbs of a custom resource, and of one whose definition is being deleted.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
-/// What a definition that is being deleted still serves, beyond what discovery says: finalizers have to go.
+/// The verbs that a definition that is being deleted still serves, besides those in discovery: finalizers have to go.
 const UNLISTED_VERBS: [&str; 2] = ["patch", "update"];
 
 /// A definition that is served.

@@ -64,7 +64,7 @@ use crate::{
     store::{LogError, Opened, Store, Window},
 };
 
-/// How a server starts.
+/// The choices with which a server starts.
 pub struct Options {
     /// The file that keeps the objects; without one they are in memory.
     pub data: Option<PathBuf>,
@@ -78,9 +78,9 @@ pub struct Options {
     pub service_accounts: bool,
     /// The address that discovery names.
     pub address: String,
-    /// What keeps the audit log.
+    /// The sink of the audit log.
     pub audit: Option<Arc<dyn AuditSink>>,
-    /// What refuses writes besides the plugins of the API server.
+    /// Plugins that refuse writes, besides those of the API server.
     pub admission: Vec<Arc<dyn Admission>>,
     /// The controllers that run.
     pub controllers: Controllers,

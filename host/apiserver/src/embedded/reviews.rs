@@ -24,13 +24,13 @@ const CREATED: u16 = 201;
 /// The kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// May a user do something?
+    /// The access of a user.
     Access(ReviewKind),
-    /// What may the user that asks do?
+    /// The rights of the user that asks.
     Rules,
-    /// Whose token is this?
+    /// The owner of a token.
     Token,
-    /// Who asks?
+    /// The user that asks.
     SelfSubject,
     /// A token for a ServiceAccount.
     TokenRequest,

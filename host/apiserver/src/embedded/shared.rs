@@ -9,7 +9,7 @@ use crate::{
     store::Store,
 };
 
-/// What the parts of a server share.
+/// The state that the parts of a server share.
 pub(super) struct Shared {
     pub store: Store,
     pub resources: Resources,

@@ -70,7 +70,7 @@ fn discover(method: &Method, headers: &HeaderMap, is_core: bool, state: &State) 
         return Ok(Root::Json(discovery::aggregated(&state.resources, is_core), AGGREGATED));
     }
     let value = if is_core {
-        discovery::core_versions(&state.resources, &state.address)
+        discovery::core_versions(&state.resources, &state.about.address)
     } else {
         discovery::group_list(&state.resources)
     };
@@ -139,7 +139,7 @@ fn root_paths(state: &State) -> Vec<String> {
 }
 
 fn version(state: &State) -> Value {
-    let version = &state.version;
+    let version = &state.about.version;
     json!({
         "major": version.major, "minor": version.minor, "gitVersion": version.git_version, "gitCommit": "unknown",
         "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "go1.26.8", "compiler": "gc",

@@ -42,7 +42,13 @@ pub(super) struct State {
     pub audit: Option<Arc<dyn AuditSink>>,
     pub patcher: Arc<dyn Patcher>,
     pub openapi: Option<Arc<dyn OpenApi>>,
+    pub about: About,
+}
+
+/// The facts that a server says of itself.
+pub(super) struct About {
     pub version: Version,
+    /// The address that discovery names.
     pub address: String,
 }
 
@@ -74,8 +80,7 @@ impl ApiServer {
                 audit: None,
                 patcher: Arc::new(AllowAll),
                 openapi: None,
-                version: Version::default(),
-                address: "127.0.0.1:6443".into(),
+                about: About { version: Version::default(), address: "127.0.0.1:6443".into() },
             },
         }
     }
@@ -164,14 +169,14 @@ impl Builder {
     /// Sets what the server says of itself.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
-        self.state.version = version;
+        self.state.about.version = version;
         self
     }
 
     /// Sets the address that discovery names.
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
-        self.state.address = address.into();
+        self.state.about.address = address.into();
         self
     }
 
