@@ -5,6 +5,7 @@ mod help;
 mod host;
 mod install;
 mod project;
+mod retry;
 mod values;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -16,6 +17,7 @@ pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs};
+pub use retry::RetryArgs;
 
 use crate::examples;
 
@@ -78,6 +80,12 @@ pub enum Command {
     /// Print the log of a plugin
     #[command(after_help = examples::LOGS)]
     Logs(LogsArgs),
+    /// Reconcile failed objects of a plugin now
+    ///
+    /// Reconcile objects of a plugin now, without the delay that grows with each failure: all whose last reconcile failed, or
+    /// those that are named. The host itself does this for new code, new configuration and a regained permission.
+    #[command(after_help = examples::RETRY)]
+    Retry(RetryArgs),
     /// Print the minimal Roles for what a plugin has done
     ///
     /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they
@@ -350,7 +358,7 @@ mod tests {
             ("a", "team/../x?y", "a namespace has lower case letters"),
             ("a", "team.a", "a namespace has lower case letters"),
         ] {
-            for command in ["logs", "rbac"] {
+            for command in ["logs", "rbac", "retry"] {
                 let parsed = Cli::try_parse_from(["operetta", command, plugin, "-n", namespace]);
                 let error = parsed.expect_err(namespace).to_string();
                 assert!(error.contains(message), "{error}");

@@ -69,6 +69,14 @@ pub const LOGS: &str = "Examples:
   # Read from a host on this machine
   operetta logs greeter -n team --host localhost:8080";
 
+/// The examples of `operetta retry`.
+pub const RETRY: &str = "Examples:
+  # Reconcile all objects of the plugin now whose last reconcile failed
+  operetta retry greeter -n team
+
+  # Reconcile two objects now, whether they failed or not
+  operetta retry greeter hello other-namespace/hello -n team";
+
 /// The examples of `operetta rbac`.
 pub const RBAC: &str = "Examples:
   # Print and apply the minimal Roles

@@ -12,6 +12,7 @@ mod reference;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
@@ -46,29 +47,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let done = runtime.block_on(async {
-        let done = match cli.command {
-            Command::Run(args) => commands::run::run(args).await,
-            Command::Install(args) => commands::install::install(&args).await,
-            Command::Uninstall(args) => commands::install::uninstall(&args).await,
-            Command::Check(args) => commands::check::check(args).await,
-            Command::Bundle(args) => commands::bundle::bundle(&args),
-            Command::Component(args) => commands::component::component(&args).await,
-            Command::New(args) => commands::new::new(&args),
-            Command::Build(args) => commands::build::build(&args).await,
-            Command::Generate(args) => commands::generate::generate(args).await,
-            Command::Explain(args) => commands::explain::explain(&args),
-            Command::Completion(args) => commands::completion::completion(&args),
-            Command::Manual(args) => commands::manual::manual(&args),
-            Command::Logs(args) => commands::logs::logs(args).await,
-            Command::Rbac(args) => return commands::rbac::rbac(&args).await,
-            Command::Grant(args) => commands::grant::grant(&args).await,
-            Command::Watch(args) => commands::watch::watch(args).await,
-            Command::Informers(args) => commands::informers::informers(args).await,
-            Command::CompileWorker(_) => unreachable!("returned above"),
-        };
-        done.map(|()| ExitCode::SUCCESS)
-    });
+    let done = runtime.block_on(run(cli.command));
     match done {
         Ok(code) => code,
         Err(error) => {
@@ -79,4 +58,30 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs a command. Returns its exit code.
+async fn run(command: Command) -> Result<ExitCode> {
+    let done = match command {
+        Command::Run(args) => commands::run::run(args).await,
+        Command::Install(args) => commands::install::install(&args).await,
+        Command::Uninstall(args) => commands::install::uninstall(&args).await,
+        Command::Check(args) => commands::check::check(args).await,
+        Command::Bundle(args) => commands::bundle::bundle(&args),
+        Command::Component(args) => commands::component::component(&args).await,
+        Command::New(args) => commands::new::new(&args),
+        Command::Build(args) => commands::build::build(&args).await,
+        Command::Generate(args) => commands::generate::generate(args).await,
+        Command::Explain(args) => commands::explain::explain(&args),
+        Command::Completion(args) => commands::completion::completion(&args),
+        Command::Manual(args) => commands::manual::manual(&args),
+        Command::Logs(args) => commands::logs::logs(args).await,
+        Command::Retry(args) => commands::retry::retry(args).await,
+        Command::Rbac(args) => return commands::rbac::rbac(&args).await,
+        Command::Grant(args) => commands::grant::grant(&args).await,
+        Command::Watch(args) => commands::watch::watch(args).await,
+        Command::Informers(args) => commands::informers::informers(args).await,
+        Command::CompileWorker(_) => unreachable!("returned above"),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -198,6 +198,17 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
+    /// Retries a key now: ends its backoff, and the time for which it is held because of a hot loop. Reports whether it did:
+    /// a key of another shard is ignored.
+    pub fn retry(&self, key: &ObjectKey) -> bool {
+        let is_own = !self.is_elsewhere(key);
+        if is_own {
+            let _held = self.shared.guard.outside(key);
+            self.shared.queue.retry(key);
+        }
+        is_own
+    }
+
     /// Starts the workers, as [`Self::set_workers`]. Must be called within a tokio runtime.
     pub fn start(&self, workers: u32) {
         self.set_workers(workers);

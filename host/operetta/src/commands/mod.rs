@@ -22,6 +22,7 @@ pub mod names;
 pub mod new;
 mod output_file;
 pub mod rbac;
+pub mod retry;
 mod roles;
 pub mod run;
 mod snapshot_record;
