@@ -244,6 +244,13 @@ pub struct ObservedArgs {
     /// Print only how the Roles differ from the ServiceAccount's permissions
     #[arg(long)]
     pub diff: bool,
+    /// Keep the rules of the current Roles that the printed ones replace [default: while its calls are recorded for less than an
+    /// hour]
+    #[arg(long, conflicts_with_all = ["diff", "exact"])]
+    pub add: bool,
+    /// Print only the permissions that were used, even if its calls are recorded for less than an hour
+    #[arg(long, conflicts_with = "diff")]
+    pub exact: bool,
     /// Put the permissions that were used in some namespaces into the ClusterRole, for all namespaces
     #[arg(short = 'A', long, conflicts_with = "diff")]
     pub all_namespaces: bool,

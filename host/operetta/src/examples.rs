@@ -79,8 +79,11 @@ pub const RETRY: &str = "Examples:
 
 /// The examples of `operetta rbac`.
 pub const RBAC: &str = "Examples:
-  # Print and apply the minimal Roles
+  # Print and apply the Roles for what it has done; in the first hour they also keep what it has
   operetta rbac greeter -n team | kubectl apply -f -
+
+  # Print and apply the minimal Roles, once it has done all of its work
+  operetta rbac greeter -n team --exact | kubectl apply -f -
 
   # Print only how the Roles differ from the ServiceAccount's permissions
   operetta rbac greeter -n team --diff
