@@ -343,6 +343,7 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
             queue.forget(key);
             queue.add_after(key.clone(), *delay);
         }
+        Err(Failure::RetryAfter(_, delay)) => queue.add_failed_after(key.clone(), *delay),
         Ok(Action::Requeue) | Err(Failure::Retry(_) | Failure::Fault(_)) => queue.add_rate_limited(key.clone()),
     }
 }
@@ -488,6 +489,7 @@ mod tests {
             (Ok(Action::RequeueAfter(5 * SECOND)), vec![0, 5], vec![0, 0], 0),
             (Ok(Action::RequeueAfter(Duration::ZERO)), vec![0], vec![0], 0),
             (Err(Failure::Retry("later".into())), vec![0, 1], vec![0, 1], 1),
+            (Err(Failure::RetryAfter("then".into(), 5 * SECOND)), vec![0, 5], vec![0, 1], 1),
             (Err(Failure::Terminal("never".into())), vec![0], vec![0], 0),
             (Err(fault), vec![0, 1], vec![0, 1], 1),
         ] {

@@ -154,7 +154,7 @@ impl Gate {
     /// Opens a session for one reconcile. `reconcile` is None for `describe`.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
         let config = self.config.read().clone();
-        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None }
+        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None, failed: None }
     }
 }
 
@@ -169,9 +169,21 @@ pub struct Session {
     log_bytes: usize,
     /// The memory charged for the last response, until the next call.
     held: Option<Bytes>,
+    /// The failure that the guest has reported, beside the action that it returns.
+    failed: Option<String>,
 }
 
 impl Session {
+    /// Reports that this reconcile has failed, whatever action it returns.
+    pub fn fail(&mut self, message: String) {
+        self.failed = Some(message);
+    }
+
+    /// Takes the message of the failure that the guest has reported.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failed.take()
+    }
+
     /// Reads one object.
     ///
     /// # Errors

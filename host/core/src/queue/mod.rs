@@ -203,6 +203,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         });
     }
 
+    /// Counts a failure of the key, and adds it after this delay and not that of the rate limiter.
+    pub fn add_failed_after(&self, key: K, delay: Duration) {
+        self.change(|shared| {
+            let now = now();
+            let _unused = shared.limiter.when(&key, now);
+            shared.state.add_after(key, delay, now)
+        });
+    }
+
     /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`] still has to be
     /// called.
     pub fn forget(&self, key: &K) {

@@ -11,6 +11,7 @@ pub(crate) mod trap_message;
 pub(crate) mod warm;
 
 pub use mapper::PluginMapper;
+pub(crate) use reconciler::MAX_FAILURE;
 pub use reconciler::{CallLimits, PluginReconciler};
 pub use warm::WarmLimits;
 
