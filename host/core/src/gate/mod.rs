@@ -119,6 +119,7 @@ impl Gate {
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: PluginConfig, limits: GateLimits, shared: Shared) -> Arc<Self> {
         let out = Arc::new(OutOfReach("in a mapping"));
+        let shared = Shared { long_runs: None, ..shared };
         Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
@@ -177,6 +178,13 @@ impl Session {
     /// Reports that this reconcile has failed, whatever action it returns.
     pub fn fail(&mut self, message: String) {
         self.failed = Some(message);
+    }
+
+    /// Reports that the guest has run for long, with its stack.
+    pub fn long_run(&self, ran: Duration, stack: &str) {
+        if let (Some(sink), Some(request)) = (&self.gate.shared.long_runs, &self.reconcile) {
+            sink.long_run(request, ran, stack);
+        }
     }
 
     /// Takes the message of the failure that the guest has reported.

@@ -228,6 +228,7 @@ fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Ar
         audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
         objects: Some(api.clone()),
+        long_runs: Some(setup.health.clone()),
         memory: Some(setup.context.tenants.memory(setup.key.namespace.as_deref().unwrap_or_default())),
         revocation: api.wire().revocation().clone(),
         nondeterminism: None,

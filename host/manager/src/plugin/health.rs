@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use operetta_api::reasons::{self, Reason};
@@ -18,14 +18,17 @@ use operetta_core::{
     handler::mapping::NOTHING,
     hot_loop::{Looping, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
-    ports::{LogLevel, LogRecord, LogSink},
+    ports::{LogLevel, LogRecord, LogSink, LongRunSink},
     queue::WorkQueue,
     trace::{Outcome, TracedReconcile},
 };
 
 use parking_lot::Mutex;
 
-use crate::plugin::hot_loop::{LoopReporter, LoopingObject, describe};
+use crate::plugin::{
+    hot_loop::{LoopReporter, LoopingObject, describe},
+    long_run::{LongRun, LongRuns},
+};
 use crate::{
     logs::store::PluginLog,
     metrics::{Metrics, result_name},
@@ -43,6 +46,7 @@ pub struct Health {
     plugin: ObjectKey,
     controllers: Mutex<Controllers>,
     sinks: HealthSinks,
+    long_runs: Mutex<LongRuns>,
 }
 
 /// The sinks to which the health of a plugin is reported.
@@ -119,7 +123,7 @@ pub struct ControllerHealth {
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
-        Arc::new(Self { plugin, controllers: Mutex::default(), sinks })
+        Arc::new(Self { plugin, controllers: Mutex::default(), sinks, long_runs: Mutex::default() })
     }
 
     /// Records the kind that a controller reconciles.
@@ -327,6 +331,14 @@ impl Observer for Health {
         if let Some(kind) = kind {
             let object = LoopingObject { kind: &kind, key };
             self.sinks.loops.report(&self.plugin, controller, object, how);
+        }
+    }
+}
+
+impl LongRunSink for Health {
+    fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str) {
+        if self.long_runs.lock().admit(&request.controller, Instant::now()) {
+            LongRun { plugin: &self.plugin, request, ran, stack }.report(&self.sinks.log, &self.sinks.loops);
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod hosted_plugin;
 pub mod hosted_plugins;
 pub mod hot_loop;
 mod installations;
+mod long_run;
 mod mapping_stage;
 mod missing_kinds;
 mod object_watch;
