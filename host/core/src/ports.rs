@@ -82,6 +82,13 @@ pub trait LogSink: Send + Sync {
     fn write(&self, record: LogRecord);
 }
 
+/// Takes reports of reconciles that run for long.
+pub trait LongRunSink: Send + Sync {
+    /// Reports that the guest of a reconcile has run for this time, without the time that it has waited. `stack` has the functions
+    /// that it is in, the innermost first. Runs on the guest's thread: it must not block.
+    fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str);
+}
+
 /// Brings one key to its desired state.
 #[async_trait]
 pub trait Reconciler: Send + Sync {

@@ -6,6 +6,7 @@ mod help;
 mod host;
 mod install;
 mod project;
+mod retry;
 mod values;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -18,6 +19,7 @@ pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs};
+pub use retry::RetryArgs;
 
 use crate::examples;
 
@@ -93,6 +95,12 @@ pub enum Command {
     /// Print the log of a plugin
     #[command(after_help = examples::LOGS)]
     Logs(LogsArgs),
+    /// Reconcile failed objects of a plugin now
+    ///
+    /// Reconcile objects of a plugin now, without the delay that grows with each failure: all whose last reconcile failed, or
+    /// those that are named. The host itself does this for new code, new configuration and a regained permission.
+    #[command(after_help = examples::RETRY)]
+    Retry(RetryArgs),
     /// Print the minimal Roles for what a plugin has done
     ///
     /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they
@@ -254,6 +262,13 @@ pub struct ObservedArgs {
     /// Print only how the Roles differ from the ServiceAccount's permissions
     #[arg(long)]
     pub diff: bool,
+    /// Keep the rules of the current Roles that the printed ones replace [default: while its calls are recorded for less than an
+    /// hour]
+    #[arg(long, conflicts_with_all = ["diff", "exact"])]
+    pub add: bool,
+    /// Print only the permissions that were used, even if its calls are recorded for less than an hour
+    #[arg(long, conflicts_with = "diff")]
+    pub exact: bool,
     /// Put the permissions that were used in some namespaces into the ClusterRole, for all namespaces
     #[arg(short = 'A', long, conflicts_with = "diff")]
     pub all_namespaces: bool,
@@ -368,7 +383,7 @@ mod tests {
             ("a", "team/../x?y", "a namespace has lower case letters"),
             ("a", "team.a", "a namespace has lower case letters"),
         ] {
-            for command in ["logs", "rbac"] {
+            for command in ["logs", "rbac", "retry"] {
                 let parsed = Cli::try_parse_from(["operetta", command, plugin, "-n", namespace]);
                 let error = parsed.expect_err(namespace).to_string();
                 assert!(error.contains(message), "{error}");

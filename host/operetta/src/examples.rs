@@ -89,10 +89,21 @@ pub const LOGS: &str = "Examples:
   # Read from a host on this machine
   operetta logs greeter -n team --host localhost:8080";
 
+/// The examples of `operetta retry`.
+pub const RETRY: &str = "Examples:
+  # Reconcile all objects of the plugin now whose last reconcile failed
+  operetta retry greeter -n team
+
+  # Reconcile two objects now, whether they failed or not
+  operetta retry greeter hello other-namespace/hello -n team";
+
 /// The examples of `operetta rbac`.
 pub const RBAC: &str = "Examples:
-  # Print and apply the minimal Roles
+  # Print and apply the Roles for what it has done; in the first hour they also keep what it has
   operetta rbac greeter -n team | kubectl apply -f -
+
+  # Print and apply the minimal Roles, once it has done all of its work
+  operetta rbac greeter -n team --exact | kubectl apply -f -
 
   # Print only how the Roles differ from the ServiceAccount's permissions
   operetta rbac greeter -n team --diff

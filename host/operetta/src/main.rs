@@ -12,6 +12,7 @@ mod reference;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
@@ -59,8 +60,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command of those that need the runtime.
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
+/// Runs a command. Returns its exit code.
+async fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::Run(args) => commands::run::run(args).await,
         Command::Install(args) => commands::install::install(&args).await,
@@ -77,6 +78,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completion(args) => commands::completion::completion(&args),
         Command::Manual(args) => commands::manual::manual(&args),
         Command::Logs(args) => commands::logs::logs(args).await,
+        Command::Retry(args) => commands::retry::retry(args).await,
         Command::Rbac(args) => return commands::rbac::rbac(&args).await,
         Command::Grant(args) => commands::grant::grant(&args).await,
         Command::Watch(args) => commands::watch::watch(args).await,

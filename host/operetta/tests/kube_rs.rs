@@ -99,3 +99,48 @@ async fn error_policy_decides_the_retry() {
     namespace.delete(kinds::CONFIG_MAP, "fixed").await;
     namespace.until(kinds::CONFIG_MAP, "fixed", content_is("hello")).await;
 }
+
+#[tokio::test]
+async fn refused_finalizer_counts_as_failed_and_names_the_cure() {
+    let (host, _) = running().await;
+    let namespace = ControlPlane::with_controllers().await.namespace("kube-rs-refused").await;
+    namespace.consenting("plugin").await;
+    let resources = "--resource=configmaps,secrets,configmapgenerators.nullable.se";
+    namespace.kubectl(&["create", "role", "reads", "--verb=get,list,watch", resources]);
+    let account = format!("--serviceaccount={}:plugin", namespace.name());
+    namespace.kubectl(&["create", "rolebinding", "reads", "--role=reads", &account]);
+    namespace.drop_in(&DropIn::compressed("kube-rs", &guest("fixture-kube-rs"))).await;
+    let metadata = json!({"name": "source", "labels": {"sync": "secret"}});
+    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": metadata, "data": {"user": "root"}})).await;
+
+    let denied = "cannot patch resource \"configmaps\"";
+    namespace.until_degraded("kube-rs", "ReconcileFailing", &[denied, "kubectl create role"]).await;
+    let syncer = |plugin: &Value| {
+        let controllers = plugin["status"]["controllers"].as_array().cloned().unwrap_or_default();
+        let syncer = controllers.into_iter().find(|controller| controller["name"] == "syncer").unwrap_or_default();
+        let errors = syncer["errors"].as_u64().unwrap_or_default();
+        if errors >= 3 && syncer["failing"] == 1 { Ok(()) } else { Err(syncer.to_string()) }
+    };
+    namespace.until(kinds::PLUGIN, "kube-rs", syncer).await;
+    let lines = host.logs(namespace.name(), "kube-rs");
+    let field = |line: &operetta_testkit::LogLine, name: &str| {
+        line.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let failed = lines.iter().find(|line| field(line, "error").contains(denied)).expect("a failed reconcile");
+    assert_eq!(failed.message, "reconcile failed, retrying");
+    let error = field(failed, "error");
+    assert!(error.len() < 300 && error.matches(denied).count() == 1 && !error.contains("Status {"), "{error}");
+    let cure = format!("operetta rbac kube-rs -n {} | kubectl apply -f -", namespace.name());
+    assert_eq!(field(failed, "cure"), cure);
+
+    // The cure heals it.
+    let printed = host.run(&["rbac", "kube-rs", "-n", namespace.name()]);
+    let roles = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(printed.status.success() && roles.contains("patch"), "{printed:?}");
+    namespace.control_plane().apply(&roles);
+    let with_finalizer = |map: &Value| match map["metadata"]["finalizers"][0].as_str() {
+        Some(_) => Ok(()),
+        None => Err("no finalizer yet".to_owned()),
+    };
+    namespace.until(kinds::CONFIG_MAP, "source", with_finalizer).await;
+}

@@ -6,7 +6,7 @@ use operetta_core::gate::Session;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::{
-    call::limiter::MemoryLimiter,
+    call::{limiter::MemoryLimiter, long_run::RunTime},
     imports::{nondeterminism, wasi::Wasi},
 };
 
@@ -25,6 +25,7 @@ pub(crate) struct Call {
     /// The last line that the guest logged as an error. Guests without a stderr log their panics.
     pub(crate) last_error: Option<String>,
     pub(crate) started: Instant,
+    pub(crate) run_time: RunTime,
     pub(crate) timeout: Duration,
 }
 

@@ -58,4 +58,7 @@ pub(crate) trait Backend: Send + Sync {
     fn raw(&self, request: &RawRequest) -> RawResponse;
     fn event(&self, event: &EventRequest<'_>);
     fn config(&self) -> String;
+    /// Reports that the reconcile has failed, beside the action that it returns.
+    #[cfg(feature = "kube")]
+    fn fail(&self, message: &str);
 }

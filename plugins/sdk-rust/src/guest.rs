@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+#[cfg(feature = "kube")]
+use bindings::operetta::controller::outcome;
 use bindings::operetta::controller::{config, events, log, objects, raw, types};
 
 use crate::action::Next;
@@ -155,7 +157,7 @@ fn log_level(level: Level) -> log::Level {
     }
 }
 
-/// The imports of `objects`, `raw`, `events` and `config`.
+/// The imports of `objects`, `raw`, `events`, `config` and `outcome`.
 #[derive(Clone, Copy)]
 pub(crate) struct Host;
 
@@ -239,6 +241,11 @@ impl Backend for Host {
 
     fn config(&self) -> String {
         config::get()
+    }
+
+    #[cfg(feature = "kube")]
+    fn fail(&self, message: &str) {
+        outcome::fail(message);
     }
 }
 

@@ -27,10 +27,11 @@ reasons! {
     PROXY_FORBIDDEN = "ProxyForbidden",
         "An administrator binds the Role `operetta-proxy`: `kubectl create rolebinding NAME -n operetta-system \
          --role=operetta-proxy --user=USER`, or with `--group` or `--serviceaccount=NAMESPACE:NAME`.";
-    /// The user may use the Service of the host, but not read this: the log of a Plugin, its permissions, or the informers.
+    /// The user may use the Service of the host, but not do this: read the log of a Plugin, its permissions or the informers, or
+    /// retry its keys.
     ENDPOINT_FORBIDDEN = "EndpointForbidden",
         "For the log and the permissions of Plugins, bind a ClusterRole in their namespace: `kubectl create rolebinding NAME -n \
-         NAMESPACE --clusterrole=operetta-log-reader --user=USER`. For the informers, bind a ClusterRole with the verb `get` on \
+         NAMESPACE --clusterrole=operetta-log-reader --user=USER`, and to retry keys `operetta-retrier`. For the informers, bind a ClusterRole with the verb `get` on \
          the nonResourceURL `/informers`.";
     /// The user has no token that the host could check. The API server passes on neither a client certificate nor the user's
     /// name.
@@ -51,6 +52,10 @@ reasons! {
     PLUGIN_NOT_ASSIGNED = "PluginNotAssigned",
         "`kubectl get plugin NAME -n NAMESPACE -o wide` shows whether it exists and which replica runs it. A Plugin that moves \
          to another replica is there within seconds: try again.";
+    /// No controller of the Plugin has a key that `operetta retry` names.
+    KEY_NOT_FOUND = "KeyNotFound",
+        "Name an object of the kind that the plugin reconciles: `NAMESPACE/NAME`, or `NAME` in the Plugin's namespace and for \
+         cluster-scoped kinds.";
     /// The replica that got the request does not reach the one that runs the Plugin.
     REPLICA_UNREACHABLE = "ReplicaUnreachable",
         "Try again, for that replica may have just stopped. If it does not help: the replicas must reach each other on port \

@@ -16,6 +16,11 @@ reasons! {
     DEADLINE_EXCEEDED = "DeadlineExceeded",
         "Do less in each reconcile, and requeue instead of waiting. Or raise `spec.limits.timeoutSeconds`, within \
          `maxLimits` of the host's configuration.";
+    /// A reconcile has run for two seconds, without the time that it has waited, and runs on. It is an Event on the Plugin, at most
+    /// once a minute for each controller, and a line in its log, not a condition.
+    LONG_RECONCILE = "LongReconcile",
+        "The message has the functions that it is in, the innermost first: look there for a loop without an end. `operetta build \
+         --debug` keeps the names of functions.";
     /// A reconcile or a mapping asked for more memory than `limits.memory`. It is retried with backoff.
     MEMORY_EXCEEDED = "MemoryExceeded",
         "List with a limit and a projection. Or raise `spec.limits.memory`, within `maxLimits` of the host's configuration.";

@@ -179,6 +179,11 @@ impl Grants {
         self.changes.subscribe()
     }
 
+    /// Returns a counter that increases with every change of a subject's permissions.
+    pub(super) fn changes_of(&self, subject: &Subject) -> watch::Receiver<u64> {
+        self.kept.lock().of(subject).changes.subscribe()
+    }
+
     /// Returns the cached decision, and renews an ageing one in the background.
     pub(super) fn known(
         self: &Arc<Self>,
@@ -266,7 +271,7 @@ impl SubjectGrants {
 
     /// Returns a counter that increases with every change of the subject's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.grants.kept.lock().of(&self.key).changes.subscribe()
+        self.grants.changes_of(&self.key)
     }
 
     /// Returns a counter that increases with every change of anyone's permissions.

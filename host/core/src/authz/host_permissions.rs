@@ -7,6 +7,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use tokio::sync::watch;
+
 use crate::{
     authz::{
         access::Access,
@@ -58,6 +60,11 @@ impl HostPermissions {
     /// Reports whether a cached decision allows the host's request.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         self.0.known(&Subject::Host, access, self.lifetimes()).is_some_and(|decision| decision.allowed)
+    }
+
+    /// Returns a counter that increases with every change of the host's permissions.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes_of(&Subject::Host)
     }
 
     fn lifetimes(&self) -> Lifetimes {

@@ -6,3 +6,4 @@ pub mod bindings;
 mod decisions;
 pub mod host_permissions;
 pub mod recorded_permissions;
+pub mod refused_calls;

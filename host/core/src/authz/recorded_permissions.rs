@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::SystemTime,
 };
 
@@ -69,6 +70,19 @@ impl Need {
     /// Returns the same permission in another namespace, or in all.
     pub fn within(&self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..self.clone() }
+    }
+}
+
+/// Formats the permission as `get pods in namespace "n"`.
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, resource, path, verb, namespace, .. } = self;
+        let dot = if group.is_empty() { "" } else { "." };
+        write!(f, "{verb} {resource}{dot}{group}{path}")?;
+        match namespace {
+            Some(namespace) => write!(f, " in namespace {namespace:?}"),
+            None => f.write_str(" in all namespaces"),
+        }
     }
 }
 

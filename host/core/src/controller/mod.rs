@@ -198,6 +198,17 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
+    /// Retries a key now: ends its backoff, and the time for which it is held because of a hot loop. Reports whether it did:
+    /// a key of another shard is ignored.
+    pub fn retry(&self, key: &ObjectKey) -> bool {
+        let is_own = !self.is_elsewhere(key);
+        if is_own {
+            let _held = self.shared.guard.outside(key);
+            self.shared.queue.retry(key);
+        }
+        is_own
+    }
+
     /// Starts the workers, as [`Self::set_workers`]. Must be called within a tokio runtime.
     pub fn start(&self, workers: u32) {
         self.set_workers(workers);
@@ -332,6 +343,7 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
             queue.forget(key);
             queue.add_after(key.clone(), *delay);
         }
+        Err(Failure::RetryAfter(_, delay)) => queue.add_failed_after(key.clone(), *delay),
         Ok(Action::Requeue) | Err(Failure::Retry(_) | Failure::Fault(_)) => queue.add_rate_limited(key.clone()),
     }
 }
@@ -477,6 +489,7 @@ mod tests {
             (Ok(Action::RequeueAfter(5 * SECOND)), vec![0, 5], vec![0, 0], 0),
             (Ok(Action::RequeueAfter(Duration::ZERO)), vec![0], vec![0], 0),
             (Err(Failure::Retry("later".into())), vec![0, 1], vec![0, 1], 1),
+            (Err(Failure::RetryAfter("then".into(), 5 * SECOND)), vec![0, 5], vec![0, 1], 1),
             (Err(Failure::Terminal("never".into())), vec![0], vec![0], 0),
             (Err(fault), vec![0, 1], vec![0, 1], 1),
         ] {

@@ -36,6 +36,9 @@ pub enum Failure {
     /// The reconciler asks to be retried with backoff.
     #[error("{0}")]
     Retry(String),
+    /// The reconciler asks to be retried after this delay.
+    #[error("{0}")]
+    RetryAfter(String, std::time::Duration),
     /// The reconciler asks not to be retried until the object changes.
     #[error("{0}")]
     Terminal(String),

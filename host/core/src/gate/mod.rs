@@ -119,6 +119,7 @@ impl Gate {
     /// Creates a gate for mapping events: the log and the configuration work, API calls fail, Events are discarded.
     pub fn mapping(logs: Arc<dyn LogSink>, config: PluginConfig, limits: GateLimits, shared: Shared) -> Arc<Self> {
         let out = Arc::new(OutOfReach("in a mapping"));
+        let shared = Shared { long_runs: None, ..shared };
         Self::new(out.clone(), out, logs, config, limits, shared)
     }
 
@@ -154,7 +155,7 @@ impl Gate {
     /// Opens a session for one reconcile. `reconcile` is None for `describe`.
     pub fn session(self: &Arc<Self>, reconcile: Option<ReconcileRequest>) -> Session {
         let config = self.config.read().clone();
-        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None }
+        Session { gate: self.clone(), reconcile, config, calls: 0, log_bytes: 0, held: None, failed: None }
     }
 }
 
@@ -169,9 +170,28 @@ pub struct Session {
     log_bytes: usize,
     /// The memory charged for the last response, until the next call.
     held: Option<Bytes>,
+    /// The failure that the guest has reported, beside the action that it returns.
+    failed: Option<String>,
 }
 
 impl Session {
+    /// Reports that this reconcile has failed, whatever action it returns.
+    pub fn fail(&mut self, message: String) {
+        self.failed = Some(message);
+    }
+
+    /// Reports that the guest has run for long, with its stack.
+    pub fn long_run(&self, ran: Duration, stack: &str) {
+        if let (Some(sink), Some(request)) = (&self.gate.shared.long_runs, &self.reconcile) {
+            sink.long_run(request, ran, stack);
+        }
+    }
+
+    /// Takes the message of the failure that the guest has reported.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failed.take()
+    }
+
     /// Reads one object.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     gate::{audit::Audit, bytes::ByteBudget, revocation::Revocation, throttle::Throttle},
     hot_loop::HotLoops,
-    ports::{Nondeterminism, ObjectLookup},
+    ports::{LongRunSink, Nondeterminism, ObjectLookup},
 };
 
 /// The state that outlives a gate and is passed to the next one.
@@ -19,6 +19,8 @@ pub struct Shared {
     pub loops: Option<Arc<HotLoops>>,
     /// The host's own lookup of objects, for the audit and the detector; None disables lookups.
     pub objects: Option<Arc<dyn ObjectLookup>>,
+    /// The sink of reports of reconciles that run for long; None drops them.
+    pub long_runs: Option<Arc<dyn LongRunSink>>,
     /// The memory budget of the plugin's namespace; None sets no limit.
     pub memory: Option<Arc<ByteBudget>>,
     /// The token that permits the plugin to act.

@@ -166,6 +166,7 @@ impl LoopGuard {
         let requeues = match result {
             Ok(Action::Requeue) => true,
             Ok(Action::RequeueAfter(delay)) => *delay < SOON && !delay.is_zero(),
+            Err(Failure::RetryAfter(_, delay)) => *delay < SOON,
             Ok(Action::Done) | Err(_) => false,
         };
         if requeues || !self.is_idle() {

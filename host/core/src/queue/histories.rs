@@ -3,8 +3,9 @@
 //!
 //! These invariants are checked after each step:
 //!
-//! - only rate-limited adds count as failures, and forget and a new rate limiter reset the count;
-//! - a failed key returns when the backoff of the limiter at that time or an earlier delay has ended, and not before;
+//! - only rate-limited adds count as failures, and forget, a retry and a new rate limiter reset the count;
+//! - a failed key returns when the backoff of the limiter at that time or an earlier delay has ended, and not before, unless it
+//!   is retried;
 //! - no consumer gets a key that the other one holds;
 //! - a drain ends exactly when no key is left or being processed; a plain shut down ends it at once;
 //! - after a shut down each dirty key is handed out, and no other.
@@ -66,6 +67,23 @@ impl Model {
         let delay = self.base * 2_u32.pow((*failures).min(3));
         *failures += 1;
         self.add_after(key, delay);
+    }
+
+    fn retry_failed(&mut self) -> usize {
+        let failed = |key: &Key| self.failures.contains_key(key);
+        let retried: Vec<Key> = self.waiting.keys().copied().filter(failed).collect();
+        self.failures.clear();
+        for key in &retried {
+            self.waiting.remove(key);
+            self.add(*key);
+        }
+        retried.len()
+    }
+
+    fn retry(&mut self, key: Key) {
+        self.failures.remove(&key);
+        self.waiting.remove(&key);
+        self.add(key);
     }
 
     fn advance(&mut self) {
@@ -136,7 +154,12 @@ async fn run(seed: u64) {
                 model.failures.clear();
                 queue.set_rate_limiter(limiter(model.base));
             }
-            57..67 => advance(random.random_range(0..6) * MS).await,
+            57..59 => assert_eq!(queue.retry_failed(), model.retry_failed()),
+            59..61 => {
+                queue.retry(&key);
+                model.retry(key);
+            }
+            61..67 => advance(random.random_range(0..6) * MS).await,
             67..85 => take(&queue, &mut model),
             _ => {
                 queue.done(&key);

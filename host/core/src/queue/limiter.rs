@@ -22,6 +22,8 @@ pub trait RateLimiter<K>: Send {
     fn when(&mut self, key: &K, now: Instant) -> Duration;
     /// Stops tracking the key, because it succeeded or is not retried.
     fn forget(&mut self, key: &K);
+    /// Stops tracking all keys, because what they failed of may be gone.
+    fn forget_all(&mut self);
     /// Returns the number of failures of the key since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
@@ -66,6 +68,10 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
         }
     }
 
+    fn forget_all(&mut self) {
+        self.failures = HashMap::new();
+    }
+
     fn num_requeues(&self, key: &K) -> u32 {
         if self.failures.is_empty() { 0 } else { self.failures.get(key).copied().unwrap_or(0) }
     }
@@ -107,6 +113,9 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
 
     fn forget(&mut self, _: &K) {}
 
+    /// Does nothing: the tokens are spent.
+    fn forget_all(&mut self) {}
+
     fn num_requeues(&self, _: &K) -> u32 {
         0
     }
@@ -133,6 +142,10 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
         for limiter in &mut self.limiters {
             limiter.forget(key);
         }
+    }
+
+    fn forget_all(&mut self) {
+        self.limiters.iter_mut().for_each(|limiter| limiter.forget_all());
     }
 
     fn num_requeues(&self, key: &K) -> u32 {

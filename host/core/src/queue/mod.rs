@@ -9,7 +9,8 @@
 //! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay; the earlier of two counts.
 //!   As in client-go, a plain add does not end a running delay: the key is added once more when it is over;
 //! - **backoff**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures, not
-//!   events that add the key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`;
+//!   events that add the key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`.
+//!   [`WorkQueue::retry_failed`] ends the backoff of all keys at once;
 //! - **no starvation**: a [`Priority::Low`] key is handed out after at most four normal ones, and is raised when it is
 //!   added with [`Priority::Normal`]. A delayed add while the key is processed keeps the priority with which the key was
 //!   handed out, as in controller-runtime: failing keys of an initial list still wait behind changes. Other delayed keys
@@ -55,6 +56,7 @@ mod model;
 mod priority_tests;
 mod ready;
 mod state;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -70,6 +72,7 @@ use budget::QueueBudget;
 pub use durations::DurationHistogram;
 pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
 use state::{State, Wake};
+pub use stats::Stats;
 
 /// The priority of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,32 +82,6 @@ pub enum Priority {
     /// A key with something to process; the default.
     #[default]
     Normal,
-}
-
-/// The counters of a queue, with the meaning of controller-runtime's `workqueue_*` metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// `workqueue_depth`: keys that need processing, including those that are being processed and were added again.
-    pub depth: usize,
-    /// The keys of `depth` with [`Priority::Low`].
-    pub depth_low: usize,
-    /// The number of keys whose delay runs.
-    pub waiting: usize,
-    /// The number of keys handed out and not done.
-    pub processing: usize,
-    /// `workqueue_adds_total`: the number of times a key came to need processing. Adding it again before it is handed
-    /// out does not count.
-    pub adds_total: u64,
-    /// `workqueue_retries_total`: calls of [`WorkQueue::add_after`] and [`WorkQueue::add_rate_limited`].
-    pub retries_total: u64,
-    /// `workqueue_unfinished_work_seconds`: the sum of the times since the keys in `processing` were handed out.
-    pub unfinished_work: Duration,
-    /// `workqueue_longest_running_processor_seconds`: the longest of these times.
-    pub longest_running: Duration,
-    /// `workqueue_queue_duration_seconds`: the times that keys waited until they were handed out.
-    pub queue_durations: DurationHistogram,
-    /// `workqueue_work_duration_seconds`: the times from handing a key out to [`WorkQueue::done`].
-    pub work_durations: DurationHistogram,
 }
 
 /// A handle to a queue. Clones are handles to the same queue.
@@ -226,10 +203,47 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         });
     }
 
+    /// Counts a failure of the key, and adds it after this delay and not that of the rate limiter.
+    pub fn add_failed_after(&self, key: K, delay: Duration) {
+        self.change(|shared| {
+            let now = now();
+            let _unused = shared.limiter.when(&key, now);
+            shared.state.add_after(key, delay, now)
+        });
+    }
+
     /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`] still has to be
     /// called.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
+    }
+
+    /// Ends the backoff of all keys, because what they failed of may be gone: adds those whose delay runs after a failure, and
+    /// resets the failures of all. Returns the number of keys that it added. Other delays run on.
+    pub fn retry_failed(&self) -> usize {
+        let mut retried = 0;
+        self.change(|shared| {
+            let Shared { state, limiter, .. } = shared;
+            retried = state.end_delays(|key| limiter.num_requeues(key) > 0, now());
+            limiter.forget_all();
+            if retried > 0 { Wake::All } else { Wake::Nobody }
+        });
+        retried
+    }
+
+    /// Ends the backoff of a key, and adds it now.
+    pub fn retry(&self, key: &K) {
+        self.change(|shared| {
+            shared.limiter.forget(key);
+            shared.state.end_delay(key);
+            shared.state.add(key.clone(), Priority::Normal, now())
+        });
+    }
+
+    /// Reports whether the key is ready, delayed or being processed, or has failures.
+    pub fn has(&self, key: &K) -> bool {
+        let shared = self.lock();
+        shared.state.has(key) || shared.limiter.num_requeues(key) > 0
     }
 
     /// Returns the number of failures of the key since it was last forgotten.

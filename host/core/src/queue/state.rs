@@ -207,6 +207,33 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
+    /// Ends the delays of the keys that `ends` selects: they are added now, with the priority that they wait with. Returns their
+    /// number. The caller wakes the consumers. Takes time in proportion to the keys that wait.
+    pub fn end_delays(&mut self, ends: impl Fn(&K) -> bool, now: Instant) -> usize {
+        let ended: Vec<_> = self.waiting.extract_if(.., |_, (key, _)| ends(key)).collect();
+        let count = ended.len();
+        for (_, (key, priority)) in ended {
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.waiting = None;
+            }
+            let _caller_wakes = self.add(key, priority, now);
+        }
+        count
+    }
+
+    /// Ends the delay of one key, without adding it.
+    pub fn end_delay(&mut self, key: &K) {
+        let delay = self.entries.get_mut(key).and_then(|entry| entry.waiting.take());
+        if let Some(delay) = delay {
+            self.waiting.remove(&delay);
+        }
+    }
+
+    /// Reports whether a key has a state.
+    pub fn has(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Returns the end of the earliest delay.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)

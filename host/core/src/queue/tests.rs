@@ -69,6 +69,63 @@ async fn ignores_done_for_key_not_processing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn retry_failed_ends_backoff_and_no_other_delay() {
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 1000 * SECOND));
+    for key in ["often", "in flight"] {
+        for _ in 0..9 {
+            queue.add_rate_limited(key);
+            advance(300 * SECOND).await;
+            assert_eq!(queue.get().await, Some(key));
+            queue.done(&key);
+        }
+    }
+    queue.add("in flight");
+    assert_eq!(queue.get().await, Some("in flight"));
+    queue.add_rate_limited("often");
+    queue.add_after("planned", 5 * SECOND);
+    assert_eq!(get_now(&queue).await, None, "it waits for 512 s");
+
+    assert_eq!(queue.retry_failed(), 1);
+    assert_eq!(get_now(&queue).await, Some("often"));
+    assert_eq!(get_now(&queue).await, None);
+    assert_eq!((queue.num_requeues(&"often"), queue.num_requeues(&"in flight")), (0, 0));
+    assert_eq!(queue.stats().waiting, 1, "the planned one");
+    queue.add_rate_limited("often");
+    queue.done(&"often");
+    advance(SECOND).await;
+    assert_eq!(get_now(&queue).await, Some("often"), "its backoff begins anew");
+    assert_eq!(queue.retry_failed(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_wakes_a_waiting_consumer() {
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 1000 * SECOND));
+    for _ in 0..9 {
+        queue.add_rate_limited("a");
+    }
+    let start = Instant::now();
+    let get = async || {
+        let consumer = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.get().await }
+        });
+        tokio::task::yield_now().await;
+        consumer
+    };
+    let consumer = get().await;
+    queue.retry(&"a");
+    assert_eq!((consumer.await.expect("ended"), queue.num_requeues(&"a")), (Some("a"), 0));
+    queue.done(&"a");
+    assert!(!queue.has(&"a"));
+    queue.add_rate_limited("a");
+    assert!(queue.has(&"a"));
+    let consumer = get().await;
+    assert_eq!(queue.retry_failed(), 1);
+    assert_eq!(consumer.await.expect("ended"), Some("a"));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_waiting_consumer_gets_a_key_of_its_own() {
     let queue = WorkQueue::new();
     let consumers: Vec<_> = (0..5)

@@ -41,6 +41,11 @@ impl Shard {
         self.index
     }
 
+    /// Returns the number of shards of the Plugin.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
     /// Reports whether it is the only shard of its Plugin.
     pub fn is_whole(self) -> bool {
         self.count == 1

@@ -41,7 +41,7 @@ impl PluginApi {
 
     /// Records a denial by RBAC with the command that grants the permission. Admission also answers with Forbidden, but
     /// no permission helps there.
-    pub(crate) fn note_refusal(&self, (need, _): &Call, error: &ApiError) {
+    pub(crate) fn note_refusal(&self, (need, name): &Call, error: &ApiError) {
         let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
         let refused = |verb: &str| error.status.message.contains(&format!("\" cannot {verb} resource \""));
         let verb = if refused(&need.verb) {
@@ -53,6 +53,8 @@ impl PluginApi {
         } else {
             return;
         };
+        let name = name.as_deref().filter(|_| verb == need.verb);
+        self.refused.add(&Need { verb: verb.to_owned(), ..need.clone() }, name);
         let what = (need.group.as_str(), need.resource.as_str());
         let mut remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
         let grant = grant_command(grants.subject());

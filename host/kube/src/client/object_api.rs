@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use kube::Client;
 use operetta_core::{
-    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
+    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions, refused_calls::RefusedCalls},
     gate::{
         operation::{Delete, Get, List, Operation, Page, Write, WriteAction, Written},
         path::{check_key, check_segment},
@@ -51,6 +51,8 @@ pub struct PluginApi {
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
     /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
+    /// The calls that RBAC denied; none for the host.
+    pub(crate) refused: Arc<RefusedCalls>,
     /// The last call that RBAC denied.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
@@ -106,10 +108,11 @@ impl PluginApi {
         registry: Arc<InformerRegistry>,
         plugin: PluginIdentity,
     ) -> Result<Arc<Self>, ApiError> {
-        let PluginIdentity { grants, recorded, revocation, epoch, throttle, field_manager } = plugin;
+        let PluginIdentity { grants, recorded, refused, revocation, epoch, throttle, field_manager } = plugin;
         let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
         let wire = wire.permitted_by(revocation).in_epoch(epoch).throttled_by(throttle);
-        Ok(Arc::new(Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager)))
+        let api = Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager);
+        Ok(Arc::new(Self { refused, ..api }))
     }
 
     fn with(
@@ -121,9 +124,10 @@ impl PluginApi {
     ) -> Self {
         let (grants, recorded) = plugin.unzip();
         let watched = RwLock::default();
+        let refused = Arc::default();
         let refusal = Mutex::default();
         let on_demand = Mutex::new(Some(HashMap::new()));
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, recorded, refusal }
+        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, recorded, refused, refusal }
     }
 
     /// Returns the informers that answer the reads: those that the plugin watches, and those that cached reads have

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use operetta_core::{
-    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions},
+    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions, refused_calls::RefusedCalls},
     gate::{revocation::Revocation, throttle::Throttle},
     replicas::Epoch,
 };
@@ -14,6 +14,8 @@ pub struct PluginIdentity {
     pub grants: SubjectGrants,
     /// The record of the permissions that calls need.
     pub recorded: Arc<RecordedPermissions>,
+    /// The record of the calls that RBAC refused.
+    pub refused: Arc<RefusedCalls>,
     /// The token that permits requests: nothing is sent once it is revoked.
     pub revocation: Arc<Revocation>,
     /// The epoch that its writes carry.
@@ -30,6 +32,7 @@ impl PluginIdentity {
         Self {
             grants,
             recorded: Arc::default(),
+            refused: Arc::default(),
             revocation: Arc::default(),
             epoch: None,
             throttle: Throttle::default(),

@@ -56,16 +56,17 @@ pub struct Required {
 }
 
 impl Required {
-    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin, or on the path itself
-    /// (`nonResourceURLs` of a ClusterRole).
+    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin (`create` on `plugins/retry`, as a
+    /// request to it changes something), or `get` on the path itself (`nonResourceURLs` of a ClusterRole).
     pub fn of(path: &str) -> Self {
-        let subresource = |resource, namespace: &str, name: &str| Self {
-            need: Need::resource("get", GROUP, resource, Some(namespace)),
+        let subresource = |verb, resource, namespace: &str, name: &str| Self {
+            need: Need::resource(verb, GROUP, resource, Some(namespace)),
             name: Some(name.to_owned()),
         };
         match path.split('/').collect::<Vec<_>>()[..] {
-            ["", "logs", namespace, name] => subresource("plugins/log", namespace, name),
-            ["", "rbac", namespace, name] => subresource("plugins/permissions", namespace, name),
+            ["", "logs", namespace, name] => subresource("get", "plugins/log", namespace, name),
+            ["", "rbac", namespace, name] => subresource("get", "plugins/permissions", namespace, name),
+            ["", "retry", namespace, name] => subresource("create", "plugins/retry", namespace, name),
             _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
         }
     }
@@ -275,6 +276,8 @@ mod tests {
             log.to_string(),
             "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (Plugin \"a\")"
         );
+        let retry = Required::of("/retry/team/a").to_string();
+        assert!(retry.starts_with("create resource \"plugins/retry\" in API group"), "{retry}");
         for path in ["/metrics", "/logs/team/a/b"] {
             let required = Required::of(path);
             assert_eq!((required.need.path.as_str(), required.plugin()), (path, None));

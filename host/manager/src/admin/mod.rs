@@ -1,5 +1,6 @@
 //! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a plugin's log at
-//! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN.
+//! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN
+//! retries its failed keys.
 //!
 //! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
 //! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is
@@ -26,7 +27,7 @@ use axum::{
     http::StatusCode,
     middleware,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use futures::{StreamExt, stream};
 use operetta_api::reasons;
@@ -50,6 +51,7 @@ use crate::{
     logs::store::LogLine,
     manager::Manager,
     metrics::informers::InformerMetrics,
+    plugin::retry::{self, RetryError},
     readiness::Check,
     replicas::endpoint::Endpoint,
 };
@@ -152,6 +154,7 @@ impl Listeners {
             .route("/informers", get(informers))
             .route("/logs/{namespace}/{plugin}", get(logs))
             .route("/rbac/{namespace}/{plugin}", get(rbac))
+            .route("/retry/{namespace}/{plugin}", post(retry))
             .with_state(admin.clone());
         let probes = probes.with_state(admin);
         let all = probes.clone().merge(users.clone());
@@ -237,13 +240,30 @@ async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(
     match permissions::list(&admin.manager.context, &admin.manager.hosted_plugins, &key).await {
         Ok(permissions) => Json(permissions).into_response(),
         Err(PermissionsError::Unknown) => unknown(&key),
-        Err(PermissionsError::NotRunning) => {
-            (StatusCode::CONFLICT, format!("Plugin {key} does not run")).into_response()
-        }
+        Err(PermissionsError::NotRunning) => not_running(&key),
         Err(PermissionsError::Unavailable(error)) => {
             (StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
         }
     }
+}
+
+/// Retries the keys that the query names, or all that failed.
+async fn retry(
+    State(admin): State<Arc<Admin>>,
+    Path((namespace, plugin)): Path<(String, String)>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    let key = ObjectKey::namespaced(namespace, plugin);
+    let named: Vec<String> = query.into_iter().filter(|(name, _)| name == "key").map(|(_, value)| value).collect();
+    match retry::retry(&admin.manager.hosted_plugins, &key, &named).await {
+        Ok(retried) => Json(retried).into_response(),
+        Err(RetryError::Unknown) => unknown(&key),
+        Err(RetryError::NotRunning) => not_running(&key),
+    }
+}
+
+fn not_running(plugin: &ObjectKey) -> Response {
+    (StatusCode::CONFLICT, format!("Plugin {plugin} does not run")).into_response()
 }
 
 /// Streams new lines until the host drops the plugin's log, and blank ones meanwhile.

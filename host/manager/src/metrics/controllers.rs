@@ -177,7 +177,7 @@ impl ControllerMetrics {
                 Failure::Terminal(_) => count(TERMINAL_ERRORS),
                 Failure::Fault(Fault::Trap(_)) => count(PANICS),
                 Failure::Fault(Fault::DeadlineExceeded { .. }) => count(TIMEOUTS),
-                Failure::Fault(Fault::MemoryExceeded { .. }) | Failure::Retry(_) => 0,
+                Failure::Fault(Fault::MemoryExceeded { .. }) | Failure::Retry(_) | Failure::RetryAfter(..) => 0,
             };
         }
         self.reconciles.get_or_create(&labels.with_result(result_name(result))).inc();

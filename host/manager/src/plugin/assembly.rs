@@ -10,6 +10,7 @@ use operetta_core::{
     authz::{
         access_review::ServiceAccount,
         recorded_permissions::{Need, RecordedPermissions},
+        refused_calls::RefusedCalls,
     },
     gate::{
         Gate, Shared,
@@ -55,12 +56,14 @@ pub(super) struct Identity {
     pub(super) api: Option<Arc<PluginApi>>,
     /// The recorded permissions of its calls, across code swaps.
     pub(super) recorded: Arc<RecordedPermissions>,
+    /// Its calls that RBAC refused, across code swaps.
+    pub(super) refused: Arc<RefusedCalls>,
 }
 
 impl Identity {
     /// Creates an identity before any code runs. `recorded` has the permissions of the plugin's calls.
     pub(super) fn new(recorded: Arc<RecordedPermissions>) -> Self {
-        Self { recorder: None, current: None, api: None, recorded }
+        Self { recorder: None, current: None, api: None, recorded, refused: Arc::default() }
     }
 
     /// Returns the ServiceAccount of the code that reconciles now.
@@ -141,14 +144,15 @@ fn field_manager(setup: &Setup<'_>) -> String {
 /// When the ServiceAccount's name cannot be impersonated.
 pub(super) fn connect(
     setup: &Setup<'_>,
-    recorded: &Arc<RecordedPermissions>,
+    own: &Identity,
     controllers: &[WiredController],
     metered: &Metered,
 ) -> Result<Arc<PluginApi>, SetupError> {
     let cluster = &setup.context.cluster;
     let identity = PluginIdentity {
         grants: setup.grants.clone(),
-        recorded: recorded.clone(),
+        recorded: own.recorded.clone(),
+        refused: own.refused.clone(),
         revocation: setup.revocation.child(),
         epoch: setup.epoch,
         throttle: metered.throttle.clone(),
@@ -163,7 +167,7 @@ pub(super) fn connect(
     api.watch(Watched::new(informers, setup.component.manifest().indexes.clone()));
     for (kind, reference) in setup.spec.config_from.iter().filter_map(ConfigSource::chosen) {
         let need = Need::resource("get", "", kind.resource(), setup.key.namespace.as_deref());
-        recorded.note(&need, Some(&reference.name));
+        own.recorded.note(&need, Some(&reference.name));
     }
     Ok(api)
 }
@@ -224,6 +228,7 @@ fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Ar
         audit: Some(Audit { writer, sink, conflicts: setup.context.conflicts.clone() }),
         loops: Some(loops.clone()),
         objects: Some(api.clone()),
+        long_runs: Some(setup.health.clone()),
         memory: Some(setup.context.tenants.memory(setup.key.namespace.as_deref().unwrap_or_default())),
         revocation: api.wire().revocation().clone(),
         nondeterminism: None,

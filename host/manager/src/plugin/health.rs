@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use operetta_api::reasons::{self, Reason};
@@ -18,14 +18,17 @@ use operetta_core::{
     handler::mapping::NOTHING,
     hot_loop::{Looping, Stage},
     object::{ObjectKey, kind::GroupVersionKind},
-    ports::{LogLevel, LogRecord, LogSink},
+    ports::{LogLevel, LogRecord, LogSink, LongRunSink},
     queue::WorkQueue,
     trace::{Outcome, TracedReconcile},
 };
 
 use parking_lot::Mutex;
 
-use crate::plugin::hot_loop::{LoopReporter, LoopingObject, describe};
+use crate::plugin::{
+    hot_loop::{LoopReporter, LoopingObject, describe},
+    long_run::{LongRun, LongRuns},
+};
 use crate::{
     logs::store::PluginLog,
     metrics::{Metrics, result_name},
@@ -43,6 +46,7 @@ pub struct Health {
     plugin: ObjectKey,
     controllers: Mutex<Controllers>,
     sinks: HealthSinks,
+    long_runs: Mutex<LongRuns>,
 }
 
 /// The sinks to which the health of a plugin is reported.
@@ -119,7 +123,7 @@ pub struct ControllerHealth {
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
-        Arc::new(Self { plugin, controllers: Mutex::default(), sinks })
+        Arc::new(Self { plugin, controllers: Mutex::default(), sinks, long_runs: Mutex::default() })
     }
 
     /// Records the kind that a controller reconciles.
@@ -159,7 +163,7 @@ impl Health {
         counted.errors += u64::from(failure.is_some());
         let released = counted.held.remove(&request.key);
         let failed = failure.map(|failure| {
-            let reported = !matches!(failure, Failure::Retry(_)) || retries >= REPORTED_FROM;
+            let reported = !matches!(failure, Failure::Retry(_) | Failure::RetryAfter(..)) || retries >= REPORTED_FROM;
             let problem = Problem::new(reason(failure), format!("reconcile of {} failed: {failure}", request.key));
             Failed { problem, reported, retries }
         });
@@ -187,7 +191,7 @@ impl Health {
     ) -> bool {
         let failed = failure.map(|failure| {
             let (reason, reported) = match failure {
-                Failure::Retry(_) => (reasons::MAP_FAILING, retries >= REPORTED_FROM),
+                Failure::Retry(_) | Failure::RetryAfter(..) => (reasons::MAP_FAILING, retries >= REPORTED_FROM),
                 Failure::Terminal(_) => (reasons::INVALID_KEYS, true),
                 Failure::Fault(Fault::Trap(_)) => (reasons::MAP_TRAPPED, true),
                 Failure::Fault(fault) => (fault.reason(), true),
@@ -201,14 +205,17 @@ impl Health {
 
     fn log_failure(&self, what: &str, request: &ReconcileRequest, failure: &Failure, took: Duration) {
         let next = match failure {
-            Failure::Retry(_) | Failure::Fault(_) => "retrying",
+            Failure::Retry(_) | Failure::RetryAfter(..) | Failure::Fault(_) => "retrying",
             Failure::Terminal(_) => "not retrying",
         };
-        let fields = vec![
-            ("error".to_owned(), failure.to_string()),
+        let error = failure.to_string();
+        let cure = is_denied(&error).then(|| cure(&self.plugin));
+        let mut fields = vec![
+            ("error".to_owned(), error),
             ("retries".to_owned(), request.retries.to_string()),
             ("took".to_owned(), format!("{took:.1?}")),
         ];
+        fields.extend(cure.map(|command| ("cure".to_owned(), command)));
         let reconcile = Some(request.clone());
         self.sinks.log.write(LogRecord {
             level: LogLevel::Error,
@@ -219,10 +226,21 @@ impl Health {
     }
 }
 
+/// Reports whether an error has a denial by RBAC, in the API server's wording.
+fn is_denied(error: &str) -> bool {
+    error.contains("is forbidden: User \"system:serviceaccount:") && error.contains("\" cannot ")
+}
+
+/// Returns the command that gives a plugin the permissions that it was refused.
+fn cure(plugin: &ObjectKey) -> String {
+    let namespace = plugin.namespace.as_deref().unwrap_or_default();
+    format!("operetta rbac {} -n {namespace} | kubectl apply -f -", plugin.name)
+}
+
 /// Returns the reason of a failed reconcile.
 fn reason(failure: &Failure) -> Reason {
     match failure {
-        Failure::Retry(_) => reasons::RECONCILE_FAILING,
+        Failure::Retry(_) | Failure::RetryAfter(..) => reasons::RECONCILE_FAILING,
         Failure::Terminal(_) => reasons::TERMINAL_ERROR,
         Failure::Fault(fault) => fault.reason(),
     }
@@ -313,6 +331,14 @@ impl Observer for Health {
         if let Some(kind) = kind {
             let object = LoopingObject { kind: &kind, key };
             self.sinks.loops.report(&self.plugin, controller, object, how);
+        }
+    }
+}
+
+impl LongRunSink for Health {
+    fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str) {
+        if self.long_runs.lock().admit(&request.controller, Instant::now()) {
+            LongRun { plugin: &self.plugin, request, ran, stack }.report(&self.sinks.log, &self.sinks.loops);
         }
     }
 }

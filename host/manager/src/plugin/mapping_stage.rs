@@ -121,6 +121,11 @@ impl MapStage {
         self.controller.queue().len()
     }
 
+    /// Ends the backoff of all watched objects.
+    pub(super) fn retry_failed(&self) {
+        self.controller.queue().retry_failed();
+    }
+
     /// Stops the stage once the mappings in flight have ended.
     pub(super) async fn stop(self) {
         self.controller.stop().await;

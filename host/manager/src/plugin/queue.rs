@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
+    authz::{access_review::Grants, host_permissions::HostPermissions},
     object::ObjectKey,
     queue::{Priority, WorkQueue},
 };
+use tokio::sync::watch;
 
 use crate::plugin::pace::Pace;
 
@@ -39,6 +41,17 @@ impl PluginQueue {
     /// Adds a key after a delay.
     pub fn enqueue_after(&self, key: &ObjectKey, delay: Duration) {
         self.queue.add_after(key.clone(), delay);
+    }
+
+    /// Adds a Plugin when its own or the host's permissions have changed: at once, and again when the authorizer has noticed the
+    /// change. Ends with the sender of the changes.
+    pub async fn enqueue_on_permission_change(self, mut changes: watch::Receiver<u64>, plugin: ObjectKey) {
+        while changes.changed().await.is_ok() {
+            for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
+                tokio::time::sleep(pause).await;
+                self.enqueue(&plugin);
+            }
+        }
     }
 
     /// Returns the queue itself, for the controller that drains it.

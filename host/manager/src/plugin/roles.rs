@@ -136,7 +136,7 @@ impl PluginController {
         if is_changed {
             hosted.health.reset();
             // The new subscriptions enqueue every key once more.
-            running.reset_loops();
+            running.forget_failures();
         }
         running
     }

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use operetta_core::{
-    authz::{access_review::Grants, host_permissions::HostPermissions, recorded_permissions::RecordedPermissions},
+    authz::recorded_permissions::RecordedPermissions,
     controller::Controller,
     gate::revocation::Revocation,
     handler::{Target, backlog::Backlog},
@@ -29,7 +29,7 @@ use crate::plugin::{
     assembly::{Assembly, Code, Identity, Metered, connect, instantiate},
     enqueue::{enqueue_named, enqueue_on, rate_limiter},
     mapping_stage::{MapStage, StageSetup},
-    queue::PluginQueue,
+    regained::RegainedPermissions,
     setup::{Setup, SetupError},
     wiring::{Placement, WiredController, Wiring, wire_all},
 };
@@ -50,12 +50,16 @@ pub struct Running {
     placements: Vec<Placement>,
     /// The tasks that enqueue the Plugin when the state of a watch changes; they end with this.
     watchers: JoinSet<()>,
+    /// Retries failed keys when a refused call is allowed.
+    regained: RegainedPermissions,
     /// True if the controllers take keys. They do not before this replica owns the shard.
     is_active: bool,
 }
 
 struct RunningController {
     controller: Arc<Controller>,
+    /// The kind that it reconciles.
+    kind: GroupVersionKind,
     /// The workers that it has while the plugin is active.
     workers: u32,
     views: Vec<Watching>,
@@ -86,8 +90,15 @@ impl Running {
             loops: HotLoops::with_rounds(hot_loop_rounds),
             placements: Vec::new(),
             watchers: JoinSet::new(),
+            regained: RegainedPermissions::default(),
             is_active: false,
         }
+    }
+
+    /// Retries a key now in each controller that has it. Returns their number.
+    pub fn retry(&self, key: &ObjectKey) -> usize {
+        let having = self.controllers.values().filter(|running| running.has(key));
+        having.filter(|running| running.controller.retry(key)).count()
     }
 
     /// Begins to take keys, or takes no more.
@@ -119,7 +130,7 @@ impl Running {
     /// server does not respond.
     pub async fn update(&mut self, setup: &Setup<'_>, metered: &Metered) -> Result<Vec<GroupVersionKind>, SetupError> {
         let wired = wire_all(setup).await?;
-        let api = connect(setup, &self.identity.recorded, &wired.controllers, metered)?;
+        let api = connect(setup, &self.identity, &wired.controllers, metered)?;
         let code = instantiate(setup, self.shard, &mut self.identity, api, Assembly { metered, loops: &self.loops });
         self.placements = wired.placements;
         self.replace_controllers(setup, wired.controllers, &code);
@@ -132,11 +143,8 @@ impl Running {
         self.watchers = JoinSet::new();
         if self.placements.iter().any(Placement::is_narrow) {
             let queue = setup.context.queue.clone();
-            self.watchers.spawn(enqueue_on_permission_change(
-                setup.grants.changes_of_anybody(),
-                queue,
-                setup.key.clone(),
-            ));
+            self.watchers
+                .spawn(queue.enqueue_on_permission_change(setup.grants.changes_of_anybody(), setup.key.clone()));
         }
         // Before their first reconcile, which is not counted otherwise.
         let names = wired.iter().map(|wired| wired.declared.name.as_str());
@@ -147,6 +155,17 @@ impl Running {
             self.controllers.insert(declared.name, running);
         }
         before.into_values().for_each(|old| old.stop(setup.context.shutdown_time()));
+        let queues = self.controllers().map(|controller| controller.queue().clone()).collect();
+        self.regained.follow(setup, &self.identity.refused, queues);
+    }
+
+    /// Ends the backoff of all keys, and of the objects that wait to be mapped to keys, because what they failed of may be gone.
+    /// Returns the number of keys that are retried.
+    pub fn retry_failed(&self) -> usize {
+        for stage in self.controllers.values().flat_map(|running| &running.stages) {
+            stage.retry_failed();
+        }
+        self.controllers().map(|controller| controller.queue().retry_failed()).sum()
     }
 
     /// Moves a controller to new code and new views. Keeps its queue.
@@ -205,7 +224,8 @@ impl Running {
         // The old views are dropped last, so that a watch that both need always has a user.
         drop(old);
         stop_stages(stages_before, setup.context.shutdown_time());
-        RunningController { controller, workers: declared.workers, views, stages, backlogs, limiter }
+        let kind = declared.for_.group_version_kind();
+        RunningController { controller, kind, workers: declared.workers, views, stages, backlogs, limiter }
     }
 
     fn controller(
@@ -360,6 +380,13 @@ impl Running {
 }
 
 impl RunningController {
+    /// Reports whether a key is in the queue or has failed, or an object of the kind has it.
+    fn has(&self, key: &ObjectKey) -> bool {
+        let informers = self.views.iter().map(|watching| watching.view.informer());
+        let mut own = informers.filter(|informer| informer.resource.kind == self.kind);
+        self.controller.queue().has(key) || own.any(|informer| informer.cache.get(key).is_some())
+    }
+
     fn stop(self, grace: Duration) {
         drop(self.views);
         stop_stages(self.stages, grace);
@@ -370,16 +397,5 @@ impl RunningController {
 fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
     for stage in stages {
         tokio::spawn(async move { timeout(grace, stage.stop()).await.is_ok() });
-    }
-}
-
-/// Enqueues the Plugin when its own or the host's permissions have changed: at once, and again when the authorizer has
-/// noticed the change.
-async fn enqueue_on_permission_change(mut changes: watch::Receiver<u64>, queue: PluginQueue, plugin: ObjectKey) {
-    while changes.changed().await.is_ok() {
-        for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
-            tokio::time::sleep(pause).await;
-            queue.enqueue(&plugin);
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -36,12 +37,14 @@ pub struct RunningShards {
     metered: Option<Metered>,
     /// The recorded permissions of the plugin's calls.
     recorded: Arc<RecordedPermissions>,
+    /// True if keys may have failed of code or a configuration that the next update replaces.
+    is_changed: bool,
 }
 
 impl RunningShards {
     /// Creates a plugin without shards. `hot_loop_rounds` is the number of delays until a looping key is quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
-        Self { by_shard: BTreeMap::new(), hot_loop_rounds, metered: None, recorded: Arc::default() }
+        Self { by_shard: BTreeMap::new(), hot_loop_rounds, metered: None, recorded: Arc::default(), is_changed: false }
     }
 
     /// Stops the shards that this replica does not hold, and takes no more keys of those that it does not own.
@@ -100,6 +103,9 @@ impl RunningShards {
             let running = self.by_shard.entry(held.shard).or_insert_with(new);
             running.set_active(held.is_acting);
             missing = running.update(&setup, &metered).await?;
+        }
+        if mem::take(&mut self.is_changed) {
+            self.retry_failed();
         }
         Ok(missing)
     }
@@ -185,9 +191,26 @@ impl RunningShards {
         self.iter().any(Running::reads_live)
     }
 
-    /// Forgets the hot loops of its keys, because other code or another configuration runs.
-    pub fn reset_loops(&self) {
+    /// Forgets the hot loops of its keys, because other code or another configuration runs from the next [`Self::update`] on.
+    /// Ends the backoff of its keys then.
+    pub fn forget_failures(&mut self) {
         self.iter().for_each(|running| running.loops().reset());
+        self.is_changed = true;
+    }
+
+    /// Ends the backoff of all keys, see [`Running::retry_failed`].
+    pub fn retry_failed(&self) -> usize {
+        self.iter().map(Running::retry_failed).sum()
+    }
+
+    /// Retries a key now, see [`Running::retry`].
+    pub fn retry(&self, key: &ObjectKey) -> usize {
+        self.iter().map(|running| running.retry(key)).sum()
+    }
+
+    /// Reports whether the plugin has shards that do not run here.
+    pub fn has_others(&self) -> bool {
+        self.by_shard.keys().next().is_some_and(|shard| self.by_shard.len() < shard.count() as usize)
     }
 
     /// Returns a summary of the held keys of a controller in all shards.

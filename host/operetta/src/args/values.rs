@@ -30,6 +30,20 @@ pub(super) fn replica(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// Checks the key of an object, `NAMESPACE/NAME` or `NAME`.
+pub(super) fn key(text: &str) -> Result<String, &'static str> {
+    let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    // Some kinds, such as Role, have names that are no DNS names.
+    let is_name = |text: &str| {
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte);
+        !text.is_empty() && text.len() <= 253 && text.bytes().all(is_valid)
+    };
+    match is_name(name) && namespace.is_none_or(is_dns_label) {
+        true => Ok(text.to_owned()),
+        false => Err("a key is NAMESPACE/NAME or NAME"),
+    }
+}
+
 /// Reads a duration in seconds, minutes or hours, such as `90s`.
 pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "a duration is a number with the unit s, m or h, such as 90s or 5m";
@@ -54,6 +68,16 @@ mod tests {
         assert_eq!(replica("operetta-7d9f_0b1c-2.x"), Ok("operetta-7d9f_0b1c-2.x".to_owned()));
         for wrong in ["", "a&b", "a#b", "a/b", "a b"] {
             assert!(replica(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn key_is_no_query() {
+        for right in ["web", "team/web", "team/system:web.v1", "x"] {
+            assert_eq!(key(right).as_deref(), Ok(right));
+        }
+        for wrong in ["", "/", "a/", "/a", "a/b/c", "A/b", "a&key=b", "a?b", "a#b", "a%2fb", "a b"] {
+            assert!(key(wrong).is_err(), "{wrong}");
         }
     }
 

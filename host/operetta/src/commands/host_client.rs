@@ -5,6 +5,7 @@
 //! status of Plugins names its address. Tenants may write that status, so a request to such an address has no token.
 
 use anyhow::{Context, Result, bail};
+use http::Method;
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -51,15 +52,29 @@ pub async fn get(
     path: &str,
     outside: impl AsyncFnOnce() -> Result<HostAddress>,
 ) -> Result<HostResponse> {
+    send(client, args, namespace, (Method::GET, path), outside).await
+}
+
+/// Sends a request without a body to the host, as [`get`] does.
+///
+/// # Errors
+/// Fails as [`get`] does.
+pub async fn send(
+    client: &kube::Client,
+    args: &HostArgs,
+    namespace: &str,
+    (method, path): (Method, &str),
+    outside: impl AsyncFnOnce() -> Result<HostAddress>,
+) -> Result<HostResponse> {
     if let Some(address) = &args.host {
-        return get_from(address, path).await;
+        return send_to(address, method, path).await;
     }
     let service = HostService::new(client, args, namespace);
-    if let Some(response) = service.get(path).await? {
+    if let Some(response) = service.send(method.clone(), path).await? {
         return Ok(response);
     }
     let address = outside().await?;
-    get_from(&address, path).await
+    send_to(&address, method, path).await
 }
 
 /// Reads a Plugin from the API server.
@@ -103,6 +118,14 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
 /// # Errors
 /// Returns an error if there is no connection to the host, or it closes before the response.
 pub async fn get_from(address: &HostAddress, path: &str) -> Result<HostResponse> {
+    send_to(address, Method::GET, path).await
+}
+
+/// Sends a request without a body to a host outside of the cluster, as [`get_from`] does.
+///
+/// # Errors
+/// Fails as [`get_from`] does.
+pub async fn send_to(address: &HostAddress, method: Method, path: &str) -> Result<HostResponse> {
     let unreachable = || {
         reasons::HOST_UNREACHABLE.error(format!(
             "failed to reach the host at {address} (is it running? for a host in a Pod without a Service, run kubectl \
@@ -113,7 +136,8 @@ pub async fn get_from(address: &HostAddress, path: &str) -> Result<HostResponse>
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.with_context(unreachable)?;
     tokio::spawn(connection);
-    let request = http::Request::get(path).header(http::header::HOST, address.as_str()).body(Empty::<Bytes>::new())?;
+    let request = http::Request::builder().method(method).uri(path).header(http::header::HOST, address.as_str());
+    let request = request.body(Empty::<Bytes>::new())?;
     let (response, body) = sender.send_request(request).await.with_context(unreachable)?.into_parts();
     Ok(HostResponse::new(response.status, &response.headers, body, format!("the host at {address}")))
 }

@@ -101,8 +101,9 @@ fn with_cure(reason: Reason, message: &str) -> String {
     if reason != reasons::ENDPOINT_FORBIDDEN {
         return message.to_owned();
     }
-    match message.contains("cannot get path") {
-        true => format!("{message}: ask an administrator for a ClusterRole with this nonResourceURL"),
-        false => format!("{message}: ask an administrator to bind the ClusterRole operetta-log-reader there to you"),
+    if message.contains("cannot get path") {
+        return format!("{message}: ask an administrator for a ClusterRole with this nonResourceURL");
     }
+    let role = if message.contains("\"plugins/retry\"") { "operetta-retrier" } else { "operetta-log-reader" };
+    format!("{message}: ask an administrator to bind the ClusterRole {role} there to you")
 }

@@ -6,7 +6,7 @@
 //! goes to the API server of the kubeconfig alone, and from there to the Service of the namespace that the user names.
 
 use anyhow::{Context, Error, Result, anyhow};
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use k8s_openapi::{
@@ -57,17 +57,18 @@ impl<'a> HostService<'a> {
         self.args.host_namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
-    /// Sends a GET request to the host. Returns None if there is no such Service, unless the arguments name its namespace.
+    /// Sends a request without a body to the host. Returns None if there is no such Service, unless the arguments name its namespace.
     ///
     /// # Errors
     /// Returns the API server's reason not to forward the request, with the cure.
-    pub async fn get(&self, path: &str) -> Result<Option<HostResponse>> {
+    pub async fn send(&self, method: Method, path: &str) -> Result<Option<HostResponse>> {
         let namespace = self.namespace();
         let uri = format!("/api/v1/namespaces/{namespace}/services/https:{SERVICE}:{PORT}/proxy{path}");
         let request = match self.token().await? {
-            Some(token) => Request::get(uri).header(FORWARDED, bearer(&token)?),
-            None => Request::get(uri).extension(SendOwnToken),
+            Some(token) => Request::builder().header(FORWARDED, bearer(&token)?),
+            None => Request::builder().extension(SendOwnToken),
         };
+        let request = request.method(method).uri(uri);
         let response = self.client.send(request.body(Body::empty())?).await;
         let (head, body) = response.map_err(|error| anyhow!(diagnose(&error)))?.into_parts();
         let source = format!("the host of namespace {namespace}");

@@ -26,6 +26,7 @@ mod objects;
 mod output_file;
 mod packed;
 pub mod rbac;
+pub mod retry;
 mod roles;
 pub mod run;
 mod snapshot_record;

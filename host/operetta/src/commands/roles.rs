@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
 /// The verbs in their usual order; others follow.
 const ORDER: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
@@ -35,6 +37,31 @@ impl Rules {
     /// Adds a permission.
     pub fn allow(&mut self, about: About, verb: &str) {
         self.0.entry(about).or_default().insert(verb.to_owned());
+    }
+
+    /// Adds the permissions of a rule of a role. Reports whether any was missing.
+    pub fn allow_rule(&mut self, rule: &PolicyRule) -> bool {
+        let mut is_new = false;
+        let names = match all(rule.resource_names.as_ref()) {
+            [] => vec![None],
+            names => names.iter().cloned().map(Some).collect(),
+        };
+        let mut abouts = Vec::new();
+        for group in all(rule.api_groups.as_ref()) {
+            for resource in all(rule.resources.as_ref()) {
+                abouts
+                    .extend(names.iter().map(|name| About { name: name.clone(), ..About::resource(group, resource) }));
+            }
+        }
+        let paths = all(rule.non_resource_urls.as_ref()).iter();
+        abouts.extend(paths.map(|path| About { path: path.clone(), ..About::default() }));
+        for about in abouts {
+            for verb in &rule.verbs {
+                is_new |= !self.allows(&about, verb);
+                self.allow(about.clone(), verb);
+            }
+        }
+        is_new
     }
 
     /// Reports whether the rules grant nothing.
@@ -85,6 +112,11 @@ impl Rules {
         };
         rules.iter().map(rule).collect()
     }
+}
+
+/// Returns the texts of a rule's field.
+pub fn all(field: Option<&Vec<String>>) -> &[String] {
+    field.map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Returns verbs in the usual order.

@@ -130,6 +130,23 @@ async fn object_rejected_by_the_api_server_is_invalid() {
 }
 
 #[tokio::test]
+async fn endless_loop_is_reported_with_its_stack_before_its_deadline() {
+    let stage = Stage::new("long-run").await;
+    let spinning = Guest::default().manifest(&manifest(kinds::SECRET)).with("(func $looks_for_ever (call $spin))");
+    let spinning = spinning.reconcile("(call $looks_for_ever) i32.const 16").build();
+    stage.namespace.create_object(kinds::SECRET, json!({"metadata": {"name": "target"}})).await;
+    stage.plugin("bad", spinning, json!({"limits": {"timeoutSeconds": 60}})).await;
+    let said = stage.namespace.until_event(kinds::PLUGIN, "bad", "LongReconcile").await;
+    let key = format!("running for 2 s in reconcile of {}/target", stage.namespace.name());
+    assert!(said.starts_with(&key) && said.contains("in spin < looks_for_ever < "), "{said}");
+    let lines = stage.host.logs(stage.namespace.name(), "bad");
+    let same: Vec<_> = lines.iter().filter(|line| line.message == said).collect();
+    assert!(same.len() == 1 && same[0].level == "warn" && same[0].controller == "c", "{lines:?}");
+    stage.suspend().await;
+    stage.others_keep_working().await;
+}
+
+#[tokio::test]
 async fn deleted_config_map_stops_its_plugin_until_recreated() {
     let stage = Stage::new("deleted-midway").await;
     let spinning = Guest::default().manifest(&manifest(kinds::POD)).text("spinning").reconcile(

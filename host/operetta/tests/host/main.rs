@@ -3,6 +3,7 @@
 //! All tests share one host, and each has its own namespace. So every test is also a test that the bad plugins of all
 //! others hurt nobody; those that are about a bad plugin check it once more at their end, with [`Stage::others_keep_working`].
 
+mod backoff;
 mod bad_code;
 mod bad_reconciles;
 mod configuration;

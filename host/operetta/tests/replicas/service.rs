@@ -186,6 +186,17 @@ async fn tenant_reads_its_log_whichever_replica_the_service_picks() {
     stage.pick(&PODS[1..]);
     let rbac = read(&kubeconfig, &["rbac", &plugin, "-n", own.name()]);
     assert!(rbac.contains("configmaps"), "{rbac}");
+    // So does a retry, with a permission of its own.
+    let retry = ["retry", &plugin, "-n", own.name()];
+    let error = refused(&kubeconfig, &retry);
+    assert!(error.contains("operetta-retrier") && error.trim_end().ends_with("(EndpointForbidden)"), "{error}");
+    let account = format!("--serviceaccount={}:reader", own.name());
+    own.kubectl(&["create", "rolebinding", "retrier", "--clusterrole=operetta-retrier", &account]);
+    let retried = eventually("a retry through the API server", async || match run(&kubeconfig, &retry) {
+        output if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        output => Err(format!("{output:?}")),
+    });
+    assert_eq!(retried.await, format!("plugin.operetta.dev/{plugin} retried (0 keys)\n"));
     for Replica { host, .. } in &stage.replicas {
         host.assert_sound();
     }

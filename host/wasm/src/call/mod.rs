@@ -2,15 +2,17 @@
 //!
 //! The deadline is enforced twice. A timer ends a guest that waits in a host call. The epoch ends a guest that spins, even
 //! on a runtime too busy to fire timers. At each tick a spinning guest yields its thread and wakes itself, so that other
-//! guests run, and timers and sockets are served.
+//! guests run, and timers and sockets are served. A guest that runs for two seconds is reported with its stack (long_run.rs).
 
 pub(crate) mod limiter;
+pub(crate) mod long_run;
 mod mapper;
 mod reconciler;
 pub(crate) mod trap_message;
 pub(crate) mod warm;
 
 pub use mapper::PluginMapper;
+pub(crate) use reconciler::MAX_FAILURE;
 pub use reconciler::{CallLimits, PluginReconciler};
 pub use warm::WarmLimits;
 
@@ -25,7 +27,11 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
-    call::{limiter::MemoryLimiter, trap_message::TrapMessage},
+    call::{
+        limiter::MemoryLimiter,
+        long_run::{LONG, RunTime},
+        trap_message::TrapMessage,
+    },
     cut,
     engine::Engine,
     store_data::{Call, MAX_HANDLES},
@@ -64,18 +70,25 @@ pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphoreP
 /// Creates the store of one call. Its deadline starts now.
 pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
     let memory = MemoryLimiter::new(budget.memory_bytes, session.memory());
-    let call = Call { session, memory, wasi: None, last_error: None, started: Instant::now(), timeout: budget.timeout };
+    let started = Instant::now();
+    let run_time = RunTime::start(started);
+    let call = Call { session, memory, wasi: None, last_error: None, started, run_time, timeout: budget.timeout };
     let mut store = Store::new(engine.wasmtime(), call);
     store.limiter(|call| &mut call.memory);
     store.set_hostcall_fuel(budget.transfer_bytes);
     store.set_max_component_handles(MAX_HANDLES);
     store.set_epoch_deadline(1);
     let spinning = engine.spinning().clone();
-    store.epoch_deadline_callback(move |context| {
+    store.epoch_deadline_callback(move |mut context| {
         spinning.store(true, Ordering::Relaxed);
-        let call = context.data();
-        if call.started.elapsed() >= call.timeout {
+        let call = context.data_mut();
+        let now = Instant::now();
+        if now.saturating_duration_since(call.started) >= call.timeout {
             return Err(DeadlineReached.into());
+        }
+        if call.run_time.tick(now) {
+            let stack = long_run::stack(&context);
+            context.data().session.long_run(LONG, &stack);
         }
         // The guest wakes itself at once, so that it is in the run queue before another guest gets its turn.
         Ok(UpdateDeadline::Yield(1))
@@ -91,6 +104,7 @@ pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
     call.memory.forget_refusal();
     call.last_error = None;
     call.started = Instant::now();
+    call.run_time = RunTime::start(call.started);
     store.set_epoch_deadline(1);
 }
 

@@ -98,13 +98,25 @@ impl Reconciler for PluginReconciler {
         let answer = answer.await;
         // An instance whose call did not return is never used again.
         let answer = call::finish(&mut instance.store, answer, budget)?;
+        let reported = instance.store.data_mut().session.take_failure();
         if let Some(warm) = &self.warm {
             warm.keep(instance, engine);
         }
         match answer {
-            Ok(action) => Ok(action.into()),
+            Ok(action) => outcome(action.into(), reported),
             Err(failure) => Err(failure.into()),
         }
+    }
+}
+
+/// Returns the outcome of a reconcile that has returned an action. If it has reported a failure, the action decides when the key is
+/// retried.
+fn outcome(action: Action, reported: Option<String>) -> Result<Action, Failure> {
+    match (reported, action) {
+        (None, action) => Ok(action),
+        (Some(message), Action::RequeueAfter(delay)) if !delay.is_zero() => Err(Failure::RetryAfter(message, delay)),
+        (Some(message), Action::Requeue | Action::RequeueAfter(_)) => Err(Failure::Retry(message)),
+        (Some(message), Action::Done) => Err(Failure::Terminal(message)),
     }
 }
 
@@ -145,5 +157,21 @@ impl From<CallError> for Failure {
             CallError::Fault(fault) => Self::Fault(fault),
             CallError::Busy(why) => Self::Retry(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn action_decides_the_retry_of_a_reported_failure() {
+        let second = Duration::from_secs(1);
+        let failed = |action| outcome(action, Some("no".to_owned())).expect_err("a failure");
+        assert_eq!(failed(Action::RequeueAfter(second)), Failure::RetryAfter("no".to_owned(), second));
+        assert_eq!(failed(Action::RequeueAfter(Duration::ZERO)), Failure::Retry("no".to_owned()));
+        assert_eq!(failed(Action::Requeue), Failure::Retry("no".to_owned()));
+        assert_eq!(failed(Action::Done), Failure::Terminal("no".to_owned()));
+        assert_eq!(outcome(Action::Done, None), Ok(Action::Done));
     }
 }

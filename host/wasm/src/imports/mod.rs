@@ -7,6 +7,7 @@ mod events;
 mod log;
 pub(crate) mod nondeterminism;
 mod objects;
+mod outcome;
 pub(crate) mod output;
 mod raw;
 pub(crate) mod wasi;
@@ -17,7 +18,7 @@ use crate::{bindings::operetta::controller as generated, store_data::Call};
 
 /// The interfaces that this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[
-    ("operetta:controller", "0.1", &["config", "events", "log", "objects", "raw", "types"]),
+    ("operetta:controller", "0.1", &["config", "events", "log", "objects", "outcome", "raw", "types"]),
     (
         "wasi:cli",
         "0.2",
@@ -54,6 +55,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
     generated::events::add_to_linker::<_, events::Events>(&mut linker, |call| events::View(call.session()))?;
     log::add_to_linker(&mut linker)?;
     generated::config::add_to_linker::<_, config::Config>(&mut linker, |call| config::View(call.session()))?;
+    generated::outcome::add_to_linker::<_, outcome::Outcome>(&mut linker, |call| outcome::View(call.session()))?;
     Ok(linker)
 }
 

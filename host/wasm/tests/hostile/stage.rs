@@ -104,6 +104,7 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
         Ok(Action::Requeue) => "again".to_owned(),
         Ok(Action::RequeueAfter(delay)) => format!("again after {} ms", delay.as_millis()),
         Err(Failure::Retry(message)) => format!("retry: {message}"),
+        Err(Failure::RetryAfter(message, delay)) => format!("retry after {} ms: {message}", delay.as_millis()),
         Err(Failure::Terminal(message)) => format!("terminal: {message}"),
         Err(Failure::Fault(Fault::Trap(message))) => format!("trap: {message}"),
         Err(Failure::Fault(Fault::DeadlineExceeded { limit })) => format!("deadline of {} s", limit.as_secs_f32()),

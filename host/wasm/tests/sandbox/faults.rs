@@ -189,3 +189,27 @@ async fn concurrent_reconciles_share_nothing() {
     }
     assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10, "too few reconciles ran at once");
 }
+
+#[tokio::test]
+async fn long_run_is_reported_once_with_its_stack() {
+    let ports = Arc::new(Ports::default());
+    let guest =
+        Guest::default().with("(func $looks_for_ever (call $spin))").reconcile("(call $looks_for_ever) i32.const 16");
+    let limit = Duration::from_secs(6);
+    let outcome = reconciler(guest, &ports, limit).await.reconcile(&request("a")).await;
+    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    let reports = ports.long_runs.lock().clone();
+    assert!(reports.len() == 1 && reports[0].contains("/a 2s spin < looks_for_ever < "), "{reports:?}");
+}
+
+#[tokio::test]
+async fn waiting_for_the_api_server_is_no_long_run() {
+    let ports = Arc::new(Ports::slow(Some(Duration::from_millis(2500))));
+    let guest = Guest::default().reconcile(
+        "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
+         i32.const 16",
+    );
+    let outcome = reconciler(guest, &ports, Duration::from_secs(20)).await.reconcile(&request("a")).await;
+    assert_eq!(outcome, Ok(Action::Done));
+    assert_eq!(*ports.long_runs.lock(), Vec::<String>::new());
+}

@@ -19,7 +19,7 @@ use operetta_core::{
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, ObjectLookup, Reconciler},
+    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, LongRunSink, ObjectApi, ObjectLookup, Reconciler},
     status::ApiError,
 };
 use operetta_wasm::PluginReconciler;
@@ -47,6 +47,8 @@ pub struct Ports {
     pub config: String,
     pub events: Mutex<Vec<EventNote>>,
     pub records: Mutex<Vec<LogRecord>>,
+    /// The stacks of guests that ran for long.
+    pub long_runs: Mutex<Vec<String>>,
     /// True to record writes in `audit`, with `answer` as the object before them.
     pub audited: bool,
     pub audit: Mutex<Vec<AuditRecord>>,
@@ -67,6 +69,7 @@ impl Default for Ports {
             config: r#"{"replicas":3}"#.into(),
             events: Mutex::default(),
             records: Mutex::default(),
+            long_runs: Mutex::default(),
             audited: false,
             audit: Mutex::default(),
             running: AtomicU32::new(0),
@@ -101,7 +104,7 @@ impl Ports {
 
     fn shared(self: &Arc<Self>) -> Shared {
         if !self.audited {
-            return Shared::default();
+            return Shared { long_runs: Some(self.clone()), ..Shared::default() };
         }
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", "p"),
@@ -193,6 +196,12 @@ impl ConflictSink for Ports {
 impl EventSink for Ports {
     fn emit(&self, note: EventNote) {
         self.events.lock().push(note);
+    }
+}
+
+impl LongRunSink for Ports {
+    fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str) {
+        self.long_runs.lock().push(format!("{} {ran:?} {stack}", request.key));
     }
 }
 

@@ -45,8 +45,8 @@ impl Controller {
     /// returns the context of that function, anew for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
     ///
     /// As in kube-rs, the function is not called for a deleted object, and the error policy decides when an object
-    /// that failed is reconciled again. Such an error is logged; an error for which the policy awaits a change is also
-    /// reported as terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
+    /// that failed is reconciled again. The host counts such a reconcile as failed and reports the error as any other; an error for
+    /// which the policy awaits a change is terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
     pub fn kube<K, Data, E, Fut>(
         name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
@@ -68,7 +68,7 @@ impl Controller {
             };
             match error_policy(object, &error, data).requeue_after {
                 Some(delay) => {
-                    tracing::error!(error = message(&error), after = ?delay, "reconcile failed, retrying");
+                    ctx.backend.fail(&message(&error));
                     Ok(crate::Action::requeue_after(delay))
                 }
                 None => Err(Error::terminal(message(&error))),
@@ -121,16 +121,58 @@ impl Controller {
 }
 
 /// Returns an error's message with its causes. Many errors of kube-rs contain the message of their cause: it is not
-/// repeated.
-fn message(error: &dyn StdError) -> String {
+/// repeated. An error of the API server is its message; kube-rs prints its whole `Status` as well, twice.
+fn message(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
+    let mut next = Some(error);
+    while let Some(error) = next {
         let more = error.to_string();
+        if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+            let short = if status.message.is_empty() { &status.reason } else { &status.message };
+            match text.contains(&more) {
+                true => text = text.replace(&more, short),
+                false if text.contains(short.as_str()) => {}
+                false => text = format!("{text}: {short}"),
+            }
+            break;
+        }
         if !text.contains(&more) {
             let _infallible = write!(text, ": {more}");
         }
-        cause = error.source();
+        next = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(&'static str, kube::Error);
+
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            if self.0.is_empty() { write!(f, "failed: {}", self.1) } else { f.write_str(self.0) }
+        }
+    }
+
+    impl StdError for Outer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.1)
+        }
+    }
+
+    #[test]
+    fn message_of_the_api_server_is_without_its_status() {
+        let denied = || {
+            let status = kube::core::Status::failure("pods \"a\" is forbidden", "Forbidden").with_code(403);
+            kube::Error::Api(Box::new(status))
+        };
+        assert_eq!(message(&denied()), "pods \"a\" is forbidden");
+        assert_eq!(message(&Outer("", denied())), "failed: pods \"a\" is forbidden");
+        assert_eq!(message(&Outer("no", denied())), "no: pods \"a\" is forbidden");
+        let other = kube::Error::LinesCodecMaxLineLengthExceeded;
+        assert_eq!(message(&Outer("no", other)), "no: Error finding newline character");
+    }
 }

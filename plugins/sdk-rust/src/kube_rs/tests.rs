@@ -1,5 +1,8 @@
 //! Tests of kube-rs's client on the test kit: its requests and its errors.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,9 +11,9 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::block_on;
-use crate::ObjectMeta;
+use super::controller::Action;
 use crate::testing::{Cluster, Verb};
-use crate::{ApiError, ErrorKind};
+use crate::{ApiError, Context, Controller, ErrorKind, ObjectMeta, Plugin};
 
 fn metadata(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.into()), namespace: Some("ns".into()), ..ObjectMeta::default() }
@@ -146,4 +149,22 @@ fn refuses_watch_with_reason() {
 async fn client_works_in_tests_own_runtime() {
     let client = Cluster::new().with(map("a")).context().kube_client_live();
     assert_eq!(maps(client).get("a").await.expect("there").name_any(), "a");
+}
+
+#[test]
+fn error_policy_reports_the_failure_and_chooses_the_delay() {
+    const SECOND: Duration = Duration::from_secs(1);
+    async fn reconcile(map: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, kube::Error> {
+        maps((*client).clone()).delete(&map.name_any(), &DeleteParams::default()).await?;
+        Ok(Action::await_change())
+    }
+    let policy = |_: Arc<ConfigMap>, _: &kube::Error, _: Arc<Client>| Action::requeue(SECOND);
+    let plugin = Plugin::new().controller(Controller::kube("c", reconcile, policy, Context::kube_client));
+    let cluster = Cluster::new().with(map("a"));
+    cluster.fail_next(Verb::Delete, ApiError::new(ErrorKind::Forbidden, "you may not"));
+    let key = || ("ns", "a");
+    assert_eq!(cluster.reconcile(&plugin, "c", key()).expect("an action"), crate::Action::requeue_after(SECOND));
+    assert_eq!(cluster.failures(), ["you may not"]);
+    assert_eq!(cluster.reconcile(&plugin, "c", key()).expect("an action"), crate::Action::done());
+    assert_eq!(cluster.failures(), Vec::<String>::new());
 }

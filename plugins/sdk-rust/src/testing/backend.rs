@@ -217,6 +217,11 @@ impl Backend for State {
     fn config(&self) -> String {
         locked(&self.config).clone().unwrap_or_else(|| "{}".to_owned())
     }
+
+    #[cfg(feature = "kube")]
+    fn fail(&self, message: &str) {
+        locked(&self.failures).push(message.to_owned());
+    }
 }
 
 /// The context of a write.

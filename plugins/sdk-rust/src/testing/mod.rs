@@ -139,6 +139,9 @@ struct State {
     writes: Mutex<Vec<Write>>,
     events: Mutex<Vec<RecordedEvent>>,
     logs: Arc<Mutex<Vec<LogLine>>>,
+    /// The failures that reconciles have reported beside their action.
+    #[cfg(feature = "kube")]
+    failures: Mutex<Vec<String>>,
     reconciles: AtomicU32,
 }
 
@@ -254,6 +257,15 @@ impl Cluster {
     /// Returns the log lines of every level since the last call of this function, in order.
     pub fn logs(&self) -> Vec<LogLine> {
         std::mem::take(&mut *locked(&self.0.logs))
+    }
+
+    /// Returns the failures since the last call of this function whose retry an error policy of [`Controller::kube`] has chosen, in
+    /// order. Such a reconcile returns the action of the policy, and the host counts it as failed.
+    ///
+    /// [`Controller::kube`]: crate::Controller::kube
+    #[cfg(feature = "kube")]
+    pub fn failures(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.0.failures))
     }
 
     fn backend(&self) -> Arc<dyn Backend> {

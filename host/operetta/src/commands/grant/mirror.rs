@@ -13,8 +13,8 @@ use operetta_kube::authz::impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP
 use crate::{
     args::{ImpersonationMode, Sensitive},
     commands::{
-        rbac::held::{Held, all},
-        roles::{About, Rules},
+        rbac::held::Held,
+        roles::{About, Rules, all},
     },
 };
 

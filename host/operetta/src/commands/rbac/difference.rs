@@ -10,8 +10,8 @@ use std::{
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use operetta_kube::authz::required_permissions::Needed;
 
-use super::held::{Held, all, gives};
-use crate::commands::roles::ordered;
+use super::held::{Held, gives};
+use crate::commands::roles::{all, ordered};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,8 @@ use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::
 use operetta_kube::authz::required_permissions::Needed;
 use serde::de::DeserializeOwned;
 
+use crate::commands::roles::all;
+
 /// A role that one binding grants to a ServiceAccount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
@@ -151,11 +153,6 @@ pub fn gives(rule: &PolicyRule, Needed { need, name, .. }: &Needed) -> bool {
     matches(all(rule.api_groups.as_ref()), |one| one == group)
         && matches(all(rule.resources.as_ref()), |one| one == resource || of_any(one))
         && (names.is_empty() || name.as_ref().is_none_or(|name| names.contains(name)))
-}
-
-/// Returns the texts of a rule's field.
-pub fn all(field: Option<&Vec<String>>) -> &[String] {
-    field.map(Vec::as_slice).unwrap_or_default()
 }
 
 fn matches(texts: &[String], mut is_it: impl FnMut(&str) -> bool) -> bool {

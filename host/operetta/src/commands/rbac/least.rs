@@ -57,6 +57,23 @@ fn about(Needed { need, name, .. }: &Needed) -> About {
     About { group: need.group.clone(), resource: need.resource.clone(), path: need.path.clone(), name: name.clone() }
 }
 
+/// Adds the rules of the current roles that the printed ones replace when they are applied. Reports whether that added a
+/// permission.
+pub fn keep_current(least: &mut Least, held: &[Held], account: &ServiceAccount, name: &str) -> bool {
+    let mut is_new = false;
+    for (location, rules) in least {
+        let replaced = match location {
+            None => format!("ClusterRole {}", name_elsewhere(&account.namespace, name)),
+            Some(namespace) if *namespace == account.namespace => format!("Role {namespace}/{name}"),
+            Some(namespace) => format!("Role {namespace}/{}", name_elsewhere(&account.namespace, name)),
+        };
+        for rule in held.iter().filter(|held| held.role == replaced).flat_map(|held| &held.rules) {
+            is_new |= rules.allow_rule(rule);
+        }
+    }
+    is_new
+}
+
 /// Formats the roles with their bindings as YAML documents.
 pub fn documents(least: &Least, account: &ServiceAccount, name: &str) -> Vec<String> {
     let elsewhere = name_elsewhere(&account.namespace, name);
@@ -133,6 +150,27 @@ mod tests {
         let all = least(&needs, &[], true);
         assert_eq!(kinds(&all).len(), 2);
         assert!(all[&None].yaml().contains("verbs: [get, list]"), "{}", all[&None].yaml());
+    }
+
+    #[test]
+    fn rules_of_replaced_roles_are_kept() {
+        let account = ServiceAccount { namespace: "home".to_owned(), name: "sa".to_owned() };
+        let current = |role: &str, namespace: Option<&str>, verbs: &[&str]| {
+            let role = role.to_owned();
+            Held { role, ..held(namespace, verbs, false) }
+        };
+        let used = [needed("get", "pods", Some("home")), needed("get", "pods", Some("other"))];
+        let kept = |has: &[Held]| {
+            let mut rules = least(&used, has, false);
+            let is_new = keep_current(&mut rules, has, &account, "p");
+            let home = rules[&Some("home".to_owned())].yaml();
+            (is_new, home.contains("delete"), rules[&Some("other".to_owned())].yaml().contains("delete"))
+        };
+        assert_eq!(kept(&[current("Role home/p", Some("home"), &["get", "delete"])]), (true, true, false));
+        assert_eq!(kept(&[current("Role other/operetta:home:p", Some("other"), &["delete"])]), (true, false, true));
+        assert_eq!(kept(&[current("Role home/p", Some("home"), &["get"])]), (false, false, false));
+        let unreplaced = current("Role home/mine", Some("home"), &["delete"]);
+        assert_eq!(kept(&[unreplaced]), (false, false, false), "it stays bound");
     }
 
     #[test]

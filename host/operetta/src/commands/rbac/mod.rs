@@ -4,6 +4,9 @@
 //! The host that runs the plugin reports the permissions that it needs and whether they are granted. The command reads
 //! the roles and bindings with the caller's permissions, to find unused permissions. It prints the difference as
 //! comments, so that the output can be applied.
+//!
+//! A plugin that the host has run for less than an hour may not have used all permissions that it needs. So the roles then keep the
+//! rules of the current roles that they replace.
 
 mod difference;
 pub(super) mod held;
@@ -13,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use http::StatusCode;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use operetta_api::reasons;
 use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
@@ -27,6 +31,9 @@ use super::{
 };
 use crate::args::ObservedArgs;
 use operetta_manager::{authz::permissions::Permissions, plugin::crd::Plugin};
+
+/// The time for which the calls of a plugin are recorded before the printed roles have the used permissions only.
+const YOUNG_SECONDS: i64 = 60 * 60;
 
 /// Prints the roles, or the difference alone.
 ///
@@ -67,8 +74,13 @@ async fn run(args: &ObservedArgs) -> Result<ExitCode> {
     }
     let name = args.role.as_deref().unwrap_or(&args.plugin.name);
     let plugin = format!("{namespace}/{}", args.plugin.name);
-    let least = least::least(&rights.needs, &is_default(&rights, held), args.all_namespaces);
+    let current = is_default(&rights, held);
+    let mut least = least::least(&rights.needs, &current, args.all_namespaces);
     let mut comments = head(&plugin, &rights);
+    if args.add || (!args.exact && is_young(&rights.since)) {
+        let is_kept = least::keep_current(&mut least, &current, &account, name);
+        comments.extend(kept(is_kept, unknown.is_some(), args.add).map(str::to_owned));
+    }
     comments.extend(compared(&differences, unknown.as_deref()));
     let comments: String =
         comments.iter().map(|line| format!("# {}", one_line(line)).trim_end().to_owned() + "\n").collect();
@@ -154,6 +166,25 @@ fn head(plugin: &str, rights: &Permissions) -> Vec<String> {
         );
     }
     lines
+}
+
+/// Reports whether the calls of a plugin have been recorded for too short a time to have all that it needs.
+fn is_young(since: &str) -> bool {
+    since.parse::<Timestamp>().is_ok_and(|since| Timestamp::now().as_second() - since.as_second() < YOUNG_SECONDS)
+}
+
+/// Returns the line about current rules that are printed, too.
+fn kept(is_kept: bool, is_unknown: bool, is_asked: bool) -> Option<&'static str> {
+    match (is_kept, is_unknown) {
+        (_, true) => {
+            Some("WARNING: its current rules are unknown. Applying this may take away what it has not used since then.")
+        }
+        (true, false) if is_asked => Some("The rules of the current roles of these names are kept (--add)."),
+        (true, false) => Some(
+            "It has run for less than an hour, so the rules of the current roles of these names are kept (--exact leaves them out).",
+        ),
+        (false, false) => None,
+    }
 }
 
 fn compared(differences: &[Difference], unknown: Option<&str>) -> Vec<String> {
