@@ -104,22 +104,20 @@ async fn retry_wakes_a_waiting_consumer() {
         queue.add_rate_limited("a");
     }
     let start = Instant::now();
-    let get = async || {
-        let consumer = tokio::spawn({
-            let queue = queue.clone();
-            async move { queue.get().await }
-        });
-        tokio::task::yield_now().await;
-        consumer
+    let get = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.get().await })
     };
-    let consumer = get().await;
+    let consumer = get();
+    tokio::task::yield_now().await;
     queue.retry(&"a");
     assert_eq!((consumer.await.expect("ended"), queue.num_requeues(&"a")), (Some("a"), 0));
     queue.done(&"a");
     assert!(!queue.has(&"a"));
     queue.add_rate_limited("a");
     assert!(queue.has(&"a"));
-    let consumer = get().await;
+    let consumer = get();
+    tokio::task::yield_now().await;
     assert_eq!(queue.retry_failed(), 1);
     assert_eq!(consumer.await.expect("ended"), Some("a"));
     assert_eq!(start.elapsed(), Duration::ZERO);

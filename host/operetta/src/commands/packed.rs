@@ -150,7 +150,7 @@ mod tests {
         assert_ne!(packed, other);
         fs::write(only_file(&folder.path().join("new")), &other).expect("written");
         assert_eq!(packer.pack(&component).expect("packed"), other);
-        let small = Packer::with_folder(Level::Small, packer.folder.clone());
+        let small = Packer::with_folder(Level::Small, packer.folder);
         assert_ne!(small.pack(&component).expect("packed"), other, "a level has its own file");
     }
 

@@ -95,9 +95,9 @@ fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     for entry in fs::read_dir(dir).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            files.extend(contents(&path))
+            files.extend(contents(&path));
         } else {
-            files.push((path.clone(), fs::read(&path).expect("read")))
+            files.push((path.clone(), fs::read(&path).expect("read")));
         }
     }
     files.sort();
