@@ -5,7 +5,9 @@
 pub mod admission;
 pub mod apply;
 pub mod authz;
+mod cel;
 pub mod crd;
+mod golang;
 pub mod http;
 pub mod kinds;
 pub mod store;

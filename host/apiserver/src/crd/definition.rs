@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::approval;
 use super::field::{FieldError, Path, Shown};
-use super::golang;
 use super::internal::Internal;
 use super::model::{Conversion, Definition, Names, Spec, Status, Version};
 use super::names;
@@ -15,6 +14,7 @@ use super::selectable;
 use super::serving_rules::{check_columns, check_subresources};
 use super::typed;
 use super::types::VERSIONS_TYPE;
+use crate::golang;
 
 const IMMUTABLE: &str = "field is immutable";
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::golang;
+use crate::golang;
 
 /// A path to a field, as in `spec.items[0].labels[app]`. The empty path is shown as `<nil>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

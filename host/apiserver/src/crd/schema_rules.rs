@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::cel::rules;
 use super::default_rules;
 use super::field::{FieldError, Path, Shown};
 use super::list_rules;
@@ -12,6 +11,7 @@ use super::schema::{Additional, Items, Schema, is_meta_field};
 use super::structural;
 use super::typed;
 use super::types::{OPENAPI_SCHEMA_TYPE, SCHEMA};
+use super::validations::form;
 
 /// The parts that the root of a schema may have beside a status subresource.
 const ROOT_FIELDS: [&str; 22] = [
@@ -141,15 +141,15 @@ impl Checker<'_> {
         self.check_children(schema, path, place);
         self.check_extensions(schema, path);
         list_rules::check(schema, self.options.lists, path, &mut self.schema_errors);
-        rules::check_form(schema, path, &mut self.schema_errors);
+        form::check_form(schema, path, &mut self.schema_errors);
         // A schema with errors may have no types for the rules to check against.
         if self.schema_errors.len() > before || schema.validations.is_empty() {
             return;
         }
         if place.check_rules {
             let is_resource = place.is_root || schema.embedded_resource;
-            let site = rules::Site { path, is_resource, uncorrelated: place.uncorrelated.as_ref() };
-            rules::check(schema, &site, &mut self.rule_errors);
+            let site = form::Site { path, is_resource, uncorrelated: place.uncorrelated.as_ref() };
+            form::check(schema, &site, &mut self.rule_errors);
         }
     }
 

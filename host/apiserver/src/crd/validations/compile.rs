@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ast::{Expr, render};
-use super::check;
-use super::parse::parse;
 use super::schema_types::type_of;
-use super::types::Type;
+use crate::cel;
+use crate::cel::ast::Expr;
+use crate::cel::types::Type;
 use crate::crd::schema::{Rule, Schema};
 use crate::crd::selectable;
 
@@ -53,13 +52,6 @@ impl Types {
         [("self", self.this.clone()), ("oldSelf", old)]
     }
 
-    fn compile(&self, text: &str, optional_old: bool) -> Result<(Expr, check::Checked), String> {
-        let failed = |issues: Vec<_>| format!("compilation failed: {}", render(text, &issues));
-        let expr = parse(text).map_err(failed)?;
-        let checked = check::check(&expr, &self.variables(optional_old)).map_err(failed)?;
-        Ok((expr, checked))
-    }
-
     /// Compiles a rule of a schema.
     ///
     /// # Errors
@@ -67,15 +59,16 @@ impl Types {
     pub fn compile_rule(&self, rule: &Rule, schema: &Schema) -> Result<Compiled, Mistakes> {
         let optional_old = rule.optional_old_self == Some(true);
         let in_rule = |text: String| Mistakes { rule: Some(text), ..Mistakes::default() };
-        let (expr, checked) = self.compile(&rule.rule, optional_old).map_err(in_rule)?;
+        let variables = self.variables(optional_old);
+        let (expr, checked) = cel::compile(&rule.rule, &variables).map_err(in_rule)?;
         if checked.ty != Type::Bool {
             return Err(in_rule("cel expression must evaluate to a bool".to_owned()));
         }
-        let uses_old_self = checked.uses_old_self;
+        let uses_old_self = checked.used.contains("oldSelf");
         let in_message = |text: String| Mistakes { rule: None, message: Some(text), uses_old_self };
         let mut message = None;
         if !rule.message_expression.is_empty() {
-            let compiled = self.compile(&rule.message_expression, optional_old);
+            let compiled = cel::compile(&rule.message_expression, &variables);
             let (expr, checked) = compiled.map_err(|text| in_message(format!("messageExpression {text}")))?;
             if checked.ty != Type::String {
                 return Err(in_message("messageExpression must evaluate to a string".to_owned()));

@@ -4,30 +4,39 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use jiff::Timestamp;
 use kube_cel::cel;
+pub use kube_cel::cel::objects::Opaque;
 use serde_json::Value as Json;
 
-use super::schema_types::{escape, with_metadata};
-use crate::crd::golang::{self, Decoded};
-use crate::crd::schema::Schema;
+use crate::golang::{self, Decoded};
 
 /// A value.
 #[derive(Clone, Debug)]
 pub enum Val {
+    /// Null.
     Null,
+    /// A boolean.
     Bool(bool),
+    /// A signed integer.
     Int(i64),
+    /// An unsigned integer.
     Uint(u64),
+    /// A floating-point number.
     Double(f64),
+    /// A string.
     String(Arc<str>),
+    /// Bytes.
     Bytes(Arc<[u8]>),
+    /// A point in time.
     Timestamp(Timestamp),
     /// A duration in nanoseconds.
     Duration(i64),
+    /// A list.
     List(Arc<List>),
+    /// A map.
     Map(Arc<BTreeMap<Key, Val>>),
+    /// A value that may be absent.
     Optional(Option<Arc<Val>>),
     /// A type, by its name.
     Type(Arc<str>),
@@ -75,47 +84,35 @@ impl Val {
         Self::List(Arc::new(List { items, kind: ListKind::Atomic }))
     }
 
-    /// Makes the value of a JSON value, by its schema.
-    pub fn from_json(value: &Json, schema: Option<&Schema>, is_resource: bool) -> Self {
-        let Some(schema) = schema else { return untyped(value) };
+    /// Makes the value of a JSON value.
+    pub fn from_json(value: &Json) -> Self {
         match value {
             Json::Null => Self::Null,
             Json::Bool(flag) => Self::Bool(*flag),
-            Json::Number(number) => number_value(golang::decode_number(number), &schema.kind),
-            Json::String(text) => text_value(text, schema),
-            Json::Array(items) => {
-                let item = schema.item();
-                let resource = item.is_some_and(|item| item.embedded_resource);
-                let items = items.iter().map(|value| Self::from_json(value, item, resource)).collect();
-                let kind = match schema.list_type.as_deref() {
-                    Some("set") => ListKind::Set,
-                    Some("map") => {
-                        ListKind::Map(schema.list_map_keys.iter().map(|key| escape(key).unwrap_or_default()).collect())
-                    }
-                    _ => ListKind::Atomic,
-                };
-                Self::List(Arc::new(List { items, kind }))
-            }
+            Json::Number(number) => match golang::decode_number(number) {
+                Decoded::Int(int) => Self::Int(int),
+                Decoded::Float(float) => Self::Double(float),
+            },
+            Json::String(text) => Self::text(text),
+            Json::Array(items) => Self::list(items.iter().map(Self::from_json).collect()),
             Json::Object(fields) => {
-                if schema.int_or_string {
-                    return untyped(value);
-                }
-                if let Some(additional) = schema.additional() {
-                    let entries = fields.iter().map(|(key, value)| {
-                        let value = Self::from_json(value, Some(additional), additional.embedded_resource);
-                        (Key::String(key.as_str().into()), value)
-                    });
-                    return Self::Map(Arc::new(entries.collect()));
-                }
-                let extended = is_resource.then(|| with_metadata(schema));
-                let properties = &extended.as_ref().unwrap_or(schema).properties;
-                let known = fields.iter().filter_map(|(name, value)| {
-                    let property = properties.get(name)?;
-                    let value = Self::from_json(value, Some(property), property.embedded_resource);
-                    Some((Key::String(escape(name)?.into()), value))
-                });
-                Self::Map(Arc::new(known.collect()))
+                let entries =
+                    fields.iter().map(|(key, value)| (Key::String(key.as_str().into()), Self::from_json(value)));
+                Self::Map(Arc::new(entries.collect()))
             }
+        }
+    }
+
+    /// Makes a value of a type that the caller of evaluations defines.
+    pub fn opaque<T: Opaque>(type_name: &'static str, value: T) -> Self {
+        Self::Foreign(type_name, cel::Value::Opaque(Arc::new(value)))
+    }
+
+    /// Returns the value that [`Self::opaque`] was given.
+    pub fn as_opaque<T: Opaque>(&self) -> Option<&T> {
+        match self {
+            Self::Foreign(_, cel::Value::Opaque(value)) => value.downcast_ref(),
+            _ => None,
         }
     }
 
@@ -136,6 +133,22 @@ impl Val {
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
             Self::Foreign(name, _) => name,
+        }
+    }
+
+    /// Returns the name that cel-go's implementation has for the value's type.
+    pub fn go_type(&self) -> &'static str {
+        match self {
+            Self::Null => "types.Null",
+            Self::Bool(_) => "types.Bool",
+            Self::Int(_) => "types.Int",
+            Self::Uint(_) => "types.Uint",
+            Self::Double(_) => "types.Double",
+            Self::String(_) => "types.String",
+            Self::Bytes(_) => "types.Bytes",
+            Self::Timestamp(_) => "types.Timestamp",
+            Self::Duration(_) => "types.Duration",
+            _ => "*types.Optional",
         }
     }
 
@@ -182,6 +195,41 @@ impl Val {
             _ => None,
         }
     }
+
+    /// Returns the value as the key of a map.
+    pub fn as_key(&self) -> Option<Key> {
+        Some(match self {
+            Self::Bool(flag) => Key::Bool(*flag),
+            Self::Int(int) => Key::Int(*int),
+            Self::Uint(uint) => Key::Uint(*uint),
+            Self::String(text) => Key::String(text.clone()),
+            _ => return None,
+        })
+    }
+}
+
+impl Key {
+    /// Returns the key as a value.
+    pub fn value(&self) -> Val {
+        match self {
+            Self::Bool(flag) => Val::Bool(*flag),
+            Self::Int(int) => Val::Int(*int),
+            Self::Uint(uint) => Val::Uint(*uint),
+            Self::String(text) => Val::String(text.clone()),
+        }
+    }
+}
+
+/// Finds the value of a key. Numbers of different types are the same key if they are the same number.
+pub fn find<'m>(map: &'m BTreeMap<Key, Val>, at: &Val) -> Option<&'m Val> {
+    let whole = match at {
+        Val::Int(int) => i128::from(*int),
+        Val::Uint(uint) => i128::from(*uint),
+        Val::Double(double) if double.fract() == 0.0 && double.abs() < 1e19 => *double as i128,
+        _ => return map.get(&at.as_key()?),
+    };
+    let signed = i64::try_from(whole).ok().and_then(|int| map.get(&Key::Int(int)));
+    signed.or_else(|| map.get(&Key::Uint(u64::try_from(whole).ok()?)))
 }
 
 impl List {
@@ -227,41 +275,23 @@ fn same_keys(left: &Val, right: &Val, keys: &[String]) -> bool {
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a whole number of an integer field")]
-fn number_value(number: Decoded, kind: &str) -> Val {
-    match (number, kind) {
-        (number, "number") => Val::Double(number.as_f64()),
-        (Decoded::Int(int), _) => Val::Int(int),
-        (Decoded::Float(float), "integer") => Val::Int(float as i64),
-        (Decoded::Float(float), _) => Val::Double(float),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Makes the value of a string. Texts that do not have their format stay strings; validation reports them.
-fn text_value(text: &str, schema: &Schema) -> Val {
-    if schema.int_or_string || schema.kind != "string" {
-        return Val::text(text);
+    #[test]
+    fn compares_numbers_across_types() {
+        assert!(Val::Int(1).equals(&Val::Double(1.0)) && Val::Uint(1).equals(&Val::Int(1)));
+        assert!(!Val::Int(1).equals(&Val::Double(1.5)) && !Val::Int(-1).equals(&Val::Uint(u64::MAX)));
+        assert!(!Val::Double(f64::NAN).equals(&Val::Double(f64::NAN)) && !Val::Int(1).equals(&Val::text("1")));
     }
-    let parsed = match schema.format.as_str() {
-        "byte" => base64::engine::general_purpose::STANDARD.decode(text).ok().map(|bytes| Val::Bytes(bytes.into())),
-        "duration" => super::duration::parse(text).map(Val::Duration),
-        "date" => format!("{text}T00:00:00Z").parse().ok().map(Val::Timestamp),
-        "date-time" => text.parse().ok().map(Val::Timestamp),
-        _ => None,
-    };
-    parsed.unwrap_or_else(|| Val::text(text))
-}
 
-fn untyped(value: &Json) -> Val {
-    match value {
-        Json::Null => Val::Null,
-        Json::Bool(flag) => Val::Bool(*flag),
-        Json::Number(number) => number_value(golang::decode_number(number), ""),
-        Json::String(text) => Val::text(text),
-        Json::Array(items) => Val::list(items.iter().map(untyped).collect()),
-        Json::Object(fields) => {
-            let entries = fields.iter().map(|(key, value)| (Key::String(key.as_str().into()), untyped(value)));
-            Val::Map(Arc::new(entries.collect()))
+    #[test]
+    fn finds_keys_across_types_of_numbers() {
+        let map = BTreeMap::from([(Key::Int(1), Val::Bool(true)), (Key::Uint(2), Val::Bool(true))]);
+        for at in [Val::Uint(1), Val::Double(1.0), Val::Int(2)] {
+            assert!(find(&map, &at).is_some(), "{at:?}");
         }
+        assert!(find(&map, &Val::Double(1.5)).is_none() && find(&map, &Val::text("1")).is_none());
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::compile::{Compiled, Types};
-use super::eval::{Env, Evaluation, LIMIT_EXCEEDED};
 use super::schema_types::with_metadata;
-use super::value::Val;
+use super::values;
+use crate::cel::eval::{Evaluation, LIMIT_EXCEEDED};
+use crate::cel::value::Val;
 use crate::crd::correlate::{Correlated, old_item};
 use crate::crd::field::{ErrorKind, FieldError, Path, Shown};
 use crate::crd::schema::{Rule, Schema};
+use crate::golang::pattern::Patterns;
 
 /// The most steps of all rules for one object, as the real server bounds their cost.
 const BUDGET: u64 = 10_000_000;
@@ -20,7 +22,7 @@ const MAX_MESSAGE: usize = 5 * 1024;
 #[derive(Debug, Default)]
 pub struct Rules {
     root: Option<Node>,
-    env: Env,
+    patterns: Patterns,
 }
 
 /// The rules of a schema.
@@ -56,7 +58,7 @@ impl Rules {
     /// Compiles the rules of the schema of a resource. Rules with mistakes are left out: definitions with such rules
     /// are not admitted.
     pub fn compile(schema: &Schema) -> Self {
-        Self { root: Node::compile(schema, true), env: Env::default() }
+        Self { root: Node::compile(schema, true), patterns: Patterns::default() }
     }
 
     /// Reports whether there are no rules.
@@ -66,7 +68,8 @@ impl Rules {
 
     /// Checks an object, and with its old state an update. Returns errors, and as warnings those of unchanged values.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> (Vec<FieldError>, Vec<String>) {
-        let mut checker = Checker { env: &self.env, budget: BUDGET, errors: Vec::new(), warnings: Vec::new() };
+        let mut checker =
+            Checker { patterns: &self.patterns, budget: BUDGET, errors: Vec::new(), warnings: Vec::new() };
         if let Some(root) = &self.root {
             let change = old.map(|old| Correlated::new(object, old, &root.schema));
             let ratchet = Ratchet { current: change, parent: None };
@@ -79,8 +82,8 @@ impl Rules {
 /// Checks a default value against the rules of its schema: as unchanged, and as new.
 pub fn check_default(path: &Path, default: &Value, schema: &Schema, is_resource: bool) -> Vec<FieldError> {
     let Some(node) = Node::compile(schema, is_resource) else { return Vec::new() };
-    let env = Env::default();
-    let mut checker = Checker { env: &env, budget: BUDGET, errors: Vec::new(), warnings: Vec::new() };
+    let patterns = Patterns::default();
+    let mut checker = Checker { patterns: &patterns, budget: BUDGET, errors: Vec::new(), warnings: Vec::new() };
     checker.check(&node, path, default, Some(default), Ratchet::default());
     if checker.errors.is_empty() {
         checker.check(&node, path, default, None, Ratchet::default());
@@ -118,7 +121,7 @@ impl<'a> Ratchet<'a> {
 }
 
 struct Checker<'a> {
-    env: &'a Env,
+    patterns: &'a Patterns,
     budget: u64,
     errors: Vec<FieldError>,
     warnings: Vec<String>,
@@ -186,22 +189,22 @@ impl Checker<'_> {
         if node.rules.is_empty() {
             return Ok(());
         }
-        let this = Val::from_json(value, Some(&node.schema), false);
-        let old = old.map(|old| Val::from_json(old, Some(&node.schema), false));
+        let this = values::from_json(value, Some(&node.schema), false);
+        let old = old.map(|old| values::from_json(old, Some(&node.schema), false));
         for compiled in &node.rules {
             let optional = compiled.rule.optional_old_self == Some(true);
             if compiled.uses_old_self && old.is_none() && !optional {
                 continue;
             }
-            let mut variables = vec![("self".to_owned(), this.clone())];
+            let mut variables = vec![("self", this.clone())];
             match (&old, optional) {
                 (old, true) => {
-                    variables.push(("oldSelf".to_owned(), Val::Optional(old.clone().map(Arc::new))));
+                    variables.push(("oldSelf", Val::Optional(old.clone().map(Arc::new))));
                 }
-                (Some(old), false) => variables.push(("oldSelf".to_owned(), old.clone())),
+                (Some(old), false) => variables.push(("oldSelf", old.clone())),
                 (None, false) => {}
             }
-            self.check_rule(node, compiled, path, value, (variables, ratchet))?;
+            self.check_rule(node, compiled, path, value, (&variables, ratchet))?;
         }
         Ok(())
     }
@@ -212,16 +215,16 @@ impl Checker<'_> {
         compiled: &Compiled,
         path: &Path,
         value: &Value,
-        (variables, ratchet): (Vec<(String, Val)>, Ratchet<'_>),
+        (variables, ratchet): (&[(&str, Val)], Ratchet<'_>),
     ) -> Result<(), Stop> {
         let kind = Shown::text(&node.schema.kind);
         if self.budget == 0 {
             return self.exhausted(path, kind);
         }
-        let mut evaluation = Evaluation::new(self.env, variables.clone());
+        let mut evaluation = Evaluation::new(self.patterns, variables);
         let result = evaluation.eval(&compiled.expr);
         let name = rule_name(&compiled.rule);
-        match self.budget.checked_sub(evaluation.steps) {
+        match self.budget.checked_sub(evaluation.steps()) {
             Some(rest) => self.budget = rest,
             None => return self.exhausted(path, kind),
         }
@@ -265,11 +268,11 @@ impl Checker<'_> {
     }
 
     /// Returns the message of a failed rule: that of its expression if this gives a usable one.
-    fn message(&mut self, compiled: &Compiled, variables: Vec<(String, Val)>) -> String {
+    fn message(&mut self, compiled: &Compiled, variables: &[(&str, Val)]) -> String {
         if let Some(expr) = &compiled.message {
-            let mut evaluation = Evaluation::new(self.env, variables);
+            let mut evaluation = Evaluation::new(self.patterns, variables);
             let result = evaluation.eval(expr);
-            self.budget = self.budget.saturating_sub(evaluation.steps);
+            self.budget = self.budget.saturating_sub(evaluation.steps());
             if let Ok(Val::String(text)) = result {
                 let text = text.trim();
                 if !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n') {

@@ -1,14 +1,15 @@
-//! Parses expressions, and recognises macros.
+//! Parses expressions: operators and selections.
 
-use super::ast::{Comprehension, Expr, Issue, Literal, MacroKind, Node};
+use super::ast::{Expr, Issue, Literal, Node};
 use super::token::{Kind, Token, tokenize};
-use super::words::is_reserved;
 
 /// The deepest nesting of expressions.
 const MAX_DEPTH: usize = 96;
 /// The greatest height of an expression.
 const MAX_HEIGHT: usize = 250;
-const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+/// The longest text of an expression, in characters.
+const MAX_LENGTH: usize = 100_000;
+pub(super) const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
 IDENTIFIER}";
 
 /// Parses an expression.
@@ -16,6 +17,11 @@ IDENTIFIER}";
 /// # Errors
 /// Returns the mistakes in it.
 pub fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
+    let length = text.chars().count();
+    if length > MAX_LENGTH {
+        let message = format!("expression code point size exceeds limit: size: {length}, limit {MAX_LENGTH}");
+        return Err(vec![Issue { at: 0, message }]);
+    }
     let (tokens, issues) = tokenize(text);
     let mut parser = Parser { tokens, next: 0, depth: 0, issues };
     match parser.expression() {
@@ -25,7 +31,10 @@ pub fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
             parser.issues.push(Issue { at: token.at, message });
             Err(parser.issues)
         }
-        Ok(expr) if parser.issues.is_empty() => Ok(expr),
+        Ok(mut expr) if parser.issues.is_empty() => {
+            expr.number(0);
+            Ok(expr)
+        }
         Ok(_) => Err(parser.issues),
         Err(issue) => {
             parser.issues.push(issue);
@@ -34,18 +43,30 @@ pub fn parse(text: &str) -> Result<Expr, Vec<Issue>> {
     }
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    next: usize,
+pub(super) struct Parser {
+    pub(super) tokens: Vec<Token>,
+    /// The place of the next token.
+    pub(super) next: usize,
     depth: usize,
     /// Mistakes that do not stop the parser: in tokens and in macros.
-    issues: Vec<Issue>,
+    pub(super) issues: Vec<Issue>,
 }
 
-type Parsed = Result<Expr, Issue>;
+pub(super) type Parsed = Result<Expr, Issue>;
 
-fn call(at: usize, function: &str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(at: usize, function: &str, args: Vec<Expr>) -> Expr {
     Expr::new(at, Node::Call { function: function.to_owned(), target: None, args })
+}
+
+/// Joins terms by the operators between them so that the tree is as low as possible.
+fn balanced(terms: &mut impl Iterator<Item = Expr>, places: &[(usize, String)]) -> Parsed {
+    let middle = places.len() / 2;
+    let Some((at, function)) = places.get(middle) else {
+        return terms.next().ok_or(Issue { at: 0, message: "Syntax error: missing operand".to_owned() });
+    };
+    let left = balanced(terms, &places[..middle])?;
+    let right = balanced(terms, &places[middle + 1..])?;
+    Ok(call(*at, function, vec![left, right]))
 }
 
 /// Refuses expressions that are nested so deeply that a walk through them could exhaust the stack.
@@ -57,20 +78,20 @@ fn bounded(expr: Expr) -> Parsed {
 }
 
 impl Parser {
-    fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         &self.tokens[self.next.min(self.tokens.len() - 1)]
     }
 
-    fn at_end(&self) -> bool {
+    pub(super) fn at_end(&self) -> bool {
         self.peek().kind == Kind::End
     }
 
-    fn is_symbol(&self, symbol: &str) -> bool {
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
         matches!(self.peek().kind, Kind::Symbol(found) if found == symbol)
     }
 
     /// Takes a symbol if it comes next, and returns its position.
-    fn take(&mut self, symbols: &[&'static str]) -> Option<(usize, &'static str)> {
+    pub(super) fn take(&mut self, symbols: &[&'static str]) -> Option<(usize, &'static str)> {
         let Kind::Symbol(found) = self.peek().kind else { return None };
         let at = self.peek().at;
         symbols.contains(&found).then(|| {
@@ -79,7 +100,7 @@ impl Parser {
         })
     }
 
-    fn expect(&mut self, symbol: &'static str) -> Result<usize, Issue> {
+    pub(super) fn expect(&mut self, symbol: &'static str) -> Result<usize, Issue> {
         if let Some((at, _)) = self.take(&[symbol]) {
             return Ok(at);
         }
@@ -88,13 +109,13 @@ impl Parser {
         Err(Issue { at: token.at, message: format!("Syntax error: missing '{symbol}' at '{found}'") })
     }
 
-    fn unexpected(&self) -> Issue {
+    pub(super) fn unexpected(&self) -> Issue {
         let token = self.peek();
         let found = if self.at_end() { "<EOF>" } else { &token.text };
         Issue { at: token.at, message: format!("Syntax error: mismatched input '{found}' expecting {START}") }
     }
 
-    fn expression(&mut self) -> Parsed {
+    pub(super) fn expression(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
@@ -120,6 +141,9 @@ impl Parser {
             [&["||"], &["&&"], &["==", "!=", "<=", ">=", "<", ">"], &["+", "-"], &["*", "/", "%"]];
         let Some(symbols) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
+        if level < 2 {
+            return self.logical(symbols, level, left);
+        }
         loop {
             let is_in = level == 2 && self.peek().kind == Kind::Ident(false) && self.peek().text == "in";
             let (at, function) = if is_in {
@@ -134,6 +158,18 @@ impl Parser {
             let right = self.binary(level + 1)?;
             left = bounded(call(at, &function, vec![left, right]))?;
         }
+    }
+
+    /// Parses the rest of a chain of `||` or `&&`, as a balanced tree.
+    fn logical(&mut self, symbols: &[&'static str], level: usize, first: Expr) -> Parsed {
+        let mut terms = vec![first];
+        let mut places = Vec::new();
+        while let Some((at, symbol)) = self.take(symbols) {
+            places.push((at, format!("_{symbol}_")));
+            terms.push(self.binary(level + 1)?);
+        }
+        let mut terms = terms.into_iter();
+        bounded(balanced(&mut terms, &places)?)
     }
 
     fn unary(&mut self) -> Parsed {
@@ -184,7 +220,12 @@ impl Parser {
                     None => Expr::new(at, Node::Select { operand: Box::new(expr), field, optional }),
                 };
             } else if let Some((at, _)) = self.take(&["["]) {
-                let function = if self.take(&["?"]).is_some() { "_[?_]" } else { "_[_]" };
+                let is_optional = self.take(&["?"]).is_some();
+                let function = if is_optional { "_[?_]" } else { "_[_]" };
+                if !is_optional && self.at_end() {
+                    let Issue { at, message } = self.unexpected();
+                    return Err(Issue { at, message: message.replace("'!', ", "'!', '?', ") });
+                }
                 let index = self.expression()?;
                 self.expect("]")?;
                 expr = call(at, function, vec![expr, index]);
@@ -196,7 +237,7 @@ impl Parser {
     }
 
     /// Parses expressions with commas between them up to a closing bracket.
-    fn arguments(&mut self, close: &'static str) -> Result<Vec<Expr>, Issue> {
+    pub(super) fn arguments(&mut self, close: &'static str) -> Result<Vec<Expr>, Issue> {
         let mut args = Vec::new();
         while self.take(&[close]).is_none() {
             args.push(self.expression()?);
@@ -207,152 +248,12 @@ impl Parser {
         }
         Ok(args)
     }
-
-    fn primary(&mut self) -> Parsed {
-        let token = self.peek().clone();
-        let literal = |literal| Ok(Expr::new(token.at, Node::Literal(literal)));
-        match &token.kind {
-            Kind::Literal(value) => {
-                self.next += 1;
-                literal(value.clone())
-            }
-            Kind::Ident(false) if token.text == "in" => Err(self.unexpected()),
-            Kind::Ident(false) => {
-                self.next += 1;
-                match token.text.as_str() {
-                    "true" => literal(Literal::Bool(true)),
-                    "false" => literal(Literal::Bool(false)),
-                    "null" => literal(Literal::Null),
-                    name => self.name(token.at, name),
-                }
-            }
-            Kind::Symbol("(") => {
-                self.next += 1;
-                let inner = self.expression()?;
-                self.expect(")")?;
-                Ok(inner)
-            }
-            Kind::Symbol("[") => self.list(token.at),
-            Kind::Symbol("{") => self.map(token.at),
-            Kind::Symbol(".") => {
-                self.next += 1;
-                let name = self.peek().clone();
-                if name.kind != Kind::Ident(false) {
-                    return Err(self.unexpected());
-                }
-                self.next += 1;
-                self.name(name.at, &name.text)
-            }
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn name(&mut self, at: usize, name: &str) -> Parsed {
-        if is_reserved(name) {
-            return Err(Issue { at, message: format!("reserved identifier: {name}") });
-        }
-        let Some((open, _)) = self.take(&["("]) else {
-            return Ok(Expr::new(at, Node::Ident(name.to_owned())));
-        };
-        let args = self.arguments(")")?;
-        if name == "has" && args.len() == 1 {
-            return Ok(self.has(open, args));
-        }
-        Ok(call(open, name, args))
-    }
-
-    fn has(&mut self, at: usize, mut args: Vec<Expr>) -> Expr {
-        let argument = args.pop();
-        match argument {
-            Some(Expr { node: Node::Select { operand, field, optional: false }, .. }) => {
-                Expr::new(at, Node::Has { operand, field })
-            }
-            other => {
-                let place = other.map_or(at, |expr| expr.at);
-                self.issues.push(Issue { at: place, message: "invalid argument to has() macro".to_owned() });
-                Expr::new(at, Node::Literal(Literal::Bool(false)))
-            }
-        }
-    }
-
-    fn list(&mut self, at: usize) -> Parsed {
-        self.next += 1;
-        let mut elements = Vec::new();
-        while self.take(&["]"]).is_none() {
-            let optional = self.take(&["?"]).is_some();
-            elements.push((self.expression()?, optional));
-            if self.take(&[","]).is_none() {
-                self.expect("]")?;
-                break;
-            }
-        }
-        Ok(Expr::new(at, Node::List(elements)))
-    }
-
-    fn map(&mut self, at: usize) -> Parsed {
-        self.next += 1;
-        let mut entries = Vec::new();
-        while self.take(&["}"]).is_none() {
-            let optional = self.take(&["?"]).is_some();
-            let key = self.expression()?;
-            self.expect(":")?;
-            entries.push((key, self.expression()?, optional));
-            if self.take(&[","]).is_none() {
-                self.expect("}")?;
-                break;
-            }
-        }
-        if self.is_symbol("{") {
-            return Err(self.unexpected());
-        }
-        Ok(Expr::new(at, Node::Map(entries)))
-    }
-
-    /// Makes a macro of a method's call if it is one.
-    fn method(&mut self, at: usize, target: Expr, name: String, args: Vec<Expr>) -> Expr {
-        let Some((kind, vars)) = macro_of(&name, args.len()) else {
-            return Expr::new(at, Node::Call { function: name, target: Some(Box::new(target)), args });
-        };
-        let mut args = args;
-        let rest = args.split_off(vars);
-        let mut names = Vec::new();
-        for arg in args {
-            match arg.node {
-                Node::Ident(name) => names.push(name),
-                _ => {
-                    self.issues.push(Issue { at: arg.at, message: "argument must be a simple name".to_owned() });
-                    names.push(String::new());
-                }
-            }
-        }
-        Expr::new(at, Node::Macro(Box::new(Comprehension { kind, range: target, vars: names, args: rest })))
-    }
-}
-
-/// Returns the macro of a name and number of arguments, and how many of these are variables.
-fn macro_of(name: &str, arguments: usize) -> Option<(MacroKind, usize)> {
-    Some(match (name, arguments) {
-        ("all", 2) => (MacroKind::All, 1),
-        ("all", 3) => (MacroKind::All, 2),
-        ("exists", 2) => (MacroKind::Exists, 1),
-        ("exists", 3) => (MacroKind::Exists, 2),
-        ("exists_one" | "existsOne", 2) => (MacroKind::ExistsOne, 1),
-        ("exists_one" | "existsOne", 3) => (MacroKind::ExistsOne, 2),
-        ("map", 2 | 3) => (MacroKind::Map, 1),
-        ("filter", 2) => (MacroKind::Filter, 1),
-        ("transformList", 3 | 4) => (MacroKind::TransformList, 2),
-        ("transformMap", 3 | 4) => (MacroKind::TransformMap, 2),
-        ("transformMapEntry", 3 | 4) => (MacroKind::TransformMapEntry, 2),
-        ("optMap", 2) => (MacroKind::OptMap, 1),
-        ("optFlatMap", 2) => (MacroKind::OptFlatMap, 1),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crd::cel::ast::render;
+    use crate::cel::ast::render;
 
     #[test]
     fn places_expressions_at_their_characteristic_token() {
@@ -372,11 +273,32 @@ mod tests {
         assert!(message("a.").contains("1:3: Syntax error: no viable alternative at input '.'"));
         assert!(message("has(a)").contains("1:5: invalid argument to has() macro"));
         assert!(message("a b").contains("1:3: Syntax error: extraneous input 'b' expecting <EOF>"));
+        assert!(message("x -> y").contains("1:4: Syntax error: extraneous input '>' expecting {'['"));
+        assert!(
+            message("a[")
+                .contains("1:3: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', '?', ")
+        );
+    }
+
+    #[test]
+    fn balances_long_chains() {
+        let expr = parse(&vec!["a"; 2000].join(" && ")).expect("chain");
+        assert!(expr.height <= 12, "{}", expr.height);
+        let expr = parse("a || b || c").expect("chain");
+        assert_eq!((expr.at, expr.node.children()[0].at), (7, 2));
+    }
+
+    #[test]
+    fn numbers_expressions() {
+        let expr = parse("a + [b]").expect("expression");
+        let children = expr.node.children();
+        assert_eq!((expr.id, children[0].id, children[1].id, children[1].node.children()[0].id), (0, 1, 2, 3));
     }
 
     #[test]
     fn bounds_nesting() {
         assert!(parse(&"(".repeat(5000)).is_err());
+        assert!(parse(&" ".repeat(MAX_LENGTH + 1)).is_err());
         assert!(parse(&format!("{}a{}", "(".repeat(90), ")".repeat(90))).is_ok());
     }
 }

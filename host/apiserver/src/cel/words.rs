@@ -30,6 +30,12 @@ pub fn is_word(name: &str) -> bool {
     WORDS.contains(&name)
 }
 
+/// Returns the name that a schema's field has in types if its own name is a word, which expressions may use without the
+/// underscores.
+pub fn escaped(name: &str) -> Option<String> {
+    is_word(name).then(|| format!("__{name}__"))
+}
+
 /// Reports whether a word is reserved, and no literal.
 pub fn is_reserved(name: &str) -> bool {
     is_word(name) && !["true", "false", "null"].contains(&name)

@@ -1,4 +1,8 @@
-//! The text forms that Go gives to values, which the messages of the real server contain.
+//! The text forms that Go gives to values, which the messages of the real server contain, and those that it reads.
+
+pub mod duration;
+pub mod pattern;
+pub mod time;
 
 use serde_json::{Number, Value};
 

@@ -6,23 +6,36 @@ use std::sync::Arc;
 
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::enum_variant_names, reason = "CEL calls the type of types so")]
 pub enum Type {
+    /// A type that is known only when an expression is evaluated.
     Dyn,
     /// The type of an expression with a mistake.
     Error,
+    /// Null.
     Null,
+    /// A boolean.
     Bool,
+    /// A signed integer.
     Int,
+    /// An unsigned integer.
     Uint,
+    /// A floating-point number.
     Double,
+    /// A string.
     String,
+    /// Bytes.
     Bytes,
+    /// A point in time.
     Timestamp,
+    /// A length of time.
     Duration,
+    /// A list, by the type of its elements.
     List(Arc<Type>),
+    /// A map, by the types of its keys and values.
     Map(Arc<Type>, Arc<Type>),
+    /// An object with known fields.
     Object(Arc<Object>),
+    /// A value that may be absent.
     Optional(Arc<Type>),
     /// A type of a library, as in `net.IP`.
     Opaque(&'static str),
@@ -32,13 +45,53 @@ pub enum Type {
     Param(usize),
 }
 
-/// An object with the fields of a schema.
+/// An object with known fields.
 #[derive(Debug)]
 pub struct Object {
-    /// The name, which is the path of the schema.
+    /// The name, by which objects are the same.
     pub name: String,
-    /// The types of the fields by their escaped names.
+    /// The types of the fields by their names in expressions.
     pub fields: BTreeMap<String, Type>,
+}
+
+impl Type {
+    /// Returns the type that a name of a type stands for.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let dynamic = || Arc::new(Self::Dyn);
+        Some(match name {
+            "bool" => Self::Bool,
+            "int" => Self::Int,
+            "uint" => Self::Uint,
+            "double" => Self::Double,
+            "string" => Self::String,
+            "bytes" => Self::Bytes,
+            "list" => Self::List(dynamic()),
+            "map" => Self::Map(dynamic(), dynamic()),
+            "null_type" => Self::Null,
+            "google.protobuf.Timestamp" => Self::Timestamp,
+            "google.protobuf.Duration" => Self::Duration,
+            "net.IP" => Self::Opaque("net.IP"),
+            "net.CIDR" => Self::Opaque("net.CIDR"),
+            "kubernetes.URL" => Self::Opaque("kubernetes.URL"),
+            "kubernetes.Quantity" => Self::Opaque("kubernetes.Quantity"),
+            "kubernetes.Semver" => Self::Opaque("kubernetes.Semver"),
+            _ => return None,
+        })
+    }
+
+    /// Returns the name by which the type is declared. Messages about operators and functions show other names.
+    pub fn declared_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::List(element) => format!("list({})", element.declared_name()),
+            Self::Map(key, value) => format!("map({}, {})", key.declared_name(), value.declared_name()),
+            Self::Optional(inner) => format!("optional_type({})", inner.declared_name()),
+            Self::Type(inner) => format!("type({})", inner.declared_name()),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl PartialEq for Object {

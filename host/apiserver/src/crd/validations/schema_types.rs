@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::types::{Object, Type};
-use super::words::is_word;
+use crate::cel::types::{Object, Type};
+use crate::cel::words;
 use crate::crd::schema::Schema;
 
 /// Returns the name of a field in expressions; none if the field has no name there.
@@ -12,8 +12,8 @@ pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if is_word(name) {
-        return Some(format!("__{name}__"));
+    if let Some(escaped) = words::escaped(name) {
+        return Some(escaped);
     }
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -33,11 +33,6 @@ pub fn escape(name: &str) -> Option<String> {
         rest = &rest[c.len_utf8()..];
     }
     Some(out)
-}
-
-/// Returns the name that a field with a reserved name has in types, which expressions may use without underscores.
-pub fn reserved(name: &str) -> Option<String> {
-    is_word(name).then(|| format!("__{name}__"))
 }
 
 /// Returns the schema with the metadata that rules of a resource can use.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::convert::{self, EvalError};
-use super::schema_types::reserved;
 use super::times;
-use super::value::{Key, Val};
-use crate::crd::golang;
-use crate::crd::pattern::Patterns;
+use super::value::{Key, Val, find};
+use super::words;
+use crate::golang;
+use crate::golang::pattern::Patterns;
 
 type Evaluated = Result<Val, EvalError>;
 
@@ -27,31 +27,10 @@ pub fn cost(args: &[Val]) -> usize {
     args.iter().map(size).sum()
 }
 
-/// Returns the key that a value is in a map.
-pub fn key(value: &Val) -> Option<Key> {
-    Some(match value {
-        Val::Bool(flag) => Key::Bool(*flag),
-        Val::Int(int) => Key::Int(*int),
-        Val::Uint(uint) => Key::Uint(*uint),
-        Val::String(text) => Key::String(text.clone()),
-        _ => return None,
-    })
-}
-
-/// Returns the value of a key.
-pub fn key_value(key: &Key) -> Val {
-    match key {
-        Key::Bool(flag) => Val::Bool(*flag),
-        Key::Int(int) => Val::Int(*int),
-        Key::Uint(uint) => Val::Uint(*uint),
-        Key::String(text) => Val::String(text.clone()),
-    }
-}
-
 /// Finds a field. A field with a reserved name is there with underscores.
 pub fn field<'m>(map: &'m BTreeMap<Key, Val>, name: &str) -> Option<&'m Val> {
     let find = |name: &str| map.get(&Key::String(name.into()));
-    find(name).or_else(|| find(&reserved(name)?))
+    find(name).or_else(|| find(&words::escaped(name)?))
 }
 
 fn no_overload<T>() -> Result<T, EvalError> {
@@ -62,20 +41,37 @@ fn count(length: usize) -> Val {
     Val::Int(i64::try_from(length).unwrap_or(i64::MAX))
 }
 
+/// Reports whether an operator exists at all for values like the first operand.
+fn supports(name: &str, first: &Val) -> bool {
+    let is_number = matches!(first, Val::Int(_) | Val::Uint(_) | Val::Double(_));
+    let is_time = matches!(first, Val::Duration(_) | Val::Timestamp(_));
+    let is_text = matches!(first, Val::String(_) | Val::Bytes(_));
+    match name {
+        "_+_" => is_number || is_time || is_text || matches!(first, Val::List(_)),
+        "_-_" => is_number || is_time,
+        "_*_" | "_/_" => is_number,
+        "_%_" => matches!(first, Val::Int(_) | Val::Uint(_)),
+        _ => is_number || is_time || is_text || matches!(first, Val::Bool(_)),
+    }
+}
+
 /// Calls an operator or a standard function. Returns none for functions of the libraries.
 pub fn call(name: &str, is_method: bool, args: &[Val], patterns: &Patterns) -> Option<Evaluated> {
     Some(match (name, args) {
         ("_==_", [a, b]) => Ok(Val::Bool(a.equals(b))),
         ("_!=_", [a, b]) => Ok(Val::Bool(!a.equals(b))),
+        ("_<_" | "_<=_" | "_>_" | "_>=_" | "_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, _]) if !supports(name, a) => {
+            Err(format!("no such overload: {name}"))
+        }
         ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => compare(name, a, b),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => arithmetic(name, a, b),
         ("!_", [Val::Bool(flag)]) => Ok(Val::Bool(!flag)),
         ("-_", [Val::Int(int)]) => int.checked_neg().map(Val::Int).ok_or_else(|| "integer overflow".to_owned()),
         ("-_", [Val::Double(double)]) => Ok(Val::Double(-double)),
         ("@in", [value, Val::List(list)]) => Ok(Val::Bool(list.items.iter().any(|item| item.equals(value)))),
-        ("@in", [value, Val::Map(map)]) => Ok(Val::Bool(key(value).is_some_and(|key| map.contains_key(&key)))),
+        ("@in", [value, Val::Map(map)]) => Ok(Val::Bool(find(map, value).is_some())),
         ("_[_]", [container, at]) => index(container, at),
-        ("_[?_]", [container, at]) => optional_index(container, at),
+        ("_[?_]", [container, at]) => Ok(optional_index(container, at)),
         ("size", [Val::String(text)]) => Ok(count(text.chars().count())),
         ("size", [Val::Bytes(bytes)]) => Ok(count(bytes.len())),
         ("size", [Val::List(list)]) => Ok(count(list.items.len())),
@@ -111,7 +107,7 @@ pub fn call(name: &str, is_method: bool, args: &[Val], patterns: &Patterns) -> O
 fn compare(name: &str, left: &Val, right: &Val) -> Evaluated {
     let nan = |value: &Val| matches!(value, Val::Double(double) if double.is_nan());
     if nan(left) || nan(right) {
-        return Ok(Val::Bool(false));
+        return Err("NaN values cannot be ordered".to_owned());
     }
     let Some(order) = left.compare(right) else { return no_overload() };
     Ok(Val::Bool(match name {
@@ -192,7 +188,8 @@ fn durations(name: &str, left: &Val, right: &Val) -> Evaluated {
 fn position(at: &Val) -> Option<i64> {
     match at {
         Val::Int(int) => Some(*int),
-        Val::Uint(uint) => i64::try_from(*uint).ok(),
+        Val::Uint(uint) => Some(i64::try_from(*uint).unwrap_or(i64::MAX)),
+        Val::Double(double) if double.fract() == 0.0 => Some(*double as i64),
         _ => None,
     }
 }
@@ -204,13 +201,9 @@ fn index(container: &Val, at: &Val) -> Evaluated {
             let item = usize::try_from(place).ok().and_then(|place| list.items.get(place));
             item.cloned().ok_or_else(|| format!("index out of bounds: {place}"))
         }
-        Val::Map(map) => {
-            let found = key(at).and_then(|key| map.get(&key).cloned());
-            found.ok_or_else(|| format!("no such key: {}", shown_key(at)))
-        }
-        Val::Optional(None) => Ok(Val::Optional(None)),
-        Val::Optional(Some(inner)) => optional_index(inner, at),
-        _ => no_overload(),
+        Val::Map(map) => find(map, at).cloned().ok_or_else(|| format!("no such key: {}", shown_key(at))),
+        Val::Optional(_) => Ok(optional_index(container, at)),
+        _ => Err(format!("no such key: {}", shown_key(at))),
     }
 }
 
@@ -225,12 +218,12 @@ fn shown_key(key: &Val) -> String {
     }
 }
 
-fn optional_index(container: &Val, at: &Val) -> Evaluated {
+/// Returns the optional element of a list, a map or an optional of these.
+fn optional_index(container: &Val, at: &Val) -> Val {
     match container {
-        Val::Optional(None) => Ok(Val::Optional(None)),
+        Val::Optional(None) => Val::Optional(None),
         Val::Optional(Some(inner)) => optional_index(inner, at),
-        Val::List(_) | Val::Map(_) => Ok(Val::Optional(index(container, at).ok().map(Arc::new))),
-        _ => no_overload(),
+        container => Val::Optional(index(container, at).ok().map(Arc::new)),
     }
 }
 

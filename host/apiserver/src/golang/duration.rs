@@ -1,11 +1,9 @@
 //! Durations in Go's form, as in `1h30m`.
 
-use crate::crd::formats;
-
 /// Parses a duration in Go's form into nanoseconds.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "fractions of a unit are small")]
 pub fn parse(text: &str) -> Option<i64> {
-    if !formats::is_go_duration(text) {
+    if !is_valid(text) {
         return None;
     }
     let (sign, mut rest) = match text.strip_prefix('-') {
@@ -34,9 +32,39 @@ pub fn parse(text: &str) -> Option<i64> {
     total.checked_mul(sign)
 }
 
+/// Reports whether Go's `time.ParseDuration` reads a text.
+pub fn is_valid(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = &rest[..number];
+        if digits.matches('.').count() > 1 || !digits.bytes().any(|byte| byte.is_ascii_digit()) {
+            return false;
+        }
+        rest = &rest[number..];
+        let unit = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&&rest[..unit]) {
+            return false;
+        }
+        rest = &rest[unit..];
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accepts_durations_with_units() {
+        assert!(is_valid("-1.5h") && !is_valid("1") && !is_valid("1d") && is_valid("0"));
+    }
 
     #[test]
     fn parses_durations_as_go_does() {

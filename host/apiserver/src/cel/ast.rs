@@ -3,6 +3,8 @@
 /// An expression, and the position of its characteristic token in the text, counted in characters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
+    /// The number of the expression in the whole one, which the parser assigns from 0 on.
+    pub id: usize,
     /// The position.
     pub at: usize,
     /// The number of expressions from this one down to the deepest one inside.
@@ -15,7 +17,42 @@ impl Expr {
     /// Puts an expression at a position.
     pub fn new(at: usize, node: Node) -> Self {
         let height = 1 + node.children().into_iter().map(|child| child.height).max().unwrap_or(0);
-        Self { at, height, node }
+        Self { id: 0, at, height, node }
+    }
+
+    /// Returns the first name of selects on an identifier, as `a` in `a.b.c`.
+    pub fn root_name(&self) -> Option<&str> {
+        match &self.node {
+            Node::Ident(name) => Some(name),
+            Node::Select { operand, optional: false, .. } => operand.root_name(),
+            _ => None,
+        }
+    }
+
+    /// Returns the name that selects on an identifier spell, as in `a.b`.
+    pub fn qualified_name(&self) -> Option<String> {
+        match &self.node {
+            Node::Ident(name) => Some(name.clone()),
+            Node::Select { operand, field, optional: false } => Some(format!("{}.{field}", operand.qualified_name()?)),
+            _ => None,
+        }
+    }
+
+    /// Reports whether selects on an identifier spell a name with dots.
+    pub fn spells(&self, name: &str) -> bool {
+        match &self.node {
+            Node::Ident(found) => found == name,
+            Node::Select { operand, field, optional: false } => {
+                name.rsplit_once('.').is_some_and(|(before, last)| last == field && operand.spells(before))
+            }
+            _ => false,
+        }
+    }
+
+    /// Numbers the expression and those inside of it from `next` on. Returns the next free number.
+    pub fn number(&mut self, next: usize) -> usize {
+        self.id = next;
+        self.node.children_mut().into_iter().fold(next + 1, |next, child| child.number(next))
     }
 }
 
@@ -29,6 +66,22 @@ impl Node {
             Self::List(elements) => elements.iter().map(|(element, _)| element).collect(),
             Self::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
             Self::Macro(comprehension) => std::iter::once(&comprehension.range).chain(&comprehension.args).collect(),
+            Self::Message { fields, .. } => fields.iter().collect(),
+        }
+    }
+
+    fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Self::Literal(_) | Self::Ident(_) => Vec::new(),
+            Self::Select { operand, .. } | Self::Has { operand, .. } => vec![operand],
+            Self::Call { target, args, .. } => target.as_deref_mut().into_iter().chain(args).collect(),
+            Self::List(elements) => elements.iter_mut().map(|(element, _)| element).collect(),
+            Self::Map(entries) => entries.iter_mut().flat_map(|(key, value, _)| [key, value]).collect(),
+            Self::Macro(comprehension) => {
+                let Comprehension { range, args, .. } = &mut **comprehension;
+                std::iter::once(range).chain(args).collect()
+            }
+            Self::Message { fields, .. } => fields.iter_mut().collect(),
         }
     }
 }
@@ -71,6 +124,13 @@ pub enum Node {
     Map(Vec<(Expr, Expr, bool)>),
     /// A macro over the elements of a list or the keys of a map.
     Macro(Box<Comprehension>),
+    /// A message of protocol buffers, as in `Name{field: value}`. No environment has such types.
+    Message {
+        /// The name of the type.
+        name: String,
+        /// The values of the fields.
+        fields: Vec<Expr>,
+    },
 }
 
 /// A macro over the elements of a list or the keys of a map, or over the value of an optional.
@@ -88,7 +148,6 @@ pub struct Comprehension {
 
 /// The macros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of CEL's macros")]
 pub enum MacroKind {
     All,
     Exists,
@@ -100,11 +159,11 @@ pub enum MacroKind {
     TransformMapEntry,
     OptMap,
     OptFlatMap,
+    SortBy,
 }
 
 /// A constant.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of CEL's types")]
 pub enum Literal {
     Null,
     Bool(bool),

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::duration;
 use super::value::Val;
-use crate::crd::formats;
-use crate::crd::golang;
+use crate::golang;
+use crate::golang::duration;
+use crate::golang::time::is_rfc3339;
 
 /// An error of an evaluation, in cel-go's words.
 pub type EvalError = String;
@@ -130,7 +130,7 @@ fn to_timestamp(value: &Val) -> Result<Val, EvalError> {
         Val::Int(seconds) => {
             Timestamp::from_second(*seconds).map(Val::Timestamp).map_err(|_| "timestamp overflow".to_owned())
         }
-        Val::String(text) if formats::is_rfc3339(text) => {
+        Val::String(text) if is_rfc3339(text) => {
             text.parse().map(Val::Timestamp).map_err(|_| "timestamp overflow".to_owned())
         }
         Val::String(_) => Err(cannot_convert("google.protobuf.Timestamp")),

@@ -1,22 +1,22 @@
 //! The functions of the Kubernetes libraries, which the crate `kube-cel` implements.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::{self, Context, Program};
+use kube_cel::cel::common::ast::{CallExpr, Expr};
+use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::{self, Context, ExecutionError, IdedExpr};
 
 use super::convert::EvalError;
 use super::value::{Key, Val};
 
-/// The library, with the calls that were compiled before.
-#[derive(Default)]
-pub struct Library(Mutex<HashMap<String, Arc<Program>>>);
+/// The name of the target of a method among the variables of a call.
+const TARGET: &str = "@target";
 
-impl std::fmt::Debug for Library {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Library")
-    }
+thread_local! {
+    /// The functions. They are made once for each thread, since they cannot be shared.
+    static FUNCTIONS: Context<'static> = Context::default().with_all();
 }
 
 /// Returns the name of the type of a library's values that a function makes.
@@ -31,51 +31,62 @@ fn foreign_type(function: &str, target: Option<&Val>) -> &'static str {
     }
 }
 
-impl Library {
-    /// Calls a function, with its target first if it is a method.
-    ///
-    /// # Errors
-    /// Returns the message of the library, or that it has no such function.
-    pub fn call(&self, function: &str, is_method: bool, args: &[Val]) -> Result<Val, EvalError> {
-        let names: Vec<_> = (0..args.len()).map(|at| format!("a{at}")).collect();
-        let text = match names.split_first() {
-            Some((target, rest)) if is_method => format!("{target}.{function}({})", rest.join(", ")),
-            _ => format!("{function}({})", names.join(", ")),
+/// Calls a function, with its target first if it is a method.
+///
+/// # Errors
+/// Returns the message of the library, or that it has no such function.
+pub fn call(function: &str, is_method: bool, args: &[Val]) -> Result<Val, EvalError> {
+    if let ("format", [Val::String(text), ..]) = (function, args)
+        && has_large_precision(text)
+    {
+        return Err("precision out of range".to_owned());
+    }
+    let target = args.first().filter(|_| is_method);
+    let values = args.iter().map(to_cel).collect::<Result<Vec<_>, _>>()?;
+    let result = run(function, is_method, values).map_err(|error| match (function, args.first()) {
+        ("quantity", Some(Val::String(text))) => quantity_error(text),
+        _ => message(error),
+    })?;
+    let foreign = foreign_type(function, target);
+    match &result {
+        cel::Value::Opaque(opaque) if matches!(function, "validate" | "format.named") => {
+            let Some(optional) = opaque.downcast_ref::<OptionalValue>() else { return from_cel(result, foreign) };
+            let inner = optional.value().cloned().map(|value| from_cel(value, foreign)).transpose()?;
+            Ok(Val::Optional(inner.map(Arc::new)))
+        }
+        _ => from_cel(result, foreign),
+    }
+}
+
+/// Reports whether a format has a precision of more than two digits, which the library cannot print.
+fn has_large_precision(format: &str) -> bool {
+    let precisions = format.split("%.").skip(1);
+    precisions.map(|rest| rest.chars().take_while(char::is_ascii_digit).count()).any(|digits| digits > 2)
+}
+
+fn run(function: &str, is_method: bool, args: Vec<cel::Value>) -> Result<cel::Value, ExecutionError> {
+    FUNCTIONS.with(|functions| {
+        let mut context = functions.new_inner_scope();
+        let ident = |name: &str| IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
+        let mut args = args.into_iter();
+        let (prefix, func_name) = match function.split_once('.') {
+            Some((prefix, name)) if !is_method => (Some(prefix), name),
+            _ => (None, function),
         };
-        let target = args.first().filter(|_| is_method);
-        if matches!(function, "validate" | "format.named") {
-            let found = self.run(&format!("{text}.hasValue()"), args, "", None)?;
-            if matches!(found, Val::Bool(false)) {
-                return Ok(Val::Optional(None));
-            }
-            let value = self.run(&format!("{text}.value()"), args, function, target)?;
-            return Ok(Val::Optional(Some(Arc::new(value))));
+        let mut target = prefix.map(|prefix| Box::new(ident(prefix)));
+        if is_method && let Some(value) = args.next() {
+            context.add_variable_from_value(TARGET, value);
+            target = Some(Box::new(ident(TARGET)));
         }
-        self.run(&text, args, function, target)
-    }
-
-    fn run(&self, text: &str, args: &[Val], function: &str, target: Option<&Val>) -> Result<Val, EvalError> {
-        let program = self.program(text)?;
-        let mut context = Context::default().with_all();
-        for (at, arg) in args.iter().enumerate() {
-            context.add_variable_from_value(format!("a{at}"), to_cel(arg)?);
+        let mut names = Vec::with_capacity(args.len());
+        for (at, value) in args.enumerate() {
+            let name = format!("@{at}");
+            names.push(ident(&name));
+            context.add_variable_from_value(name, value);
         }
-        let value = program.execute(&context).map_err(|error| match (function, args.first()) {
-            ("quantity", Some(Val::String(text))) => quantity_error(text),
-            _ => message(&error),
-        })?;
-        from_cel(value, foreign_type(function, target))
-    }
-
-    fn program(&self, text: &str) -> Result<Arc<Program>, EvalError> {
-        let mut programs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(program) = programs.get(text) {
-            return Ok(program.clone());
-        }
-        let program = Arc::new(Program::compile(text).map_err(|error| error.to_string())?);
-        programs.insert(text.to_owned(), program.clone());
-        Ok(program)
-    }
+        let call = Expr::Call(CallExpr { func_name: func_name.to_owned(), target, args: names });
+        cel::Value::resolve(&IdedExpr { id: 0, expr: call }, &context)
+    })
 }
 
 /// Returns the real server's message for a text that is no quantity.
@@ -88,9 +99,15 @@ fn quantity_error(text: &str) -> EvalError {
     format!("quantities must match the regular expression '{pattern}'")
 }
 
-fn message(error: &cel::ExecutionError) -> EvalError {
+fn message(error: ExecutionError) -> EvalError {
     match error {
-        cel::ExecutionError::FunctionError { message, .. } => message.clone(),
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::FunctionError { message, .. } => message,
+        ExecutionError::UnexpectedType { .. }
+        | ExecutionError::UnsupportedTargetType { .. }
+        | ExecutionError::NotSupportedAsMethod { .. }
+        | ExecutionError::InvalidArgumentCount { .. }
+        | ExecutionError::NoSuchOverload => "no such overload".to_owned(),
         other => other.to_string(),
     }
 }
@@ -170,29 +187,29 @@ fn from_cel(value: cel::Value, foreign: &'static str) -> Result<Val, EvalError> 
 mod tests {
     use super::*;
 
-    fn call(function: &str, is_method: bool, args: &[Val]) -> Result<String, String> {
-        Library::default().call(function, is_method, args).map(|value| format!("{value:?}"))
+    fn shown(function: &str, is_method: bool, args: &[Val]) -> Result<String, String> {
+        call(function, is_method, args).map(|value| format!("{value:?}"))
     }
 
     #[test]
     fn calls_functions_of_the_libraries() {
-        let library = Library::default();
-        let quantity = |text: &str| library.call("quantity", false, &[Val::text(text)]).expect("quantity");
-        let less = library.call("isLessThan", true, &[quantity("1Mi"), quantity("1Gi")]);
+        let quantity = |text: &str| call("quantity", false, &[Val::text(text)]).expect("quantity");
+        let less = call("isLessThan", true, &[quantity("1Mi"), quantity("1Gi")]);
         assert!(matches!(less, Ok(Val::Bool(true))), "{less:?}");
         let list = Val::list(vec![Val::text("b"), Val::text("a")]);
-        assert_eq!(call("join", true, &[list, Val::text("-")]), Ok("String(\"b-a\")".to_owned()));
-        let failed = library.call(
-            "validate",
-            true,
-            &[library.call("format.dns1123Label", false, &[]).expect("format"), Val::text("A")],
-        );
+        assert_eq!(shown("join", true, &[list, Val::text("-")]), Ok("String(\"b-a\")".to_owned()));
+        let failed =
+            call("validate", true, &[call("format.dns1123Label", false, &[]).expect("format"), Val::text("A")]);
         assert!(matches!(failed, Ok(Val::Optional(Some(_)))), "{failed:?}");
     }
 
     #[test]
     fn reports_what_the_library_reports() {
         assert!(call("quantity", false, &[Val::text("x")]).is_err());
+        assert_eq!(
+            shown("format", true, &[Val::text("%.999f"), Val::list(vec![])]),
+            Err("precision out of range".into())
+        );
         assert!(call("noSuchFunction", false, &[]).is_err());
     }
 }

@@ -1,86 +1,60 @@
 //! Checks the types of expressions, with the messages of cel-go's checker.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::ast::{Comprehension, Expr, Issue, Literal, MacroKind, Node};
+use super::ast::{Expr, Issue, Literal, Node};
 use super::declarations;
 use super::literals;
-use super::schema_types::reserved;
 use super::types::{Bindings, Type};
+use super::words;
 
 /// The result of checking an expression.
 #[derive(Debug)]
 pub struct Checked {
     /// The type of the expression.
     pub ty: Type,
-    /// Reports that the expression uses `oldSelf`.
-    pub uses_old_self: bool,
+    /// The variables that the expression uses.
+    pub used: BTreeSet<String>,
 }
 
-/// Checks an expression with variables of given types.
+/// Checks an expression with variables of given types. The name of a variable may have dots.
 ///
 /// # Errors
 /// Returns the mistakes in it.
 pub fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>> {
     let scopes = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
     let globals = variables.len();
-    let mut checker =
-        Checker { bindings: Bindings::default(), scopes, globals, issues: Vec::new(), uses_old_self: false };
+    let mut checker = Checker {
+        bindings: Bindings::default(),
+        scopes,
+        globals,
+        issues: Vec::new(),
+        types: Vec::new(),
+        used: BTreeSet::new(),
+    };
     let ty = checker.check(expr);
-    let ty = checker.bindings.resolve(&ty, true);
-    if checker.issues.is_empty() {
-        literals::check(expr, &mut checker.issues);
+    let Checker { bindings, mut issues, types, used, .. } = checker;
+    let types: Vec<Type> = types.iter().map(|ty| bindings.resolve(ty, true)).collect();
+    if issues.is_empty() {
+        literals::check(expr, &types, &mut issues);
     }
-    if checker.issues.is_empty() {
-        Ok(Checked { ty, uses_old_self: checker.uses_old_self })
-    } else {
-        Err(checker.issues)
-    }
+    if issues.is_empty() { Ok(Checked { ty: bindings.resolve(&ty, true), used }) } else { Err(issues) }
 }
 
-struct Checker {
-    bindings: Bindings,
-    scopes: Vec<(String, Type)>,
+pub(super) struct Checker {
+    pub(super) bindings: Bindings,
+    /// The variables, those of macros last.
+    pub(super) scopes: Vec<(String, Type)>,
     /// The number of variables that no macro declares.
     globals: usize,
     issues: Vec<Issue>,
-    uses_old_self: bool,
-}
-
-/// Returns the type that a name of a type stands for.
-fn type_of_name(name: &str) -> Option<Type> {
-    let dynamic = || Arc::new(Type::Dyn);
-    Some(match name {
-        "bool" => Type::Bool,
-        "int" => Type::Int,
-        "uint" => Type::Uint,
-        "double" => Type::Double,
-        "string" => Type::String,
-        "bytes" => Type::Bytes,
-        "list" => Type::List(dynamic()),
-        "map" => Type::Map(dynamic(), dynamic()),
-        "null_type" => Type::Null,
-        "google.protobuf.Timestamp" => Type::Timestamp,
-        "google.protobuf.Duration" => Type::Duration,
-        "net.IP" => Type::Opaque("net.IP"),
-        "net.CIDR" => Type::Opaque("net.CIDR"),
-        "kubernetes.URL" => Type::Opaque("kubernetes.URL"),
-        "kubernetes.Quantity" => Type::Opaque("kubernetes.Quantity"),
-        _ => return None,
-    })
-}
-
-/// Returns the name that selects on an identifier spell, as in `a.b`.
-pub fn qualified_name(expr: &Expr) -> Option<String> {
-    match &expr.node {
-        Node::Ident(name) => Some(name.clone()),
-        Node::Select { operand, field, optional: false } => Some(format!("{}.{field}", qualified_name(operand)?)),
-        _ => None,
-    }
+    types: Vec<Type>,
+    used: BTreeSet<String>,
 }
 
 impl Checker {
-    fn report(&mut self, at: usize, message: String) -> Type {
+    pub(super) fn report(&mut self, at: usize, message: String) -> Type {
         self.issues.push(Issue { at, message });
         Type::Error
     }
@@ -95,11 +69,33 @@ impl Checker {
 
     fn variable(&mut self, name: &str) -> Option<Type> {
         let at = self.scopes.iter().rposition(|(declared, _)| declared == name)?;
-        self.uses_old_self |= at < self.globals && name == "oldSelf";
+        if at < self.globals {
+            self.used.insert(name.to_owned());
+        }
         Some(self.scopes[at].1.clone())
     }
 
-    fn check(&mut self, expr: &Expr) -> Type {
+    /// Returns the type of a variable that has a name with dots.
+    fn dotted_variable(&mut self, expr: &Expr) -> Option<Type> {
+        let root = expr.root_name()?;
+        if self.scopes[self.globals..].iter().any(|(declared, _)| declared == root) {
+            return None;
+        }
+        let (name, ty) = self.scopes[..self.globals].iter().find(|(declared, _)| expr.spells(declared))?;
+        self.used.insert(name.clone());
+        Some(ty.clone())
+    }
+
+    pub(super) fn check(&mut self, expr: &Expr) -> Type {
+        let ty = self.check_node(expr);
+        if self.types.len() <= expr.id {
+            self.types.resize(expr.id + 1, Type::Dyn);
+        }
+        self.types[expr.id] = ty.clone();
+        ty
+    }
+
+    fn check_node(&mut self, expr: &Expr) -> Type {
         match &expr.node {
             Node::Literal(literal) => match literal {
                 Literal::Null => Type::Null,
@@ -112,7 +108,7 @@ impl Checker {
             },
             Node::Ident(name) => match self.variable(name) {
                 Some(ty) => ty,
-                None => match type_of_name(name) {
+                None => match Type::of_name(name) {
                     Some(ty) => Type::Type(Arc::new(ty)),
                     None => self.undeclared(expr.at, name),
                 },
@@ -136,6 +132,7 @@ impl Checker {
                 Type::Map(Arc::new(self.join_all(keys)), Arc::new(self.join_all(values)))
             }
             Node::Macro(comprehension) => self.check_macro(expr.at, comprehension),
+            Node::Message { name, .. } => self.undeclared(expr.at, name),
         }
     }
 
@@ -153,10 +150,13 @@ impl Checker {
     }
 
     fn check_select(&mut self, expr: &Expr, operand: &Expr, field: &str, optional: bool) -> Type {
-        if let Some(name) = qualified_name(expr)
-            && let Some(ty) = type_of_name(&name)
+        if let Some(name) = expr.qualified_name()
+            && let Some(ty) = Type::of_name(&name)
         {
             return Type::Type(Arc::new(ty));
+        }
+        if let Some(ty) = self.dotted_variable(expr) {
+            return ty;
         }
         let operand = self.check(operand);
         let found = self.field_type(expr.at, &operand, field);
@@ -177,12 +177,17 @@ impl Checker {
                 found => Type::Optional(Arc::new(found)),
             },
             Type::Map(_, value) => (*value).clone(),
-            Type::Object(object) => match object.fields.get(field).or_else(|| object.fields.get(&reserved(field)?)) {
-                Some(ty) => ty.clone(),
-                None => self.report(at, format!("undefined field '{field}'")),
-            },
+            Type::Object(object) => {
+                match object.fields.get(field).or_else(|| object.fields.get(&words::escaped(field)?)) {
+                    Some(ty) => ty.clone(),
+                    None => self.report(at, format!("undefined field '{field}'")),
+                }
+            }
             Type::Dyn | Type::Param(_) => Type::Dyn,
             Type::Error => Type::Error,
+            Type::Opaque(name) if name.starts_with("kubernetes.authorization.") => {
+                self.report(at, format!("unexpected failed resolution of '{name}'"))
+            }
             other => {
                 let message = format!("type '{}' does not support field selection", self.show(&other));
                 self.report(at, message)
@@ -204,7 +209,7 @@ impl Checker {
             }
             return self.resolve_call(at, function, &types, false);
         };
-        if let Some(prefix) = qualified_name(target) {
+        if let Some(prefix) = target.qualified_name() {
             let name = format!("{prefix}.{function}");
             if declarations::overloads(&name).is_some() {
                 return self.resolve_call(at, &name, &types, false);
@@ -218,7 +223,7 @@ impl Checker {
         self.resolve_call(at, function, &all, true)
     }
 
-    fn expect_bool(&mut self, expr: &Expr) {
+    pub(super) fn expect_bool(&mut self, expr: &Expr) {
         let ty = self.check(expr);
         if !self.bindings.assign(&ty, &Type::Bool) {
             let message = format!("expected type 'bool' but found '{}'", self.show(&ty));
@@ -226,7 +231,7 @@ impl Checker {
         }
     }
 
-    fn resolve_call(&mut self, at: usize, function: &str, args: &[Type], is_method: bool) -> Type {
+    pub(super) fn resolve_call(&mut self, at: usize, function: &str, args: &[Type], is_method: bool) -> Type {
         if args.iter().any(|ty| matches!(self.bindings.resolve(ty, false), Type::Error)) {
             return self.resolve_with_mistakes(function, args, is_method);
         }
@@ -271,106 +276,12 @@ impl Checker {
         }
         result
     }
-
-    fn check_macro(&mut self, at: usize, comprehension: &Comprehension) -> Type {
-        let range = self.check(&comprehension.range);
-        let range = self.bindings.resolve(&range, false);
-        let variables = match self.variables(&range, comprehension) {
-            Some(variables) => variables,
-            None => {
-                let message = if matches!(comprehension.kind, MacroKind::OptMap | MacroKind::OptFlatMap) {
-                    format!("found no matching overload for 'hasValue' applied to '{range}.()'")
-                } else {
-                    let needed = "(must be list, map, or dynamic)";
-                    format!("expression of type '{range}' cannot be range of a comprehension {needed}")
-                };
-                self.report(comprehension.range.at, message);
-                vec![Type::Error; comprehension.vars.len()]
-            }
-        };
-        let outer = self.scopes.len();
-        self.scopes.extend(comprehension.vars.iter().cloned().zip(variables.iter().cloned()));
-        let result = self.macro_result(at, comprehension, variables.last().unwrap_or(&Type::Dyn));
-        self.scopes.truncate(outer);
-        result
-    }
-
-    fn variables(&self, range: &Type, comprehension: &Comprehension) -> Option<Vec<Type>> {
-        let two = comprehension.vars.len() == 2;
-        if matches!(comprehension.kind, MacroKind::OptMap | MacroKind::OptFlatMap) {
-            return match range {
-                Type::Optional(inner) => Some(vec![(**inner).clone()]),
-                Type::Dyn | Type::Param(_) => Some(vec![Type::Dyn]),
-                Type::Error => Some(vec![Type::Error]),
-                _ => None,
-            };
-        }
-        Some(match range {
-            Type::List(element) if two => vec![Type::Int, (**element).clone()],
-            Type::List(element) => vec![(**element).clone()],
-            Type::Map(key, value) if two => vec![(**key).clone(), (**value).clone()],
-            Type::Map(key, _) => vec![(**key).clone()],
-            Type::Dyn | Type::Param(_) => vec![Type::Dyn; comprehension.vars.len()],
-            Type::Error => vec![Type::Error; comprehension.vars.len()],
-            _ => return None,
-        })
-    }
-
-    fn macro_result(&mut self, at: usize, comprehension: &Comprehension, element: &Type) -> Type {
-        let args = &comprehension.args;
-        let Some(last) = args.last() else { return Type::Error };
-        match comprehension.kind {
-            MacroKind::All | MacroKind::Exists => {
-                self.expect_bool(last);
-                Type::Bool
-            }
-            MacroKind::ExistsOne => {
-                self.check_condition(at, last, &Type::Int);
-                Type::Bool
-            }
-            MacroKind::Filter => {
-                let list = Type::List(Arc::new(element.clone()));
-                self.check_condition(at, last, &list);
-                list
-            }
-            MacroKind::Map | MacroKind::TransformList => {
-                let list = Type::List(Arc::new(self.check(last)));
-                if args.len() == 2 {
-                    self.check_condition(at, &args[0], &list);
-                }
-                list
-            }
-            MacroKind::TransformMap => {
-                let key = self.scopes.len().checked_sub(2).map_or(Type::Dyn, |key| self.scopes[key].1.clone());
-                let map = Type::Map(Arc::new(key), Arc::new(self.check(last)));
-                if args.len() == 2 {
-                    self.check_condition(at, &args[0], &map);
-                }
-                map
-            }
-            MacroKind::TransformMapEntry => {
-                let map = self.check(last);
-                if args.len() == 2 {
-                    self.check_condition(at, &args[0], &map);
-                }
-                map
-            }
-            MacroKind::OptMap => Type::Optional(Arc::new(self.check(last))),
-            MacroKind::OptFlatMap => self.check(last),
-        }
-    }
-
-    /// Checks the condition that a macro expands to: `condition ? next : before`.
-    fn check_condition(&mut self, at: usize, condition: &Expr, accumulator: &Type) {
-        let ty = self.check(condition);
-        self.resolve_call(at, "_?_:_", &[ty, accumulator.clone(), accumulator.clone()], false);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crd::cel::parse::parse;
+    use crate::cel::parse::parse;
 
     fn types(text: &str) -> Result<String, String> {
         let list = Type::List(Arc::new(Type::String));
@@ -395,8 +306,10 @@ mod tests {
             ("self[?0].orValue('a')", "string"),
             ("self.transformMap(i, x, x)", "map(int, string)"),
             ("ip('::1').family()", "int"),
-            ("[1, dyn('a')]", "list(dyn)"),
+            ("[dyn(1), dyn('a')]", "list(dyn)"),
             ("google.protobuf.Timestamp == type(1)", "bool"),
+            ("self.sortBy(x, size(x))", "list(string)"),
+            ("'%s %d'.format(['a', 1])", "string"),
         ];
         for (text, expected) in cases {
             assert_eq!(types(text), Ok(expected.to_owned()), "{text}");
@@ -412,6 +325,9 @@ mod tests {
             ),
             ("self + 1", "found no matching overload for '_+_' applied to '(list(string), int)'"),
             ("self.foo", "type 'list(string)' does not support field selection"),
+            ("Foo{a: 1} == null", "undeclared reference to 'Foo' (in container '')"),
+            ("[1, 1 + 1, self[0]]", "expected type 'int' but found 'string'"),
+            ("[1, dyn('a')]", "expected type 'int' but found 'dyn'"),
         ];
         for (text, message) in cases {
             assert_eq!(types(text), Err(message.to_owned()));
@@ -419,12 +335,23 @@ mod tests {
     }
 
     #[test]
-    fn tells_whether_the_old_value_is_used() {
+    fn lists_the_variables_that_are_used() {
         let uses = |text: &str| {
             let expr = parse(text).expect(text);
             let list = Type::List(Arc::new(Type::String));
-            check(&expr, &[("self", list.clone()), ("oldSelf", list)]).expect(text).uses_old_self
+            check(&expr, &[("self", list.clone()), ("oldSelf", list)]).expect(text).used.contains("oldSelf")
         };
         assert!(uses("self == oldSelf") && !uses("self.all(oldSelf, oldSelf == '')"));
+    }
+
+    #[test]
+    fn finds_variables_with_dots() {
+        let kind = |text: &str| {
+            let expr = parse(text).expect(text);
+            check(&expr, &[("a", Type::Int), ("a.b", Type::String)]).map(|checked| checked.ty)
+        };
+        assert_eq!(kind("a.b + 'x'"), Ok(Type::String));
+        assert_eq!(kind("[{'b': 1}].map(a, a.b)"), Ok(Type::List(Arc::new(Type::Int))));
+        assert!(kind("a.c").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! Rules in a schema: their form, and the mistakes that compiling them finds.
 
-use crate::crd::cel::compile::{Mistakes, Types};
+use super::compile::{Mistakes, Types};
 use crate::crd::field::{FieldError, Path, Shown};
-use crate::crd::golang;
 use crate::crd::schema::{Rule, Schema};
 use crate::crd::selectable;
 use crate::crd::structural;
+use crate::golang;
 
 /// Checks the form of the rules of a schema.
 pub fn check_form(schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
