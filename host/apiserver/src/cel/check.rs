@@ -14,6 +14,8 @@ use super::words;
 pub struct Checked {
     /// The type of the expression.
     pub ty: Type,
+    /// The types of the expressions inside of it, by their numbers.
+    pub types: Vec<Type>,
     /// The variables that the expression uses.
     pub used: BTreeSet<String>,
 }
@@ -39,7 +41,7 @@ pub fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, Vec<Iss
     if issues.is_empty() {
         literals::check(expr, &types, &mut issues);
     }
-    if issues.is_empty() { Ok(Checked { ty: bindings.resolve(&ty, true), used }) } else { Err(issues) }
+    if issues.is_empty() { Ok(Checked { ty: bindings.resolve(&ty, true), types, used }) } else { Err(issues) }
 }
 
 pub(super) struct Checker {

@@ -1,10 +1,10 @@
 //! The Common Expression Language as kube-apiserver runs it: for the rules of custom resources and for admission
 //! policies.
 //!
-//! [`parse::parse`] makes the tree of an expression, [`check::check`] finds its types and its mistakes, and
-//! [`eval::Evaluation`] evaluates it. All three are our own, since messages name types and positions, and since
-//! decisions depend on how errors and numbers of different types behave. The functions of the Kubernetes libraries are
-//! those of the crate `kube-cel`.
+//! [`parse::parse`] makes the tree of an expression, [`check::check`] finds its types and its mistakes,
+//! [`cost::estimate`] bounds its cost, and [`eval::Evaluation`] evaluates it. All are our own, since messages name types
+//! and positions, and since decisions depend on how errors and numbers of different types behave. The functions of the
+//! Kubernetes libraries are those of the crate `kube-cel`.
 //!
 //! Limits: messages of functions of the libraries that fail may differ from those of kube-apiserver. Evaluations are
 //! bounded by steps, which approximate the costs that kube-apiserver counts.
@@ -13,6 +13,9 @@ pub mod ast;
 pub mod check;
 mod check_macros;
 mod convert;
+pub mod cost;
+mod cost_functions;
+mod cost_sizes;
 mod declarations;
 pub mod eval;
 mod functions;
@@ -21,6 +24,7 @@ mod literals;
 mod macros;
 pub mod parse;
 mod parse_primary;
+mod size;
 mod times;
 mod token;
 pub mod types;

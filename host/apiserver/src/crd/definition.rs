@@ -138,6 +138,8 @@ fn check_spec(definition: &Definition, raw: &Value, mut options: Options, errors
     check_names(&spec.names, &path.child("names"), errors);
     if let Some(common) = internal.validation {
         let status = spec.versions.iter().any(Version::has_status);
+        let first = spec.versions.first().map(|version| version.name.as_str()).unwrap_or_default();
+        let options = options.for_schema_of(first);
         schema_rules::check(common, internal.raw_schema, status, &options, &path.child("validation"), errors);
     }
     check_subresources(internal.subresources, &path.child("subresources"), errors);
@@ -240,7 +242,8 @@ fn check_version(
     let own_schema = version.schema.as_ref().filter(|_| internal.validation.is_none());
     if let Some(validation) = own_schema {
         let raw = internal.versions[at].pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-        schema_rules::check(validation, raw, version.has_status(), options, &path.child("schema"), errors);
+        let options = options.for_schema_of(&version.name);
+        schema_rules::check(validation, raw, version.has_status(), &options, &path.child("schema"), errors);
     }
     if internal.subresources.is_none() {
         check_subresources(version.subresources.as_ref(), &path.child("subresources"), errors);

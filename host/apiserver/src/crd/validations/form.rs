@@ -1,6 +1,7 @@
 //! Rules in a schema: their form, and the mistakes that compiling them finds.
 
 use super::compile::{Mistakes, Types};
+use super::costs::Costs;
 use crate::crd::field::{FieldError, Path, Shown};
 use crate::crd::schema::{Rule, Schema};
 use crate::crd::selectable;
@@ -80,10 +81,14 @@ pub struct Site<'a> {
     pub is_resource: bool,
     /// The nearest place above whose values have no old values.
     pub uncorrelated: Option<&'a Path>,
+    /// The most values of the schema that limits of the schemas around it allow.
+    pub most_values: Option<u64>,
+    /// Reports that the costs of single rules are limited.
+    pub limits_costs: bool,
 }
 
 /// Compiles the rules of a schema, and reports mistakes and costs.
-pub fn check(schema: &Schema, site: &Site<'_>, errors: &mut Vec<FieldError>) {
+pub fn check(schema: &Schema, site: &Site<'_>, costs: &mut Costs, errors: &mut Vec<FieldError>) {
     let path = site.path.child("x-kubernetes-validations");
     let Some(types) = Types::of(schema, site.is_resource) else {
         let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
@@ -91,26 +96,40 @@ pub fn check(schema: &Schema, site: &Site<'_>, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::internal(&path, detail));
         return;
     };
+    let most_values = site.most_values.unwrap_or_else(|| types.most_in_request());
     for (at, rule) in schema.validations.iter().enumerate() {
         let path = path.index(at);
-        let (mistakes, uses_old_self) = match types.compile_rule(rule, schema) {
-            Ok(compiled) => (Mistakes::default(), compiled.uses_old_self),
-            Err(mistakes) => {
-                let uses_old_self = mistakes.uses_old_self;
-                (mistakes, uses_old_self)
-            }
+        let compiled = types.compile_rule(rule, schema);
+        let (cost, uses_old_self) = match &compiled {
+            Ok(compiled) => (compiled.cost, compiled.uses_old_self),
+            Err(mistakes) => (mistakes.cost, mistakes.uses_old_self),
         };
-        for (field, detail) in [("rule", mistakes.rule), ("messageExpression", mistakes.message)] {
-            errors.extend(detail.map(|detail| FieldError::invalid(&path.child(field), shown(rule), detail)));
+        costs.add(&path.child("rule"), "rule", cost.saturating_mul(most_values), site.limits_costs, errors);
+        match compiled {
+            Ok(compiled) if compiled.message.is_some() => {
+                let path = path.child("messageExpression");
+                costs.add(&path, "messageExpression", compiled.message_cost, site.limits_costs, errors);
+            }
+            Ok(_) => {}
+            Err(Mistakes { rule: in_rule, message, .. }) => {
+                for (field, detail) in [("rule", in_rule), ("messageExpression", message)] {
+                    errors.extend(detail.map(|detail| FieldError::invalid(&path.child(field), shown(rule), detail)));
+                }
+            }
         }
-        if let Some(uncorrelated) = site.uncorrelated.filter(|_| uses_old_self) {
-            let detail =
-                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
-            errors.push(FieldError::invalid_text(&path.child("rule"), &rule.rule, detail));
-        }
-        if let Some(flag) = rule.optional_old_self.filter(|_| !uses_old_self) {
-            let detail = "may not be set if oldSelf is not used in rule";
-            errors.push(FieldError::invalid(&path.child("optionalOldSelf"), Shown::raw(flag.to_string()), detail));
-        }
+        check_old_self(rule, uses_old_self, site, &path, errors);
+    }
+}
+
+/// Checks that a rule uses the old value only where there is one.
+fn check_old_self(rule: &Rule, uses_old_self: bool, site: &Site<'_>, path: &Path, errors: &mut Vec<FieldError>) {
+    if let Some(uncorrelated) = site.uncorrelated.filter(|_| uses_old_self) {
+        let detail =
+            format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
+        errors.push(FieldError::invalid_text(&path.child("rule"), &rule.rule, detail));
+    }
+    if let Some(flag) = rule.optional_old_self.filter(|_| !uses_old_self) {
+        let detail = "may not be set if oldSelf is not used in rule";
+        errors.push(FieldError::invalid(&path.child("optionalOldSelf"), Shown::raw(flag.to_string()), detail));
     }
 }
