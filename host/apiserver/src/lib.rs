@@ -7,6 +7,7 @@ pub mod apply;
 pub mod authz;
 mod cel;
 pub mod crd;
+mod field;
 mod golang;
 pub mod http;
 pub mod kinds;
