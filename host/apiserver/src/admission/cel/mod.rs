@@ -6,7 +6,7 @@
 mod authorizer;
 mod environment;
 mod scope;
-pub mod types;
+pub(super) mod types;
 
 pub use self::{
     authorizer::ResourceCheck,
