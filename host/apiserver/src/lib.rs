@@ -5,8 +5,11 @@
 pub mod admission;
 pub mod apply;
 pub mod authz;
+mod cel;
 pub mod crd;
 pub mod embedded;
+mod field;
+mod golang;
 pub mod http;
 pub mod kinds;
 pub mod store;

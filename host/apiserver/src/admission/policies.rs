@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    cel::{ResourceCheck, Value as CelValue, from_json},
+    cel::{ResourceCheck, Val},
     matching,
     params::{self, Kinds, ParamResource},
     policy::{Failure, Inputs, Policy, Verdict},
@@ -139,15 +139,15 @@ struct Dispatch<'p, 'r> {
     values: &'r OnceCell<Values>,
 }
 
-type Values = BTreeMap<&'static str, CelValue>;
+type Values = BTreeMap<&'static str, Val>;
 
 /// Returns the values of a request that expressions can use, seen as one for an endpoint.
 fn values(request: &AdmissionRequest<'_>, matched: &Endpoint) -> Values {
-    let object = |object: Option<&Value>| object.map_or(CelValue::Null, |object| versioned(object, matched));
+    let object = |object: Option<&Value>| object.map_or(Val::Null, |object| versioned(object, matched));
     BTreeMap::from([
         ("object", object(request.object)),
         ("oldObject", object(request.old)),
-        ("request", from_json(&request.variable(matched))),
+        ("request", Val::from_json(&request.variable(matched))),
     ])
 }
 
@@ -248,7 +248,7 @@ impl<'p> Dispatch<'p, '_> {
             true => self.values.get_or_init(|| values(request, matched)).clone(),
             false => values(request, matched),
         };
-        names.insert("params", param.map_or(CelValue::Null, from_json));
+        names.insert("params", param.map_or(Val::Null, Val::from_json));
         let check = ResourceCheck {
             account: None,
             group: request.endpoint.group.clone(),
@@ -268,11 +268,11 @@ impl<'p> Dispatch<'p, '_> {
     }
 
     /// Returns the Namespace of the request, without the fields that expressions do not see.
-    fn namespace_object(&self) -> Result<CelValue, ApiError> {
+    fn namespace_object(&self) -> Result<Val, ApiError> {
         let name = self.request.namespace;
         let is_namespace = self.request.endpoint.group.is_empty() && self.request.endpoint.kind == "Namespace";
         if name.is_empty() || is_namespace {
-            return Ok(CelValue::Null);
+            return Ok(Val::Null);
         }
         let namespace = self.cluster.objects.get("", "namespaces", "", name);
         let namespace = namespace.ok_or_else(|| ApiError::not_found("", "namespaces", name))?;
@@ -282,7 +282,7 @@ impl<'p> Dispatch<'p, '_> {
             metadata.remove("managedFields");
             metadata.remove("ownerReferences");
         }
-        Ok(from_json(&shown))
+        Ok(Val::from_json(&shown))
     }
 
     fn apply(
@@ -338,15 +338,15 @@ impl<'p> Dispatch<'p, '_> {
 }
 
 /// Returns an object in the version of the endpoint by which the request matched.
-fn versioned(object: &Value, matched: &Endpoint) -> CelValue {
+fn versioned(object: &Value, matched: &Endpoint) -> Val {
     let version = match matched.group.as_str() {
         "" => matched.version.clone(),
         group => format!("{group}/{}", matched.version),
     };
     if object["kind"] != matched.kind.as_str() || object["apiVersion"] == version.as_str() {
-        return from_json(object);
+        return Val::from_json(object);
     }
     let mut object = object.clone();
     object["apiVersion"] = json!(version);
-    from_json(&object)
+    Val::from_json(&object)
 }

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::cel::{
-    CompileError, Environment, EvalError, Program, ResourceCheck, Scope, Type, Value as CelValue, Variable,
-};
+use super::cel::{Environment, Patterns, Program, ResourceCheck, Scope, Type, Val, Variable, types};
 use crate::authz::{attributes::Authorizer, objects::text, user::User};
 
 /// The longest message of a `messageExpression`, and the longest value of an annotation.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-type Compiled = Result<Program, CompileError>;
+type Compiled = Result<Program, String>;
 
 /// A policy with its expressions.
 #[derive(Debug)]
@@ -24,6 +22,8 @@ pub(super) struct Policy {
     variables: Vec<(String, Compiled)>,
     validations: Vec<Validation>,
     annotations: Vec<(String, Compiled)>,
+    /// The compiled patterns of `matches`.
+    patterns: Patterns,
 }
 
 #[derive(Debug)]
@@ -56,8 +56,8 @@ pub(super) struct Failure {
 
 /// The inputs of an evaluation, as variables.
 pub(super) struct Inputs<'a> {
-    pub names: BTreeMap<&'static str, CelValue>,
-    pub namespace: CelValue,
+    pub names: BTreeMap<&'static str, Val>,
+    pub namespace: Val,
     pub authorizer: &'a dyn Authorizer,
     pub user: &'a User,
     /// The resource of the request, for `authorizer.requestResource`.
@@ -65,14 +65,14 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    fn scope(&self, namespace: &CelValue) -> Scope<'_> {
+    fn scope<'s>(&'s self, namespace: &Val, patterns: &'s Patterns) -> Scope<'s> {
         let mut names = self.names.clone();
         names.insert("namespaceObject", namespace.clone());
-        Scope::new(names)
+        Scope::new(names, patterns)
     }
 
-    fn scope_with_authorizer(&self, namespace: &CelValue) -> Scope<'_> {
-        self.scope(namespace).with_authorizer(self.authorizer, self.user, self.check.clone())
+    fn scope_with_authorizer<'s>(&'s self, namespace: &Val, patterns: &'s Patterns) -> Scope<'s> {
+        self.scope(namespace, patterns).with_authorizer(self.authorizer, self.user, self.check.clone())
     }
 }
 
@@ -104,6 +104,7 @@ impl Policy {
             variables,
             validations: validations.collect(),
             annotations: annotations.collect(),
+            patterns: Patterns::default(),
         }
     }
 
@@ -119,8 +120,8 @@ impl Policy {
             }
         }
         let variables = self.usable_variables();
-        let scope = inputs.scope_with_authorizer(&inputs.namespace).with_variables(&variables);
-        let message_scope = inputs.scope(&inputs.namespace).with_variables(&variables);
+        let scope = inputs.scope_with_authorizer(&inputs.namespace, &self.patterns).with_variables(&variables);
+        let message_scope = inputs.scope(&inputs.namespace, &self.patterns).with_variables(&variables);
         let mut verdict = Verdict::default();
         for (index, validation) in self.validations.iter().enumerate() {
             verdict.failures.extend(self.validate(index, validation, &scope, &message_scope));
@@ -141,11 +142,11 @@ impl Policy {
     /// Reports whether all match conditions hold. One that is false outweighs the errors of others.
     fn matches(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         // The namespace is not looked up for them.
-        let scope = inputs.scope_with_authorizer(&CelValue::Null);
+        let scope = inputs.scope_with_authorizer(&Val::Null, &self.patterns);
         let mut errors = Vec::new();
         for (expression, program) in &self.conditions {
             match evaluate(expression, program, &scope) {
-                Ok(CelValue::Bool(false)) => return Ok(false),
+                Ok(Val::Bool(false)) => return Ok(false),
                 Ok(_) => {}
                 Err(error) => errors.push(error),
             }
@@ -161,7 +162,7 @@ impl Policy {
         message_scope: &Scope<'_>,
     ) -> Option<Failure> {
         match evaluate(&validation.expression, &validation.program, scope) {
-            Ok(CelValue::Bool(true)) => None,
+            Ok(Val::Bool(true)) => None,
             Err(_) if self.ignores_failures => None,
             Err(message) => Some(Failure { index, message, reason: String::new() }),
             Ok(_) => Some(Failure {
@@ -175,14 +176,14 @@ impl Policy {
     fn annotate(&self, key: &str, program: &Compiled, scope: &Scope<'_>, verdict: &mut Verdict) {
         let expression = program.as_ref().map(Program::source).unwrap_or_default();
         match evaluate(expression, program, scope) {
-            Ok(CelValue::String(value)) if !value.trim().is_empty() => {
+            Ok(Val::String(value)) if !value.trim().is_empty() => {
                 verdict.annotations.push((key.to_owned(), value.trim().to_owned()));
             }
-            Ok(CelValue::String(_) | CelValue::Null) => {}
+            Ok(Val::String(_) | Val::Null) => {}
             Ok(other) => verdict.annotation_errors.push(format!(
-                "valueExpression '{expression}' resulted in unsupported return type: {:?}. Return type must be either \
+                "valueExpression '{expression}' resulted in unsupported return type: {}. Return type must be either \
                  string or null.",
-                other.type_of()
+                other.type_name()
             )),
             Err(error) if !self.ignores_failures => verdict.annotation_errors.push(error),
             Err(_) => {}
@@ -192,17 +193,17 @@ impl Policy {
 
 /// Compiles variables in their order; each may use those before it.
 fn compile_variables(spec: &Value, plain: &Environment) -> (Vec<(String, Compiled)>, Environment) {
-    let mut types: BTreeMap<String, Type> = BTreeMap::new();
+    let mut known: BTreeMap<String, Type> = BTreeMap::new();
     let mut variables = Vec::new();
     let defined = spec["variables"].as_array().map(Vec::as_slice).unwrap_or_default();
     for variable in defined {
-        let environment = plain.clone().with_variables(types.clone());
+        let environment = plain.clone().with_variables(known.clone());
         let name = text(variable, &["name"]).to_owned();
         let program = Program::compile_any(text(variable, &["expression"]), &environment);
-        types.insert(name.clone(), program.as_ref().map_or(Type::Unknown, |program| program.output().clone()));
+        known.insert(name.clone(), program.as_ref().map_or(Type::Dyn, |program| types::of_variable(program.output())));
         variables.push((name, program));
     }
-    (variables, plain.clone().with_variables(types))
+    (variables, plain.clone().with_variables(known))
 }
 
 impl Validation {
@@ -228,7 +229,7 @@ impl Validation {
     fn failure_message(&self, scope: &Scope<'_>) -> String {
         let computed = match &self.message_program {
             Some(Ok(program)) => match program.evaluate(scope) {
-                Ok(CelValue::String(message)) => message.trim().to_owned(),
+                Ok(Val::String(message)) => message.trim().to_owned(),
                 _ => String::new(),
             },
             _ => String::new(),
@@ -244,7 +245,7 @@ impl Validation {
     }
 }
 
-fn evaluate(expression: &str, program: &Compiled, scope: &Scope<'_>) -> Result<CelValue, String> {
+fn evaluate(expression: &str, program: &Compiled, scope: &Scope<'_>) -> Result<Val, String> {
     let program = program.as_ref().map_err(|error| format!("compilation error: {error}"))?;
-    program.evaluate(scope).map_err(|error: EvalError| format!("expression '{expression}' resulted in error: {error}"))
+    program.evaluate(scope).map_err(|error| format!("expression '{expression}' resulted in error: {error}"))
 }

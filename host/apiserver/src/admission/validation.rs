@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{
-    cel::{CompileError, Environment, Program, Type},
+    cel::{Environment, Program, Type, types},
     policies::GROUP,
     selectors, validation_rules,
 };
@@ -18,7 +18,7 @@ use crate::{
         names,
         objects::text,
     },
-    crd::cel::words::is_word,
+    cel::words::is_word,
 };
 
 const MAX_ANNOTATIONS: usize = 20;
@@ -45,10 +45,10 @@ pub fn default_binding(binding: &mut Value) {
 /// Checks a policy that has its defaults.
 ///
 /// # Errors
-/// `Invalid` with a cause per field; `Unsupported` if an expression uses what this server does not support.
+/// `Invalid` with a cause per field.
 pub fn validate_policy(policy: &Value) -> Result<(), ApiError> {
     let spec = &policy["spec"];
-    let mut check = Check { spec, has_params: !spec["paramKind"].is_null(), causes: Vec::new(), unsupported: None };
+    let mut check = Check { spec, has_params: !spec["paramKind"].is_null(), causes: Vec::new() };
     check.failure_policy();
     check.param_kind();
     check.constraints();
@@ -56,10 +56,10 @@ pub fn validate_policy(policy: &Value) -> Result<(), ApiError> {
     let environment = check.variables();
     check.validations(&environment, text(policy, &["metadata", "name"]));
     let name = text(policy, &["metadata", "name"]);
-    if !check.causes.is_empty() {
-        return Err(ApiError::invalid(GROUP, "ValidatingAdmissionPolicy", name, check.causes));
+    if check.causes.is_empty() {
+        return Ok(());
     }
-    check.unsupported.map_or(Ok(()), |what| Err(ApiError::Unsupported(what)))
+    Err(ApiError::invalid(GROUP, "ValidatingAdmissionPolicy", name, check.causes))
 }
 
 /// Checks a binding that has its defaults.
@@ -125,7 +125,6 @@ struct Check<'a> {
     spec: &'a Value,
     has_params: bool,
     causes: Vec<Cause>,
-    unsupported: Option<String>,
 }
 
 impl Check<'_> {
@@ -139,19 +138,9 @@ impl Check<'_> {
         &mut self,
         field: String,
         shown: &str,
-        compile: impl FnOnce() -> Result<Program, CompileError>,
+        compile: impl FnOnce() -> Result<Program, String>,
     ) -> Option<Program> {
-        match compile() {
-            Ok(program) => Some(program),
-            Err(CompileError::Invalid(detail)) => {
-                self.causes.push(Cause::invalid(field, &json!(shown), &detail));
-                None
-            }
-            Err(error @ CompileError::Unsupported(_)) => {
-                self.unsupported.get_or_insert_with(|| format!("{field}: {error}"));
-                None
-            }
-        }
+        compile().map_err(|detail| self.causes.push(Cause::invalid(field, &json!(shown), &detail))).ok()
     }
 
     fn failure_policy(&mut self) {
@@ -223,7 +212,7 @@ impl Check<'_> {
         if variables.is_empty() {
             return plain;
         }
-        let mut types: BTreeMap<String, Type> = BTreeMap::new();
+        let mut known: BTreeMap<String, Type> = BTreeMap::new();
         for (at, variable) in variables {
             let name = text(&variable, &["name"]);
             if name.trim().is_empty() {
@@ -238,11 +227,11 @@ impl Check<'_> {
                 self.causes.push(Cause::required(field, "expression is not specified"));
                 continue;
             }
-            let environment = plain.clone().with_variables(types.clone());
+            let environment = plain.clone().with_variables(known.clone());
             let program = self.compile(field, expression, || Program::compile_any(expression, &environment));
-            types.insert(name.to_owned(), program.map_or(Type::Unknown, |program| program.output().clone()));
+            known.insert(name.to_owned(), program.map_or(Type::Dyn, |program| types::of_variable(program.output())));
         }
-        plain.with_variables(types)
+        plain.with_variables(known)
     }
 
     fn validations(&mut self, environment: &Environment, policy: &str) {

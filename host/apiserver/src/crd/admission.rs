@@ -179,7 +179,7 @@ pub fn reconcile_status(object: &Value, others: &[&Value], now: &str) -> Result<
 }
 
 fn unknown_format(format: &str) -> String {
-    format!("unrecognized format {}", super::golang::quote(format))
+    format!("unrecognized format {}", crate::golang::quote(format))
 }
 
 /// Lists the formats in the schemas of a definition that the server does not check.

@@ -71,7 +71,7 @@ pub fn condition(definition: &Definition) -> Option<(&'static str, &'static str,
     let pull = "see https://github.com/kubernetes/enhancements/pull/1111";
     Some(match state(text) {
         State::Approved => ("True", "ApprovedAnnotation", format!("approved in {text}")),
-        State::Bypassed => ("False", "UnapprovedAnnotation", format!("not approved: {}", super::golang::quote(text))),
+        State::Bypassed => ("False", "UnapprovedAnnotation", format!("not approved: {}", crate::golang::quote(text))),
         State::Missing => {
             let message = format!("protected groups must have approval annotation \"{ANNOTATION}\", {pull}");
             ("False", "MissingAnnotation", message)

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::cel::evaluate;
 use super::defaults::{self, Step};
 use super::embedded;
 use super::field::{self, FieldError, Path, Shown};
 use super::prune;
 use super::schema::Schema;
 use super::validate::Validator;
+use super::validations::evaluate;
 
 /// Validates the default values in the schema of a resource.
 pub fn validate(path: &Path, schema: &Schema, require_pruned: bool) -> Vec<FieldError> {

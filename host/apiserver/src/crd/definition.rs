@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::approval;
 use super::field::{FieldError, Path, Shown};
-use super::golang;
 use super::internal::Internal;
 use super::model::{Conversion, Definition, Names, Spec, Status, Version};
 use super::names;
@@ -15,6 +14,7 @@ use super::selectable;
 use super::serving_rules::{check_columns, check_subresources};
 use super::typed;
 use super::types::VERSIONS_TYPE;
+use crate::golang;
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -138,6 +138,8 @@ fn check_spec(definition: &Definition, raw: &Value, mut options: Options, errors
     check_names(&spec.names, &path.child("names"), errors);
     if let Some(common) = internal.validation {
         let status = spec.versions.iter().any(Version::has_status);
+        let first = spec.versions.first().map(|version| version.name.as_str()).unwrap_or_default();
+        let options = options.for_schema_of(first);
         schema_rules::check(common, internal.raw_schema, status, &options, &path.child("validation"), errors);
     }
     check_subresources(internal.subresources, &path.child("subresources"), errors);
@@ -240,7 +242,8 @@ fn check_version(
     let own_schema = version.schema.as_ref().filter(|_| internal.validation.is_none());
     if let Some(validation) = own_schema {
         let raw = internal.versions[at].pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-        schema_rules::check(validation, raw, version.has_status(), options, &path.child("schema"), errors);
+        let options = options.for_schema_of(&version.name);
+        schema_rules::check(validation, raw, version.has_status(), &options, &path.child("schema"), errors);
     }
     if internal.subresources.is_none() {
         check_subresources(version.subresources.as_ref(), &path.child("subresources"), errors);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use super::golang::{self, Decoded};
+use crate::golang::{self, Decoded};
 
 /// A parsed path.
 #[derive(Clone, Debug)]

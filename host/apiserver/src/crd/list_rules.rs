@@ -40,7 +40,7 @@ fn check_type(schema: &Schema, atomic_sets: bool, path: &Path, errors: &mut Vec<
         let is_object = item.is_some_and(|item| item.kind == "object");
         let field = if is_object { "x-kubernetes-map-type" } else { "x-kubernetes-list-type" };
         // The real server shows a pointer here, which JSON writes as its value.
-        let shown = Shown::raw(super::golang::json(&shown));
+        let shown = Shown::raw(crate::golang::json(&shown));
         errors.push(FieldError::invalid(&path.child("items").child(field), shown, detail));
     }
     let allowed = ["atomic", "set", "map"];

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::field::{FieldError, Path, Shown};
-use super::golang;
 use super::schema::Schema;
+use crate::golang;
 
 /// Checks the lists in an object.
 pub fn validate(path: &Path, schema: &Schema, value: &Value) -> Vec<FieldError> {

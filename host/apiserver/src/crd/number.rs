@@ -1,9 +1,9 @@
 //! Checks of numbers: ranges of formats, bounds, and `multipleOf`.
 
 use super::field::Shown;
-use super::golang::{self, Decoded};
 use super::schema::Schema;
 use super::violation::{Outcome, Violation};
+use crate::golang::{self, Decoded};
 
 /// Reports whether a float64 is a whole number that JSON carries without loss.
 #[expect(clippy::float_cmp, reason = "whole numbers are exact here")]

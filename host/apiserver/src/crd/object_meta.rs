@@ -154,7 +154,7 @@ fn owners_json(owners: &[Value]) -> String {
         let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
         let present = fields.iter().filter_map(|field| Some((field, owner.get(field)?)));
         let texts: Vec<_> =
-            present.map(|(field, value)| format!("\"{field}\":{}", super::golang::json(value))).collect();
+            present.map(|(field, value)| format!("\"{field}\":{}", crate::golang::json(value))).collect();
         format!("{{{}}}", texts.join(","))
     };
     format!("[{}]", owners.iter().map(write).collect::<Vec<_>>().join(","))
@@ -225,7 +225,7 @@ pub fn validate_update(new: Metadata<'_>, old: Metadata<'_>, path: &Path) -> Vec
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
-            let quoted: Vec<_> = added.into_iter().map(super::golang::quote).collect();
+            let quoted: Vec<_> = added.into_iter().map(crate::golang::quote).collect();
             let rule = "no new finalizers can be added if the object is being deleted, found new finalizers";
             let detail = format!("{rule} []string{{{}}}", quoted.join(", "));
             errors.push(FieldError::forbidden(&path.child("finalizers"), detail));
@@ -278,7 +278,7 @@ pub fn finalizer_warnings(new: Metadata<'_>, old: Option<Metadata<'_>>) -> Vec<S
     added.dedup();
     let mut warnings = Vec::new();
     for name in added {
-        let quoted = super::golang::quote(name);
+        let quoted = crate::golang::quote(name);
         warnings.extend(names::label_key(name).into_iter().map(|e| format!("metadata.finalizers: {quoted}: {e}")));
         let standard = ["orphan", "foregroundDeletion", "kubernetes"].contains(&name);
         if !name.contains('/') && !standard {

@@ -38,7 +38,11 @@ pub struct Options {
     pub lists: Strictness,
     /// The scope and the kind must not change.
     pub immutable_names: bool,
+    /// The estimated costs of single rules are limited.
+    pub limit_rule_costs: bool,
     many_selectable: BTreeSet<String>,
+    /// The versions whose schemas an update leaves as they are.
+    unchanged: BTreeSet<String>,
 }
 
 impl Options {
@@ -51,7 +55,9 @@ impl Options {
             require_pruned_defaults: true,
             lists: Strictness { atomic_sets: true, map_keys: true },
             immutable_names: false,
+            limit_rule_costs: true,
             many_selectable: BTreeSet::new(),
+            unchanged: BTreeSet::new(),
         }
     }
 
@@ -71,8 +77,15 @@ impl Options {
                 map_keys: none(&|s| s.any(&violates_map_keys)),
             },
             immutable_names: old.status.is_true("Established"),
+            limit_rule_costs: true,
             many_selectable: many_selectable(&new.spec, before),
+            unchanged: unchanged(&new.spec, before),
         }
+    }
+
+    /// Returns the strictness for the schema of a version.
+    pub fn for_schema_of(&self, version: &str) -> Self {
+        Self { limit_rule_costs: !self.unchanged.contains(version), ..self.clone() }
     }
 
     /// Reports whether a version may keep more selectable fields than allowed; empty names all versions.
@@ -93,6 +106,11 @@ fn schemas(spec: &Spec) -> impl Iterator<Item = &Schema> {
 
 fn find<'a>(spec: &'a Spec, name: &str) -> Option<&'a Version> {
     spec.versions.iter().find(|version| version.name == name)
+}
+
+fn unchanged(new: &Spec, old: &Spec) -> BTreeSet<String> {
+    let kept = |version: &&Version| find(old, &version.name).is_some_and(|before| before.schema() == version.schema());
+    new.versions.iter().filter(kept).map(|version| version.name.clone()).collect()
 }
 
 fn many_selectable(new: &Spec, old: &Spec) -> BTreeSet<String> {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::field::{FieldError, Path, Refusal, Shown};
-use super::golang;
 use super::model::Scale;
+use crate::golang;
 
 fn segments(path: &str) -> Vec<&str> {
     path.strip_prefix('.').unwrap_or(path).split('.').collect()

@@ -134,6 +134,16 @@ impl Schema {
         }
     }
 
+    /// Returns how many values there are at most for a schema directly inside; none if there is no limit.
+    pub fn max_values_inside(&self) -> Option<u64> {
+        let limit = match self.kind.as_str() {
+            "object" if self.additional_properties.is_some() => self.max_properties?,
+            "array" => self.max_items?,
+            _ => 1,
+        };
+        Some(u64::try_from(limit).unwrap_or(0))
+    }
+
     /// Reports whether unknown fields are kept.
     pub fn preserves_unknown(&self) -> bool {
         self.preserve_unknown_fields == Some(true)

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::cel::rules;
 use super::default_rules;
 use super::field::{FieldError, Path, Shown};
 use super::list_rules;
@@ -12,6 +11,8 @@ use super::schema::{Additional, Items, Schema, is_meta_field};
 use super::structural;
 use super::typed;
 use super::types::{OPENAPI_SCHEMA_TYPE, SCHEMA};
+use super::validations::costs::Costs;
+use super::validations::form;
 
 /// The parts that the root of a schema may have beside a status subresource.
 const ROOT_FIELDS: [&str; 22] = [
@@ -70,13 +71,14 @@ pub fn check(
             errors.extend(found);
         }
     }
-    let mut checker = Checker { options, schema_errors: Vec::new(), rule_errors: Vec::new() };
-    checker.check(schema, &path, &Place { is_root: true, check_rules, ..Place::default() });
+    let mut checker = Checker { options, schema_errors: Vec::new(), rule_errors: Vec::new(), costs: Costs::default() };
+    checker.check(schema, &path, &Place { is_root: true, check_rules, most_values: Some(1), ..Place::default() });
     errors.append(&mut checker.schema_errors);
     errors.append(&mut checker.rule_errors);
     if let Some(detail) = unsupported.filter(|_| errors.len() == before) {
         errors.push(FieldError::invalid_text(&path, "", detail));
     }
+    checker.costs.check_total(&path, errors);
 }
 
 fn check_root(schema: &Schema, raw: &Value, path: &Path, errors: &mut Vec<FieldError>) {
@@ -111,11 +113,16 @@ struct Place {
     uncorrelated: Option<Path>,
     /// Reports that rules are checked here.
     check_rules: bool,
+    /// The most values that limits of the schemas around allow; none if one of them has no limit.
+    most_values: Option<u64>,
 }
 
 impl Place {
-    fn child(&self) -> Self {
-        Self { is_root: false, ..self.clone() }
+    /// Returns the place of a schema directly inside of another one.
+    fn child(&self, outer: &Schema) -> Self {
+        let factor = outer.max_values_inside();
+        let most_values = self.most_values.zip(factor).map(|(most, factor)| most.saturating_mul(factor));
+        Self { is_root: false, most_values, ..self.clone() }
     }
 
     fn without_rules(&self) -> Self {
@@ -132,6 +139,7 @@ struct Checker<'a> {
     options: &'a Options,
     schema_errors: Vec<FieldError>,
     rule_errors: Vec<FieldError>,
+    costs: Costs,
 }
 
 impl Checker<'_> {
@@ -141,15 +149,21 @@ impl Checker<'_> {
         self.check_children(schema, path, place);
         self.check_extensions(schema, path);
         list_rules::check(schema, self.options.lists, path, &mut self.schema_errors);
-        rules::check_form(schema, path, &mut self.schema_errors);
+        form::check_form(schema, path, &mut self.schema_errors);
         // A schema with errors may have no types for the rules to check against.
         if self.schema_errors.len() > before || schema.validations.is_empty() {
             return;
         }
         if place.check_rules {
             let is_resource = place.is_root || schema.embedded_resource;
-            let site = rules::Site { path, is_resource, uncorrelated: place.uncorrelated.as_ref() };
-            rules::check(schema, &site, &mut self.rule_errors);
+            let site = form::Site {
+                path,
+                is_resource,
+                uncorrelated: place.uncorrelated.as_ref(),
+                most_values: place.most_values,
+                limits_costs: self.options.limit_rule_costs,
+            };
+            form::check(schema, &site, &mut self.costs, &mut self.rule_errors);
         }
     }
 
@@ -191,7 +205,7 @@ impl Checker<'_> {
     fn check_children(&mut self, schema: &Schema, path: &Path, place: &Place) {
         self.check_additional(schema, path, place);
         for (name, property) in &schema.properties {
-            let mut child = place.child();
+            let mut child = place.child(schema);
             if !matches!(schema.map_type.as_deref(), None | Some("granular" | "atomic")) {
                 child = child.uncorrelated_at(path);
             }
@@ -215,7 +229,7 @@ impl Checker<'_> {
         for (name, definition) in &schema.definitions {
             self.check(definition, &path.child("definitions").key(name), &nested);
         }
-        let mut child = place.child();
+        let mut child = place.child(schema);
         if schema.list_type.as_deref() != Some("map") {
             child = child.uncorrelated_at(path);
         }
@@ -238,7 +252,7 @@ impl Checker<'_> {
             self.schema_errors.push(FieldError::forbidden(&path, detail));
         }
         if let Additional::Schema(additional) = additional {
-            let mut child = place.child();
+            let mut child = place.child(schema);
             if place.inside_metadata {
                 child.forbidden_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
             }

@@ -1,8 +1,8 @@
 //! The rules of structural schemas: types are given outside of `anyOf` and the like, values are constrained inside.
 
 use super::field::{FieldError, Path, Shown};
-use super::pattern;
 use super::schema::{Additional, Items, Schema};
+use crate::golang::pattern;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

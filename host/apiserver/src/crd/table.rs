@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::golang::{self, Decoded};
 use super::jsonpath::JsonPath;
 use super::model::{Column, Version};
+use crate::golang::{self, Decoded};
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may \
 allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation \
@@ -120,7 +120,7 @@ fn whole_or_float(float: f64) -> Value {
 /// Returns the time since a timestamp, as in `5m` or `2d3h`.
 fn age_of(text: &str, now: Timestamp) -> String {
     match text.parse::<Timestamp>() {
-        Ok(time) if super::formats::is_rfc3339(text) => human_duration(now.as_second() - time.as_second()),
+        Ok(time) if golang::time::is_rfc3339(text) => human_duration(now.as_second() - time.as_second()),
         _ if text.is_empty() || text == "null" => "<unknown>".to_owned(),
         _ => "<invalid>".to_owned(),
     }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::golang;
+use crate::golang;
 
 /// The type of a field.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ impl Decoder {
 
 /// Reports whether a text is an RFC 3339 time, as metav1.Time requires it.
 pub fn is_time(text: &str) -> bool {
-    super::formats::is_rfc3339(text)
+    golang::time::is_rfc3339(text)
 }
 
 fn time_error(text: &str) -> String {

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use super::correlate::Correlated;
 use super::field::{ErrorKind, FieldError, Path, Shown};
 use super::formats;
-use super::golang;
 use super::number;
-use super::pattern::Patterns;
 use super::schema::{Additional, Schema, is_meta_field};
 use super::violation::{Outcome, Violation};
+use crate::golang;
+use crate::golang::pattern::Patterns;
 
 /// A validator of values.
 #[derive(Debug, Default)]

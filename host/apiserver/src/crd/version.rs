@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::cel::evaluate::Rules;
 use super::defaults;
 use super::discovery;
 use super::embedded;
 use super::field::{FieldError, Path, Refusal};
-use super::golang;
 use super::model::{Definition, Version};
 use super::object_meta::{self, Metadata};
 use super::openapi;
@@ -21,7 +19,9 @@ use super::schema::Schema;
 use super::selectable;
 use super::table::Columns;
 use super::validate::Validator;
+use super::validations::evaluate::Rules;
 use super::version_name;
+use crate::golang;
 
 /// A version of a custom resource.
 #[derive(Debug)]

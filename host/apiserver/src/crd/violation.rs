@@ -1,7 +1,7 @@
 //! What a validator finds at a value, before it becomes errors of fields.
 
 use super::field::{ErrorKind, FieldError, Path, Shown};
-use super::golang;
+use crate::golang;
 
 /// A violation of a schema.
 #[derive(Clone, Debug)]

@@ -38,10 +38,11 @@ mod strategy;
 mod validation;
 mod warnings;
 
+pub use crate::field::{ErrorKind, FieldError, Shown};
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
 pub use columns::{TableRow, table_columns, table_row};
 pub use convert::convert;
-pub use errors::{BadValue, FieldError, FieldErrorType, KindError};
+pub use errors::KindError;
 pub use openapi::{openapi_v3, openapi_v3_index, openapi_v3_of_version, schema_of_kind, schema_of_reference, schemas};
 pub use request::{
     DecodedObject, FieldValidation, decode_body, decode_patched, decode_value, normalize, prepare_create,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use operetta_apiserver::admission::cel::{Environment, Program, Scope, from_json};
+use operetta_apiserver::admission::cel::{Environment, Patterns, Program, Scope, Val};
 use serde_json::json;
 
 const WORDS: [&str; 56] = [
@@ -97,9 +97,9 @@ fn run(expression: &str) -> bool {
     let environment = Environment::of_policy(true, true).with_variables(BTreeMap::new());
     let Ok(program) = Program::compile_any(expression, &environment) else { return false };
     let object = json!({"name": "a", "x": [1, 2.5, null, {"a": "ü"}], "size": {"1": true}});
-    let names = ["object", "oldObject", "request", "params"].map(|name| (name, from_json(&object)));
+    let names = ["object", "oldObject", "request", "params"].map(|name| (name, Val::from_json(&object)));
     // Errors are as good as values here.
-    let _ = program.evaluate(&Scope::new(BTreeMap::from(names)));
+    let _ = program.evaluate(&Scope::new(BTreeMap::from(names), &Patterns::default()));
     true
 }
 

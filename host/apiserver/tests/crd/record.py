@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records what a real API server says to the cases in cases.py: definitions.json and objects.json.
+"""Records what a real API server says to the cases in cases.py: definitions.json and objects.json. The costs in costs.json
+are those of its code: `go run ./costs <OLD >NEW` in scripts/kinds-data.
 
 Usage: KUBECONFIG=... record.py. The server must be one that may be written to. Each request is sent several times:
 where the order of causes differs, the case is marked as unordered.

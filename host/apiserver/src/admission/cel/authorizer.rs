@@ -1,18 +1,16 @@
 //! The authorizer in expressions: `authorizer.group("").resource("pods").namespace("a").check("get").allowed()`.
 
-use std::sync::Arc;
-
-use kube_cel::cel::objects::Opaque;
-
-use super::{
-    error::EvalError,
-    scope::Scope,
-    values::{self, Value},
-};
-use crate::authz::{
-    attributes::{Attributes, Authorizer, Decision},
-    names,
-    user::{self, User},
+use crate::{
+    authz::{
+        attributes::{Attributes, Authorizer, Decision},
+        names,
+        user::{self, User},
+    },
+    cel::{
+        EvalError,
+        eval::Evaluated,
+        value::{Opaque, Val},
+    },
 };
 
 /// A check of access to a resource that is still being put together.
@@ -32,6 +30,9 @@ pub struct ResourceCheck {
     pub name: String,
 }
 
+/// The authorizer, and the user of the request.
+pub(super) type Requestor<'a> = (&'a dyn Authorizer, &'a User);
+
 /// A value of the authorizer library.
 #[derive(Debug, PartialEq, Eq)]
 enum Check {
@@ -42,8 +43,8 @@ enum Check {
     Decision(bool, String),
 }
 
-impl Opaque for Check {
-    fn runtime_type_name(&self) -> &str {
+impl Check {
+    fn type_name(&self) -> &'static str {
         match self {
             Self::Authorizer(_) => "kubernetes.authorization.Authorizer",
             Self::Group(..) => "kubernetes.authorization.GroupCheck",
@@ -54,46 +55,44 @@ impl Opaque for Check {
     }
 }
 
-fn value(check: Check) -> Value {
-    Value::Opaque(Arc::new(check))
-}
-
-impl<'a> Scope<'a> {
-    /// Adds the authorizer, and the resource of the request as `authorizer.requestResource`.
-    #[must_use]
-    pub fn with_authorizer(mut self, authorizer: &'a dyn Authorizer, user: &'a User, request: ResourceCheck) -> Self {
-        self.names.insert("authorizer", value(Check::Authorizer(None)));
-        self.names.insert("authorizer.requestResource", resource_value(request));
-        self.authorizer = Some((authorizer, user));
-        self
+impl Opaque for Check {
+    fn runtime_type_name(&self) -> &str {
+        self.type_name()
     }
 }
 
-fn resource_value(check: ResourceCheck) -> Value {
+fn value(check: Check) -> Val {
+    Val::opaque(check.type_name(), check)
+}
+
+fn no_overload() -> EvalError {
+    "no such overload".to_owned()
+}
+
+/// Returns the variables of the library: the authorizer, and the resource of the request.
+pub(super) fn variables(request: ResourceCheck) -> [(&'static str, Val); 2] {
+    [("authorizer", value(Check::Authorizer(None))), ("authorizer.requestResource", resource_value(request))]
+}
+
+fn resource_value(check: ResourceCheck) -> Val {
     value(Check::Resource(check))
 }
 
 /// Calls a function of the library; None if the target is no value of the library.
-pub(super) fn call(
-    scope: &Scope<'_>,
-    target: &Value,
-    name: &str,
-    arguments: &[Value],
-) -> Option<Result<Value, EvalError>> {
-    let Value::Opaque(opaque) = target else { return None };
-    let check = opaque.downcast_ref::<Check>()?;
+pub(super) fn call(requestor: Option<Requestor<'_>>, target: &Val, name: &str, arguments: &[Val]) -> Option<Evaluated> {
+    let check = target.as_opaque::<Check>()?;
     let texts: Option<Vec<&str>> = arguments
         .iter()
         .map(|argument| match argument {
-            Value::String(text) => Some(text.as_str()),
+            Val::String(text) => Some(&**text),
             _ => None,
         })
         .collect();
-    Some(texts.ok_or(EvalError::NoSuchOverload).and_then(|texts| check.call(scope, name, &texts)))
+    Some(texts.ok_or_else(no_overload).and_then(|texts| check.call(requestor, name, &texts)))
 }
 
 impl Check {
-    fn call(&self, scope: &Scope<'_>, name: &str, arguments: &[&str]) -> Result<Value, EvalError> {
+    fn call(&self, requestor: Option<Requestor<'_>>, name: &str, arguments: &[&str]) -> Evaluated {
         match (self, name, arguments) {
             (Self::Authorizer(account), "path", [path]) => {
                 not_empty("path", path)?;
@@ -112,17 +111,19 @@ impl Check {
                     ..ResourceCheck::default()
                 }))
             }
-            (Self::Resource(check), "check", [verb]) => decide(scope, check.account.as_ref(), check.attributes(verb)),
+            (Self::Resource(check), "check", [verb]) => {
+                decide(requestor, check.account.as_ref(), check.attributes(verb))
+            }
             (Self::Resource(check), name, [argument]) => check.with(name, argument).map(resource_value),
             (Self::Path(account, path), "check", [verb]) => {
                 let attributes = Attributes { path: path.clone(), verb: (*verb).to_owned(), ..Attributes::default() };
-                decide(scope, account.as_ref(), attributes)
+                decide(requestor, account.as_ref(), attributes)
             }
-            (Self::Decision(allowed, _), "allowed", []) => Ok(Value::Bool(*allowed)),
-            (Self::Decision(_, reason), "reason", []) => Ok(values::string(reason.as_str())),
-            (Self::Decision(..), "errored", []) => Ok(Value::Bool(false)),
-            (Self::Decision(..), "error", []) => Ok(values::string("")),
-            _ => Err(EvalError::NoSuchOverload),
+            (Self::Decision(allowed, _), "allowed", []) => Ok(Val::Bool(*allowed)),
+            (Self::Decision(_, reason), "reason", []) => Ok(Val::text(reason)),
+            (Self::Decision(..), "errored", []) => Ok(Val::Bool(false)),
+            (Self::Decision(..), "error", []) => Ok(Val::text("")),
+            _ => Err(no_overload()),
         }
     }
 }
@@ -136,7 +137,7 @@ impl ResourceCheck {
             "namespace" => check.namespace = argument.to_owned(),
             "name" => check.name = argument.to_owned(),
             "fieldSelector" | "labelSelector" => {}
-            _ => return Err(EvalError::NoSuchOverload),
+            _ => return Err(no_overload()),
         }
         Ok(check)
     }
@@ -157,21 +158,21 @@ impl ResourceCheck {
 }
 
 fn not_empty(what: &str, text: &str) -> Result<(), EvalError> {
-    if text.trim().is_empty() { Err(EvalError::Message(format!("{what} must not be empty"))) } else { Ok(()) }
+    if text.trim().is_empty() { Err(format!("{what} must not be empty")) } else { Ok(()) }
 }
 
-fn service_account(namespace: &str, name: &str) -> Result<Value, EvalError> {
+fn service_account(namespace: &str, name: &str) -> Evaluated {
     if !names::is_dns_subdomain(name) {
-        return Err(EvalError::Message("Invalid service account name".to_owned()));
+        return Err("Invalid service account name".to_owned());
     }
     if !names::is_dns_label(namespace) {
-        return Err(EvalError::Message("Invalid service account namespace".to_owned()));
+        return Err("Invalid service account namespace".to_owned());
     }
     Ok(value(Check::Authorizer(Some((namespace.to_owned(), name.to_owned())))))
 }
 
-fn decide(scope: &Scope<'_>, account: Option<&(String, String)>, attributes: Attributes) -> Result<Value, EvalError> {
-    let Some((authorizer, requestor)) = scope.authorizer else { return Err(EvalError::NoSuchOverload) };
+fn decide(requestor: Option<Requestor<'_>>, account: Option<&(String, String)>, attributes: Attributes) -> Evaluated {
+    let Some((authorizer, requestor)) = requestor else { return Err(no_overload()) };
     let user = match account {
         None => requestor.clone(),
         Some((namespace, name)) => User {

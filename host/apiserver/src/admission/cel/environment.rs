@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kube_cel::cel::common::ast::{Expr, SelectExpr};
-
 use super::types::{self, Type};
 
 /// The variables that an expression may use.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    names: BTreeMap<String, Type>,
+    names: BTreeMap<&'static str, Type>,
     /// The types of `variables`, if the expression may use them.
     variables: Option<BTreeMap<String, Type>>,
 }
@@ -18,17 +16,17 @@ impl Environment {
     /// Returns the variables of the expressions of a policy.
     pub fn of_policy(has_params: bool, has_authorizer: bool) -> Self {
         let mut names = BTreeMap::from([
-            ("object".to_owned(), Type::Dyn),
-            ("oldObject".to_owned(), Type::Dyn),
-            ("request".to_owned(), types::REQUEST),
-            ("namespaceObject".to_owned(), types::NAMESPACE),
+            ("object", Type::Dyn),
+            ("oldObject", Type::Dyn),
+            ("request", types::request()),
+            ("namespaceObject", types::namespace()),
         ]);
         if has_params {
-            names.insert("params".to_owned(), Type::Dyn);
+            names.insert("params", Type::Dyn);
         }
         if has_authorizer {
-            names.insert("authorizer".to_owned(), types::AUTHORIZER);
-            names.insert("authorizer.requestResource".to_owned(), types::RESOURCE_CHECK);
+            names.insert("authorizer", types::AUTHORIZER);
+            names.insert("authorizer.requestResource", types::RESOURCE_CHECK);
         }
         Self { names, variables: None }
     }
@@ -48,26 +46,14 @@ impl Environment {
         environment
     }
 
-    /// Returns the type of a variable that a policy defines.
-    pub(super) fn variable(&self, name: &str) -> Option<Type> {
-        self.variables.as_ref().and_then(|variables| variables.get(name).cloned())
-    }
-
     /// Returns the types of the variables that a policy defines.
     pub fn variable_types(&self) -> BTreeMap<String, Type> {
         self.variables.clone().unwrap_or_default()
     }
 
-    /// Returns the type of a name.
-    pub(super) fn name(&self, name: &str) -> Option<Type> {
-        if name == "variables" && self.variables.is_some() {
-            return Some(types::VARIABLES);
-        }
-        self.names.get(name).cloned()
+    /// Returns the names that expressions can use, with their types.
+    pub(super) fn names(&self) -> Vec<(&str, Type)> {
+        let variables = self.variables.clone().map(|fields| ("variables", types::object(types::VARIABLES, fields)));
+        self.names.iter().map(|(name, ty)| (*name, ty.clone())).chain(variables).collect()
     }
-}
-
-/// Reports whether a selection is `authorizer.requestResource`, which is a variable and not a field.
-pub(super) fn is_request_resource(select: &SelectExpr) -> bool {
-    select.field == "requestResource" && matches!(&select.operand.expr, Expr::Ident(name) if name == "authorizer")
 }

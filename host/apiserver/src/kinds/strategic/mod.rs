@@ -15,9 +15,10 @@ use thiserror::Error;
 
 use super::{
     codec::types::{Shape, TYPES, TypeId},
-    errors::{FieldError, FieldErrorType, KindError},
+    errors::KindError,
     openapi::schema_of_kind,
 };
+use crate::field::{FieldError, Path};
 use print::{go_kind, go_print};
 use schema::Schema;
 
@@ -62,9 +63,7 @@ pub fn strategic_merge_patch(
     if let Some(id) = TYPES.of_kind(api_version, kind)
         && let Some(detail) = mismatch(id, &merged)
     {
-        let value = go_print(patch).into();
-        let field = "patch".to_owned();
-        let error = FieldError { kind: FieldErrorType::Invalid, field, value, detail };
+        let error = FieldError::invalid(&Path::new("patch"), go_print(patch).into(), detail);
         let (group, kind, name) = (String::new(), String::new(), String::new());
         return Err(KindError::Invalid { group, kind, name, errors: vec![error] });
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::errors::{BadValue, FieldError, FieldErrorType};
+use crate::field::{ErrorKind, FieldError, Shown};
 
 /// The errors found so far, in their order.
 #[derive(Debug, Default)]
@@ -21,13 +21,13 @@ impl Errors {
         self.list.len()
     }
 
-    fn push(&mut self, kind: FieldErrorType, field: &str, value: BadValue, detail: &str) {
-        self.list.push(FieldError { kind, field: field.to_owned(), value, detail: detail.to_owned() });
+    fn push(&mut self, kind: ErrorKind, field: &str, shown: Shown, detail: &str) {
+        self.list.push(FieldError { kind, field: field.to_owned(), shown, detail: detail.to_owned() });
     }
 
     /// Adds the error for a value that a field cannot have.
-    pub(crate) fn invalid(&mut self, field: &str, value: impl Into<BadValue>, detail: &str) {
-        self.push(FieldErrorType::Invalid, field, value.into(), detail);
+    pub(crate) fn invalid(&mut self, field: &str, value: impl Into<Shown>, detail: &str) {
+        self.push(ErrorKind::Invalid, field, value.into(), detail);
     }
 
     /// Adds an error for each message about a value.
@@ -37,35 +37,35 @@ impl Errors {
 
     /// Adds the error for a missing value.
     pub(crate) fn required(&mut self, field: &str, detail: &str) {
-        self.push(FieldErrorType::Required, field, Value::Null.into(), detail);
+        self.push(ErrorKind::Required, field, Shown::omitted(), detail);
     }
 
     /// Adds the error for a value that may not be set.
     pub(crate) fn forbidden(&mut self, field: &str, detail: &str) {
-        self.push(FieldErrorType::Forbidden, field, Value::Null.into(), detail);
+        self.push(ErrorKind::Forbidden, field, Shown::omitted(), detail);
     }
 
     /// Adds the error for a value that occurs twice.
-    pub(crate) fn duplicate(&mut self, field: &str, value: impl Into<BadValue>) {
-        self.push(FieldErrorType::Duplicate, field, value.into(), "");
+    pub(crate) fn duplicate(&mut self, field: &str, value: impl Into<Shown>) {
+        self.push(ErrorKind::Duplicate, field, value.into(), "");
     }
 
     /// Adds the error for a name of something that does not exist.
-    pub(crate) fn not_found(&mut self, field: &str, value: impl Into<BadValue>) {
-        self.push(FieldErrorType::NotFound, field, value.into(), "");
+    pub(crate) fn not_found(&mut self, field: &str, value: impl Into<Shown>) {
+        self.push(ErrorKind::NotFound, field, value.into(), "");
     }
 
     /// Adds the error for a text or list of too many bytes.
     pub(crate) fn too_long(&mut self, field: &str, limit: usize) {
         let detail = format!("may not be more than {limit} bytes");
-        self.push(FieldErrorType::TooLong, field, Value::Null.into(), &detail);
+        self.push(ErrorKind::TooLong, field, Shown::omitted(), &detail);
     }
 
     /// Adds the error for a value that is none of the allowed ones.
-    pub(crate) fn not_supported(&mut self, field: &str, value: impl Into<BadValue>, allowed: &[&str]) {
+    pub(crate) fn not_supported(&mut self, field: &str, value: impl Into<Shown>, allowed: &[&str]) {
         let list: Vec<String> = allowed.iter().map(|value| format!("\"{value}\"")).collect();
         let detail = format!("supported values: {}", list.join(", "));
-        self.push(FieldErrorType::NotSupported, field, value.into(), &detail);
+        self.push(ErrorKind::NotSupported, field, value.into(), &detail);
     }
 
     /// Adds the error for a text that is none of the allowed ones. Empty texts pass.

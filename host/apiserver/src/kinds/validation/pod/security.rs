@@ -57,7 +57,7 @@ pub(super) fn container(context: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// Returns a text with the context as the internal Go type prints it, which the message contains.
-fn internal(context: &Value) -> super::super::super::errors::BadValue {
+fn internal(context: &Value) -> crate::field::Shown {
     let keys = [
         "capabilities",
         "privileged",
