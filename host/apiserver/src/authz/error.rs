@@ -1,6 +1,8 @@
 //! API errors, as the `Status` objects of Kubernetes.
 
 use serde_json::{Map, Value, json};
+
+pub use crate::golang::quote;
 use thiserror::Error;
 
 /// A cause in the details of a `Status`: one invalid field, or one message of an admission policy.
@@ -262,41 +264,6 @@ impl Cause {
         let message = if detail.is_empty() { body.to_owned() } else { format!("{body}: {detail}") };
         Self { reason, message, field }
     }
-}
-
-/// Quotes a string as Go's `%q` does.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            char if (char as u32) < 0x20 || char as u32 == 0x7f => {
-                quoted.push_str(&format!("\\x{:02x}", char as u32));
-            }
-            char if is_unprintable(char) => {
-                let code = char as u32;
-                quoted.push_str(&if code < 0x1_0000 { format!("\\u{code:04x}") } else { format!("\\U{code:08x}") });
-            }
-            char => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Reports whether Go escapes a character beyond ASCII: controls, separators other than the space, and private use.
-fn is_unprintable(char: char) -> bool {
-    matches!(char as u32, 0x80..=0xa0 | 0xad | 0x200b..=0x200f | 0x2028..=0x202f | 0x2060..=0x206f | 0xe000..=0xf8ff
-        | 0xfeff | 0x3000 | 0x1680 | 0x2000..=0x200a | 0x205f | 0xf_0000..=0x10_ffff)
 }
 
 /// Quotes a list of strings as Go's `%q` does.

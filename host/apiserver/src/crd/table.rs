@@ -120,34 +120,9 @@ fn whole_or_float(float: f64) -> Value {
 /// Returns the time since a timestamp, as in `5m` or `2d3h`.
 fn age_of(text: &str, now: Timestamp) -> String {
     match text.parse::<Timestamp>() {
-        Ok(time) if golang::time::is_rfc3339(text) => human_duration(now.as_second() - time.as_second()),
+        Ok(time) if golang::time::is_rfc3339(text) => golang::duration::human(now.as_second() - time.as_second()),
         _ if text.is_empty() || text == "null" => "<unknown>".to_owned(),
         _ => "<invalid>".to_owned(),
-    }
-}
-
-/// Returns a duration in the two largest units that matter, as apimachinery's `HumanDuration` does.
-pub fn human_duration(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    let both = |large: i64, large_unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{large}{large_unit}"),
-        small => format!("{large}{large_unit}{small}{small_unit}"),
-    };
-    match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
-        0..120 => format!("{seconds}s"),
-        120..600 => both(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => both(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
-        28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => both(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-        691_200..63_072_000 => format!("{}d", seconds / DAY),
-        63_072_000..252_288_000 => both(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
-        _ => format!("{}y", seconds / YEAR),
     }
 }
 
@@ -186,26 +161,5 @@ mod tests {
         let definitions = columns(json!([])).definitions();
         assert_eq!(definitions[1]["name"], "Age");
         assert_eq!(columns(json!([])).definitions().as_array().map(Vec::len), Some(2));
-    }
-
-    #[test]
-    fn shortens_durations() {
-        let cases = [
-            (-5, "<invalid>"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (3600, "60m"),
-            (10_860, "3h1m"),
-            (90_000, "25h"),
-            (180_000, "2d2h"),
-            (864_000, "10d"),
-            (70_000_000, "2y80d"),
-            (300_000_000, "9y"),
-        ];
-        for (seconds, text) in cases {
-            assert_eq!(human_duration(seconds), text);
-        }
     }
 }

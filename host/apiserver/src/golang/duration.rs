@@ -57,6 +57,31 @@ pub fn is_valid(text: &str) -> bool {
     true
 }
 
+/// Returns how long ago a time was, as tables show it: `5s`, `3m20s`, `4d`.
+///
+/// client-go's `HumanDuration`: two units while they matter, one for long times.
+pub fn human(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit}{small}{small_unit}"),
+    };
+    match () {
+        () if seconds < -1 => "<invalid>".into(),
+        () if seconds < 0 => "0s".into(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 192 => two(days, "d", hours % 24, "h"),
+        () if days < 730 => format!("{days}d"),
+        () if years < 8 => two(years, "y", days % 365, "d"),
+        () => format!("{years}y"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +98,26 @@ mod tests {
             assert_eq!(parse(text), Some(nanos), "{text}");
         }
         assert_eq!(parse("9999999999h"), None);
+    }
+
+    #[test]
+    fn shortens_durations() {
+        let cases = [
+            (-5, "<invalid>"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3600, "60m"),
+            (10_860, "3h1m"),
+            (90_000, "25h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (70_000_000, "2y80d"),
+            (300_000_000, "9y"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(human(seconds), text);
+        }
     }
 }

@@ -31,12 +31,10 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// Reports whether Go's `unicode.IsPrint` accepts a character: graphic characters and the ASCII space.
+/// Reports whether Go's `unicode.IsPrint` accepts a character: a letter, mark, number, punctuation, symbol or the space.
 pub fn is_printable(c: char) -> bool {
-    let hidden = matches!(c as u32,
-        0xAD | 0x600..=0x605 | 0x61C | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F
-        | 0xE000..=0xF8FF | 0xFEFF | 0xFFF0..=0xFFFB | 0xFFFE | 0xFFFF | 0xE0000..=0xE0FFF | 0xF0000..=0x10FFFF);
-    c == ' ' || !(c.is_control() || c.is_whitespace() || hidden)
+    // Within a string, marks are not escaped, and the apostrophe is in Rust only.
+    c == '\'' || String::from_iter(['a', c]).escape_debug().nth(1) != Some('\\')
 }
 
 /// Returns a number as Go's `%v` writes a float64: with an exponent below 1e-4 and from 1e21 on.

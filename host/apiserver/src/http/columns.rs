@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::environment::human_duration;
+use crate::golang::duration;
 
 /// A column of a kind's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,5 +65,5 @@ pub fn age_column(kind: &str) -> Column {
 #[must_use]
 pub fn age(object: &Value, now: Timestamp) -> String {
     let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    created.map_or_else(|| "<unknown>".into(), |created| human_duration(now.as_second() - created.as_second()))
+    created.map_or_else(|| "<unknown>".into(), |created| duration::human(now.as_second() - created.as_second()))
 }

@@ -110,29 +110,3 @@ fn split_mix(state: &mut u64) -> u64 {
 pub fn format_time(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
-
-/// Returns how long ago a time was, as tables show it: `5s`, `3m20s`, `4d`.
-///
-/// client-go's `HumanDuration`: two units while they matter, one for long times.
-#[must_use]
-pub fn human_duration(seconds: i64) -> String {
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let (days, years) = (hours / 24, hours / 24 / 365);
-    let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{large}{unit}"),
-        _ => format!("{large}{unit}{small}{small_unit}"),
-    };
-    match () {
-        () if seconds < -1 => "<invalid>".into(),
-        () if seconds < 0 => "0s".into(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if hours < 192 => two(days, "d", hours % 24, "h"),
-        () if days < 730 => format!("{days}d"),
-        () if years < 8 => two(years, "y", days % 365, "d"),
-        () => format!("{years}y"),
-    }
-}

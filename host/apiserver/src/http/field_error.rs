@@ -4,6 +4,8 @@ use std::{borrow::Cow, collections::HashSet};
 
 use serde_json::Value;
 
+pub use crate::golang::quote;
+
 /// A cause in the details of a `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
@@ -112,30 +114,4 @@ fn show(value: &Value) -> String {
         Value::Null => "null".into(),
         other => other.to_string(),
     }
-}
-
-/// Quotes a text as Go's `%q` does.
-#[must_use]
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            control if (control as u32) < 0x20 || control == '\u{7f}' => {
-                out.push_str(&format!("\\x{:02x}", control as u32));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }

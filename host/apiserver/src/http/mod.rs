@@ -87,7 +87,7 @@ pub use self::{
     body::Body,
     columns::Column,
     decode::{Admitted, Decoded, decode_object},
-    environment::{Environment, format_time, human_duration},
+    environment::{Environment, format_time},
     field_error::{Cause, FieldError},
     handler::{Handler, HandlerRequest},
     hooks::{

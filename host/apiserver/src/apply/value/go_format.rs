@@ -1,7 +1,6 @@
 //! The text of values in messages, as Go's `fmt` prints them.
 
-use std::fmt::Write;
-
+use crate::golang::quote;
 use serde_json::{Map, Number, Value};
 
 /// Formats a value as a part of a path: strings are quoted.
@@ -61,45 +60,6 @@ pub fn go_type(value: &Value) -> &'static str {
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     }
-}
-
-/// Quotes a string as `strconv.Quote` does.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            '\x07' => quoted.push_str("\\a"),
-            '\x08' => quoted.push_str("\\b"),
-            '\x0c' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\x0b' => quoted.push_str("\\v"),
-            _ => push_escaped(&mut quoted, character),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-fn push_escaped(quoted: &mut String, character: char) {
-    let code = u32::from(character);
-    let printable = character == '\'' || is_printable(character);
-    // Writing to a string does not fail.
-    let _ = match code {
-        _ if printable => quoted.write_char(character),
-        0..0x80 => write!(quoted, "\\x{code:02x}"),
-        0x80..0x10000 => write!(quoted, "\\u{code:04x}"),
-        _ => write!(quoted, "\\U{code:08x}"),
-    };
-}
-
-/// Reports whether a character is printable: a letter, mark, number, punctuation, symbol or the space.
-pub fn is_printable(character: char) -> bool {
-    // Within a string, marks are not escaped.
-    String::from_iter(['a', character]).escape_debug().nth(1) != Some('\\')
 }
 
 fn sorted(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {

@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+pub(crate) use crate::golang::quote;
+
 use super::{
     custom,
     fault::Fault,
@@ -257,27 +259,4 @@ pub(crate) fn zero(id: TypeId) -> Value {
         Shape::Custom => custom::zero(of),
         Shape::Pointer(_) | Shape::Slice(_) | Shape::Map(_) | Shape::Bytes => Value::Null,
     }
-}
-
-/// Quotes a text as Go's `strconv.Quote` does.
-pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\u{c}' => quoted.push_str("\\f"),
-            character if (character as u32) < 0x20 || character as u32 == 0x7f => {
-                quoted.push_str(&format!("\\x{:02x}", character as u32));
-            }
-            character => quoted.push(character),
-        }
-    }
-    quoted + "\""
 }
