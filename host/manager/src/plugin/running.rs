@@ -2,8 +2,7 @@
 //!
 //! [`Running::update`] handles the first start and every later change, and loses nothing. Queues survive the change.
 //! Reconciles in flight end on the old code. New subscriptions are made before the old ones are dropped, so that a
-//! watch that both need does not end. A new subscription gets the whole store as events, so the new code reconciles
-//! every key.
+//! watch that both need does not end. A new subscription gets the whole store, so the new code reconciles every key.
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 

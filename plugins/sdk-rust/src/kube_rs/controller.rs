@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::executor::block_on;
 use super::kind_of;
+#[cfg(target_arch = "wasm32")]
+use crate::backend::Backend;
 use crate::json::decode;
 use crate::options::Read;
 use crate::{Context, Controller, Error, Request, Source};
