@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas test-ha soak soak-hostile fuzz fuzz-gate clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas test-ha soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -126,6 +126,9 @@ fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TAR
 
 fuzz-gate: controlplane ## Compare the gate with a real API server in SEQUENCES=100000 random sequences of calls and RBAC changes
 	GATE_SEQUENCES=$(or $(SEQUENCES),100000) RUST_BACKTRACE=0 cargo test --locked --workspace --test gate -- --nocapture
+
+test-differential: controlplane ## Send the same requests to the embedded API server and a real one, and compare (SOURCES=random,kubectl; RECORD=1 writes the recording)
+	DIFFERENTIAL=$(or $(SOURCES),all) RUST_BACKTRACE=0 cargo test --locked --package operetta-apiserver --test differential live -- --ignored --nocapture
 
 clean: ## Remove target/
 	rm -rf target/

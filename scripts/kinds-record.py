@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records requests and a real API server's responses for host/apiserver/tests/kinds.rs: kinds-record.py KUBECONFIG.
+"""Records requests and a real API server's responses for host/apiserver/tests: kinds-record.py KUBECONFIG.
 
 The server runs without controllers. The result is host/apiserver/tests/kinds_requests.zst: a JSON array of
 [method, path, content type, body, code, response, warnings], the responses without managedFields.

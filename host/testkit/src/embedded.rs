@@ -103,8 +103,13 @@ impl Refusals {
 }
 
 impl Admission for Refusals {
-    fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
-        let Some(object) = object.filter(|_| request.operation == "CREATE") else { return Ok(Vec::new()) };
+    fn validate(
+        &self,
+        request: &AdmissionRequest<'_>,
+        object: Option<&Value>,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        let Some(object) = object.filter(|_| request.operation == "CREATE") else { return Ok(()) };
         let attributes = request.attributes;
         let is_refused = |(namespace, name, _): &&(String, String, Value)| {
             attributes.resource == "configmaps"
@@ -113,7 +118,7 @@ impl Admission for Refusals {
                 && object["metadata"]["labels"]["conformance"] == "refuse"
         };
         match self.0.lock().iter().find(is_refused) {
-            None => Ok(Vec::new()),
+            None => Ok(()),
             Some((_, _, status)) => {
                 let mut status = status.clone();
                 let message = status["message"].as_str().unwrap_or_default();

@@ -41,12 +41,10 @@ pub fn review_token(
 }
 
 /// Answers the creation of a SelfSubjectReview by a user. `created` is the time of the answer, as RFC 3339.
-pub fn review_self(user: &User, api_version: &str, created: &str) -> Value {
-    json!({
-        "kind": "SelfSubjectReview", "apiVersion": api_version,
-        "metadata": {"creationTimestamp": created},
-        "status": {"userInfo": user.info()},
-    })
+pub fn review_self(review: &Value, user: &User, created: &str) -> Value {
+    let mut answer = with_status(review, json!({"userInfo": user.info()}));
+    answer["metadata"]["creationTimestamp"] = created.into();
+    answer
 }
 
 /// Returns a review with a status, and with metadata, which all answers have.

@@ -72,8 +72,8 @@ impl Plugins {
         Ok(())
     }
 
-    /// Refuses roles and bindings that give more rights than the user has.
-    fn check_escalation(&self, request: &AdmissionRequest<'_>, object: &Value) -> Result<(), ApiError> {
+    /// Refuses roles and bindings that give more rights than the user has. `name` is the one in the URL.
+    fn check_escalation(&self, request: &AdmissionRequest<'_>, name: &str, object: &Value) -> Result<(), ApiError> {
         if request.endpoint.group != "rbac.authorization.k8s.io" || request.operation == Operation::Delete {
             return Ok(());
         }
@@ -81,18 +81,18 @@ impl Plugins {
             user: request.user,
             resource: &request.endpoint.resource,
             namespace: request.namespace,
-            request_name: request.name,
+            request_name: name,
             object,
             old: request.old,
         };
         escalation::check(&Rbac::new(&*self.shared.objects), &write).map_err(|error| refused(&error))
     }
 
-    fn judge(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+    fn judge(&self, request: &AdmissionRequest<'_>, warnings: &mut Vec<String>) -> Result<(), ApiError> {
         let objects = &*self.shared.objects;
         let refuse = |error: crate::authz::error::ApiError| refused(&error);
         limit_ranger::admit(request, objects).map_err(refuse)?;
-        let mut warnings: Vec<String> = pod_security::admit(request, objects).map_err(refuse)?.into_iter().collect();
+        warnings.extend(pod_security::admit(request, objects).map_err(refuse)?);
         let rbac = Rbac::new(objects);
         let kinds = RegisteredKinds(&self.shared.resources);
         let cluster = Cluster { objects, authorizer: &rbac, kinds: &kinds };
@@ -101,8 +101,7 @@ impl Plugins {
         if let Some(denial) = outcome.denial {
             return Err(refuse(denial));
         }
-        resource_quota::admit(request, objects).map_err(refuse)?;
-        Ok(warnings)
+        resource_quota::admit(request, objects).map_err(refuse)
     }
 
     /// Returns the endpoint of a resource, and those that serve the same objects in other versions.
@@ -165,14 +164,20 @@ impl Plugins {
 impl api::Admission for Plugins {
     fn mutate(&self, request: &api::AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
         let before = object.clone();
+        let url_name = &request.attributes.name;
         self.with_request(request, Some(&before), |request| {
             self.complete(request, object)?;
-            self.check_escalation(request, object)
+            self.check_escalation(request, url_name, object)
         })
     }
 
-    fn validate(&self, request: &api::AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
-        self.with_request(request, object, |request| self.judge(request))
+    fn validate(
+        &self,
+        request: &api::AdmissionRequest<'_>,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        self.with_request(request, object, |request| self.judge(request, warnings))
     }
 }
 

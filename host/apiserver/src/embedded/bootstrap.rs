@@ -22,10 +22,24 @@ pub(super) fn create_missing(shared: &Shared) -> Result<(), String> {
     let namespaces =
         NAMESPACES.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).into_iter();
     let roles = bootstrap::objects().map_err(|error| error.to_string())?;
-    for object in namespaces.chain(roles).chain([own_service()]) {
+    for object in namespaces.chain(roles).chain([own_service()]).chain(priority_classes()) {
         create(shared, &object)?;
     }
     Ok(())
+}
+
+/// Returns the priority classes of Pods of the system.
+fn priority_classes() -> [Value; 2] {
+    let class = |name: &str, value: i64, description: &str| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority",
+        })
+    };
+    let movable = "Used for system critical pods that must run in the cluster, but can be moved to another node if \
+        necessary.";
+    let fixed = "Used for system critical pods that must not be moved from their current node.";
+    [class("system-cluster-critical", 2_000_000_000, movable), class("system-node-critical", 2_000_001_000, fixed)]
 }
 
 /// Returns the Service `kubernetes`, which every cluster has.

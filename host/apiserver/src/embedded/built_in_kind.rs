@@ -83,7 +83,10 @@ impl BuiltInKind {
         checked.map_err(|error| refused(&error))
     }
 
-    fn admitted(&self, object: Value, is_main: bool) -> Result<Admitted, ApiError> {
+    fn admitted(&self, mut object: Value, is_main: bool) -> Result<Admitted, ApiError> {
+        if object["rules"].as_array().is_some_and(Vec::is_empty) && self.resource.group == "rbac.authorization.k8s.io" {
+            object["rules"] = Value::Null;
+        }
         self.check_effect(&object)?;
         let (api_version, kind) = self.kind();
         let warnings = if is_main { kinds::object_warnings(api_version, kind, &object) } else { Vec::new() };

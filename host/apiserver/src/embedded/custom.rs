@@ -199,10 +199,14 @@ fn convert(object: &mut Value, version: &CrdVersion) {
 
 impl Strategy for CustomKind {
     fn decode(&self, resource: &Resource, text: &[u8]) -> Result<Decoded, String> {
-        let parsed = decode_object(&resource.names.kind, text)?;
+        // The API server decodes the metadata of custom resources by itself, so its fields have a shorter path.
+        let parsed = decode_object(&resource.names.kind, text)
+            .map_err(|error| error.replace("field ObjectMeta.metadata.", "field ObjectMeta."))?;
         let decoded = self.version.decode(parsed.object)?;
         let unknown = decoded.unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
-        let problems = parsed.problems.into_iter().chain(unknown).collect();
+        // All duplicate fields come before the unknown ones.
+        let mut problems: Vec<String> = parsed.problems.into_iter().chain(unknown).collect();
+        problems.sort_by_key(|problem| !problem.starts_with("duplicate field"));
         Ok(Decoded { object: decoded.object, problems })
     }
 

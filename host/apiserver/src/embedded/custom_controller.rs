@@ -1,18 +1,24 @@
 //! The controllers of CustomResourceDefinitions: names and conditions, serving, and the end of deleted ones.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::{
     custom::resource_of,
     definitions::{CLEANUP_FINALIZER, set_terminating},
+    fields::Fields,
     shared::Shared,
 };
 use crate::{
     crd::admission::reconcile_status,
-    http::{ApiServer, Body, format_time},
+    http::{ApiServer, Body, FieldWrite, Patcher, format_time},
     store::{Draft, EventKind, GroupResource, ListQuery, ObjectKey, StoreError, StoredObject},
 };
+
+/// The manager of what the server writes itself.
+const MANAGER: &str = "kube-apiserver";
 
 fn definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
@@ -27,7 +33,7 @@ pub(super) fn serve_stored(shared: &Shared) {
 }
 
 /// Follows the definitions. Never ends.
-pub(super) async fn run(shared: &Shared, api: &ApiServer) {
+pub(super) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
     loop {
         let begun = shared.store.list_and_watch(&definitions(), &ListQuery::default());
         let Ok((listing, mut watcher)) = begun else { return };
@@ -53,7 +59,7 @@ fn cease(shared: &Shared, stored: &StoredObject) {
 }
 
 /// Brings a definition to its end: its status is right, it is served or not, and if it was deleted, so are its objects.
-async fn settle(shared: &Shared, api: &ApiServer, key: &ObjectKey) {
+async fn settle(shared: &Arc<Shared>, api: &ApiServer, key: &ObjectKey) {
     while let Some(stored) = shared.store.get(&definitions(), key) {
         let Ok(definition) = stored.to_value() else { return };
         let now = format_time(shared.environment.now());
@@ -61,7 +67,7 @@ async fn settle(shared: &Shared, api: &ApiServer, key: &ObjectKey) {
         let others: Vec<&Value> = others.iter().collect();
         match reconcile_status(&definition, &others, &now) {
             Ok(Some(changed)) => {
-                if is_written(shared, &stored, &changed) {
+                if is_written(shared, &stored, changed) {
                     continue;
                 }
                 return;
@@ -83,14 +89,32 @@ async fn settle(shared: &Shared, api: &ApiServer, key: &ObjectKey) {
 }
 
 /// Writes a changed definition. Returns false if the store cannot.
-fn is_written(shared: &Shared, stored: &StoredObject, changed: &Value) -> bool {
-    let Ok(draft) = Draft::from_object(changed) else { return false };
+fn is_written(shared: &Arc<Shared>, stored: &StoredObject, mut changed: Value) -> bool {
+    track(shared, stored, &mut changed);
+    let Ok(draft) = Draft::from_object(&changed) else { return false };
     match shared.store.update(&definitions(), stored.key(), draft, stored.revision()) {
         Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound) => true,
         Err(error) => {
             tracing::error!("failed to store CustomResourceDefinition {}: {error}", stored.key().name());
             false
         }
+    }
+}
+
+/// Sets the manager of the fields of a status that this controller changed.
+fn track(shared: &Arc<Shared>, stored: &StoredObject, changed: &mut Value) {
+    let Some(resource) = shared.resources.preferred("apiextensions.k8s.io", "customresourcedefinitions") else {
+        return;
+    };
+    let now = shared.environment.now();
+    let write = FieldWrite { resource: &resource, subresource: "status", manager: MANAGER, now, force: false };
+    let Ok(before) = stored.to_value() else { return };
+    if let Err(error) = Fields(Arc::clone(shared)).track(&write, Some(&before), changed) {
+        tracing::error!(
+            "the fields of CustomResourceDefinition {} have no manager: {}",
+            stored.key().name(),
+            error.message
+        );
     }
 }
 
@@ -117,7 +141,7 @@ fn serve(shared: &Shared, stored: &StoredObject) {
 
 /// Deletes the objects of a deleted definition, and removes its finalizer when they are gone. Returns true if the
 /// definition is to be looked at again.
-async fn end(shared: &Shared, api: &ApiServer, stored: &StoredObject, definition: &Value) -> bool {
+async fn end(shared: &Arc<Shared>, api: &ApiServer, stored: &StoredObject, definition: &Value) -> bool {
     let resource = resource_of(definition);
     let remaining = shared.store.count(&resource);
     if remaining == 0 {
@@ -135,14 +159,14 @@ async fn end(shared: &Shared, api: &ApiServer, stored: &StoredObject, definition
     true
 }
 
-fn remove_finalizer(shared: &Shared, stored: &StoredObject, definition: &Value) -> bool {
+fn remove_finalizer(shared: &Arc<Shared>, stored: &StoredObject, definition: &Value) -> bool {
     let mut changed = definition.clone();
     let message = "removed all instances";
     set_terminating(&mut changed, "InstanceDeletionCompleted", message, shared.environment.now());
     if let Some(finalizers) = changed["metadata"]["finalizers"].as_array_mut() {
         finalizers.retain(|finalizer| finalizer != CLEANUP_FINALIZER);
         if !finalizers.is_empty() {
-            return is_written(shared, stored, &changed);
+            return is_written(shared, stored, changed);
         }
     }
     match shared.store.delete(&definitions(), stored.key(), stored.revision()) {

@@ -81,6 +81,7 @@ impl Strategy for Definitions {
         }
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
         set_terminating(object, "InstanceDeletionPending", message, now);
+        object["metadata"]["deletionTimestamp"] = format_time(now).into();
     }
 }
 

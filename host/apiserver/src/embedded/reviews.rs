@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{objects::StoredObjects, refused};
+use super::{fields::tracked, objects::StoredObjects, refused};
 use crate::{
     authz::{
         authenticate::Authenticator,
@@ -15,11 +15,15 @@ use crate::{
         token_review::{review_self, review_token},
     },
     http::{ApiError, Environment, Handler, HandlerRequest, format_time},
+    kinds::{self, FieldValidation},
     store::GroupResource,
 };
 
 /// The code of a review's answer.
 const CREATED: u16 = 201;
+
+/// The seconds for which a token is valid, unless the client says otherwise.
+const DEFAULT_EXPIRATION: i64 = 3600;
 
 /// The kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,26 +66,46 @@ pub(super) struct Reviewer {
 }
 
 impl Reviewer {
-    fn answer(&self, request: &HandlerRequest<'_>) -> Result<Value, crate::authz::error::ApiError> {
+    fn answer(&self, request: &HandlerRequest<'_>, body: &Value) -> Result<Value, crate::authz::error::ApiError> {
         let (objects, user, now) = (&*self.objects, request.user, request.now.as_second());
-        let body = self.typed(&request.body);
         let attributes = request.attributes;
         match self.question {
-            Question::Access(kind) => review_access(&Rbac::new(objects), kind, &body, &attributes.namespace, user),
-            Question::Rules => review_rules(&Rbac::new(objects), &body, user),
-            Question::Token => review_token(&self.authenticator, &body, objects, now),
-            Question::SelfSubject => Ok(review_self(user, &self.api_version, &format_time(request.now))),
+            Question::Access(kind) => review_access(&Rbac::new(objects), kind, body, &attributes.namespace, user),
+            Question::Rules => review_rules(&Rbac::new(objects), body, user),
+            Question::Token => review_token(&self.authenticator, body, objects, now),
+            Question::SelfSubject => Ok(review_self(body, user, &format_time(request.now))),
             Question::TokenRequest => {
                 let request = TokenRequest {
                     namespace: &attributes.namespace,
                     name: &attributes.name,
-                    object: &body,
+                    object: body,
                     token_id: self.environment.uid(),
                     now,
                 };
                 request_token(&self.authenticator, &request, objects)
             }
         }
+    }
+
+    /// Returns a request for a token with its defaults and its managed fields.
+    fn token_request(&self, request: &HandlerRequest<'_>) -> Result<Value, ApiError> {
+        if request.body.is_null() {
+            let cause = "couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)";
+            let message = format!("the object provided is unrecognized (must be of type {}): {cause}", self.kind);
+            return Err(ApiError::bad_request(message));
+        }
+        let decoded =
+            kinds::decode_value(&self.api_version, &self.kind, &self.typed(&request.body), FieldValidation::Ignore)
+                .map_err(|error| ApiError::from_status(&error.status()))?;
+        let mut object = decoded.object;
+        if request.body["spec"]["audiences"].as_array().is_some_and(Vec::is_empty) {
+            // An empty list is another value than none: it has a manager.
+            object["spec"]["audiences"] = Value::Array(Vec::new());
+        }
+        if object["spec"]["expirationSeconds"].is_null() {
+            object["spec"]["expirationSeconds"] = DEFAULT_EXPIRATION.into();
+        }
+        Ok(tracked(object, &request.attributes.subresource, request.manager, request.now))
     }
 
     /// Returns the body with the type that it has when it names none.
@@ -95,7 +119,11 @@ impl Reviewer {
 
 impl Handler for Reviewer {
     fn handle(&self, request: &HandlerRequest<'_>) -> Result<(u16, Value), ApiError> {
-        self.answer(request).map(|answer| (CREATED, answer)).map_err(|error| refused(&error))
+        let body = match self.question {
+            Question::TokenRequest => self.token_request(request)?,
+            _ => self.typed(&request.body),
+        };
+        self.answer(request, &body).map(|answer| (CREATED, answer)).map_err(|error| refused(&error))
     }
 }
 

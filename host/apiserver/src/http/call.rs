@@ -144,16 +144,16 @@ impl Call<'_> {
         FieldWrite {
             resource: &self.view.resource,
             subresource: &self.path.subresource,
-            manager: self.manager(options),
+            manager: self.manager(&options.field_manager),
             now: self.view.now,
             force: options.force.unwrap_or_default(),
         }
     }
 
     /// Returns the manager of the fields: the option, or the first part of `User-Agent`.
-    fn manager<'b>(&'b self, options: &'b WriteOptions) -> &'b str {
-        if !options.field_manager.is_empty() {
-            return &options.field_manager;
+    pub fn manager<'b>(&'b self, option: &'b str) -> &'b str {
+        if !option.is_empty() {
+            return option;
         }
         let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
         let name = agent.unwrap_or("unknown").split('/').next().unwrap_or_default();
@@ -212,8 +212,10 @@ impl Call<'_> {
             typed
         });
         for admission in &self.state.admission {
-            let warnings = admission.validate(request, typed.as_ref())?;
+            let mut warnings = Vec::new();
+            let outcome = admission.validate(request, typed.as_ref(), &mut warnings);
             warnings.into_iter().for_each(|warning| self.warn(warning));
+            outcome?;
         }
         Ok(())
     }

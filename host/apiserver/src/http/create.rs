@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     call::{Answer, Call, remove_type},
+    field_error::quote,
     metadata, namespaces, prepare,
     query::WriteOptions,
     read_object::read_object,
@@ -26,6 +27,20 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
     let options = WriteOptions::read(call.query, "CreateOptions", false)?;
     let object = read_object(call, options.field_validation)?;
     store_new(call, object, &options, "CreateOptions")
+}
+
+/// Returns the object in the body, with its managed fields, of a create that stores nothing.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn read(call: &Call<'_>) -> Result<Value, ApiError> {
+    let options = WriteOptions::read(call.query, "CreateOptions", false)?;
+    let mut object = read_object(call, options.field_validation)?;
+    prepare::clear_system_fields(&mut object);
+    call.state.patcher.track(&call.field_write(&options), None, &mut object)?;
+    call.add_type(&mut object);
+    Ok(object)
 }
 
 /// Stores a new object: the rest of a create, or of an update or apply of what does not exist.
@@ -74,30 +89,47 @@ fn try_store(
 ) -> Result<Answer, Attempt> {
     let is_generated =
         metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
-    if is_generated {
-        let name = call.state.environment.generate_name(metadata::text(&object, "generateName"));
-        metadata::set(&mut object, "name", name);
-    }
-    namespaces::check_namespace(call, metadata::text(&object, "name"))?;
+    // The name is generated after the object was changed by admission, and before it is validated.
+    let first_name = metadata::text(&object, if is_generated { "generateName" } else { "name" });
+    namespaces::check_namespace(call, first_name)?;
+    prepare::clear_system_fields(&mut object);
     if options_kind != APPLY {
         call.state.patcher.track(&call.field_write(options), None, &mut object)?;
     }
     let options_value = options.to_value(options_kind);
     let request = call.admission_request("CREATE", None, options.dry_run, &options_value);
     call.mutate(&request, &mut object)?;
+    if is_generated {
+        let name = call.state.environment.generate_name(metadata::text(&object, "generateName"));
+        metadata::set(&mut object, "name", name);
+    }
     prepare::set_system_fields(&mut object, &call.state.environment);
     let warnings = complete(call, &mut object)?;
     call.admit(&request, Some(&object))?;
-    if !metadata::text(&object, "resourceVersion").is_empty() {
+    let revision = metadata::text(&object, "resourceVersion");
+    if revision.parse::<u64>().is_err() && !revision.is_empty() {
+        return Err(ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(revision))).into());
+    }
+    if !options.dry_run && !revision.is_empty() {
         return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
     }
     let name = metadata::text(&object, "name").to_owned();
     let answer = insert(call, object, &name, options.dry_run).map_err(|error| match error {
         StoreError::AlreadyExists if is_generated => Attempt::NameTaken(name.clone()),
+        StoreError::AlreadyExists => already_exists(call, &name).into(),
         error => call.store_error(error, &name).into(),
     })?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     answer.map_err(Attempt::from)
+}
+
+fn already_exists(call: &Call<'_>, name: &str) -> ApiError {
+    let mut error = call.store_error(StoreError::AlreadyExists, name);
+    let existing = call.state.store.get(&call.storage(), &call.key(name)).and_then(|stored| stored.to_value().ok());
+    if existing.is_some_and(|existing| metadata::is_terminating(&existing)) {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
 }
 
 /// Completes and validates a new object, by the rules of its kind or the generic ones. Returns warnings.

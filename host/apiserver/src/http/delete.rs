@@ -15,6 +15,10 @@ use crate::store::{GroupResource, StoreError, StoredObject};
 /// The number of attempts of a deletion, when other writes come first.
 const ATTEMPTS: usize = 100;
 
+/// The warning about the Pods of a deleted Job.
+const ORPHANS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+    remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 struct DeleteOptions {
@@ -37,6 +41,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
     if namespaces::is_namespaces(call) {
         namespaces::check_deletion(name)?;
     }
+    options.warn_of_orphans(call);
     delete_object(call, name, &options)
 }
 
@@ -47,6 +52,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// What the client gets.
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError> {
     let options = DeleteOptions::read(call)?;
+    options.warn_of_orphans(call);
     let page = list::page(call)?;
     for object in &page.listing.items {
         match delete_object(call, object.key().name(), &options) {
@@ -92,10 +98,20 @@ fn finish(
                 return Ok(Some(Answer::Object(accepted, changed)));
             }
             let updated = store.update(&resource, live.key(), draft, live.revision());
-            updated.map(|stored| Answer::Stored(accepted, stored))
+            // A Pod that does not run is marked, so that its watchers see it, and goes at once.
+            let is_over = !namespaces::is_namespaces(call) && prepare::is_deletion_complete(&changed);
+            match updated {
+                Ok(stored) if is_over => {
+                    let gone = store.delete(&resource, stored.key(), stored.revision());
+                    gone.map(|gone| Answer::Stored(accepted, gone))
+                }
+                updated => updated.map(|stored| Answer::Stored(accepted, stored)),
+            }
         }
-        None if options.dry_run => return Ok(Some(deleted(call, live, object))),
-        None => store.delete(&resource, live.key(), live.revision()).map(|_| deleted(call, live, object)),
+        None if options.dry_run => return Ok(Some(deleted(call, live, || Answer::Object(200, object.clone())))),
+        None => store
+            .delete(&resource, live.key(), live.revision())
+            .map(|gone| deleted(call, live, || Answer::Stored(200, gone))),
     };
     match written {
         Ok(answer) => Ok(Some(answer)),
@@ -104,10 +120,10 @@ fn finish(
     }
 }
 
-/// Returns the answer for an object that is gone.
-fn deleted(call: &Call<'_>, live: &StoredObject, object: &Value) -> Answer {
+/// Returns the answer for an object that is gone: the object for some kinds, else a status.
+fn deleted(call: &Call<'_>, live: &StoredObject, object: impl FnOnce() -> Answer) -> Answer {
     if call.view.resource.rules.returns_deleted {
-        return Answer::Object(200, object.clone());
+        return object();
     }
     let mut details = Map::new();
     details.insert("name".into(), live.key().name().into());
@@ -182,6 +198,13 @@ impl DeleteOptions {
         }
     }
 
+    /// Warns that the Pods of a Job stay, unless the client says what it wants.
+    fn warn_of_orphans(&self, call: &Call<'_>) {
+        if call.view.resource.rules.orphans_by_default && self.orphan_wish().is_none() {
+            call.warn(ORPHANS.to_owned());
+        }
+    }
+
     fn check_preconditions(&self, call: &Call<'_>, live: &StoredObject, is_namespace: bool) -> Result<(), ApiError> {
         let revision = live.revision().to_string();
         let checks = [
@@ -210,12 +233,15 @@ impl DeleteOptions {
         let mut prepared = object.clone();
         if !metadata::is_terminating(object) {
             call.view.resource.strategy.prepare_for_delete(&mut prepared, call.view.now);
+            if metadata::is_terminating(&prepared) {
+                return Some(prepared);
+            }
         }
         let object = &prepared;
         let old: Vec<&str> = metadata::finalizers(object);
         let finalizers = self.finalizers(&old, call.view.resource.rules.orphans_by_default);
         let requested = self.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let grace = call.view.resource.strategy.grace_period(object, requested).filter(|seconds| *seconds > 0);
+        let grace = call.view.resource.strategy.grace_period(object, requested);
         if finalizers.is_empty() && grace.is_none() {
             return None;
         }

@@ -114,7 +114,7 @@ fn resource_value(resource: &Resource) -> Value {
         "kind": resource.names.kind, "verbs": resource.verbs,
     });
     insert_names(&mut value, resource);
-    if resource.has_verb("get") {
+    if resource.has_verb("get") && resource.handler.is_none() {
         value["storageVersionHash"] = storage_version_hash(resource).into();
     }
     value

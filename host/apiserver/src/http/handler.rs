@@ -28,6 +28,8 @@ pub struct HandlerRequest<'a> {
     pub query: &'a [(String, String)],
     /// The body; `null` without one.
     pub body: Value,
+    /// The manager of the fields.
+    pub manager: &'a str,
     /// The time.
     pub now: Timestamp,
 }

@@ -89,13 +89,18 @@ pub trait Admission: Send + Sync {
         Ok(())
     }
 
-    /// Refuses an object, or returns warnings about it. A deletion has no object.
+    /// Refuses an object, and adds warnings about it. A deletion has no object.
     ///
     /// # Errors
     ///
     /// The refusal that the client gets.
-    fn validate(&self, _request: &AdmissionRequest<'_>, _object: Option<&Value>) -> Result<Vec<String>, ApiError> {
-        Ok(Vec::new())
+    fn validate(
+        &self,
+        _request: &AdmissionRequest<'_>,
+        _object: Option<&Value>,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        Ok(())
     }
 }
 
@@ -104,8 +109,13 @@ impl<T: Admission + ?Sized> Admission for Arc<T> {
         (**self).mutate(request, object)
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
-        (**self).validate(request, object)
+    fn validate(
+        &self,
+        request: &AdmissionRequest<'_>,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        (**self).validate(request, object, warnings)
     }
 }
 

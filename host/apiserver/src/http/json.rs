@@ -179,7 +179,8 @@ fn quote_character(character: char) -> String {
         '\n' => r"'\n'".into(),
         '\t' => r"'\t'".into(),
         '\r' => r"'\r'".into(),
-        control if control.is_control() => format!("'\\x{:02x}'", control as u32),
+        control if control.is_ascii_control() => format!("'\\x{:02x}'", control as u32),
+        control if control.is_control() => format!("'\\u{:04x}'", control as u32),
         other => format!("'{other}'"),
     }
 }

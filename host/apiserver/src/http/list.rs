@@ -14,7 +14,7 @@ use super::{
     call::{Answer, Call},
     field_error::quote,
     json,
-    query::ListOptions,
+    query::{ListOptions, Query},
     resource::Flavor,
     selector::{FieldSelector, LabelSelector, unknown_field},
     status::ApiError,
@@ -46,8 +46,7 @@ impl Selection {
     ///
     /// 400 for selectors that cannot be parsed, or that name other fields than the kind has.
     pub fn read(call: &Call<'_>) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(ApiError::bad_request)?;
-        let fields = FieldSelector::parse(call.query.text("fieldSelector")).map_err(ApiError::bad_request)?;
+        let Self { labels, fields } = Self::parse(call.query)?;
         let own = call.view.resource.strategy.field_names();
         for field in fields.fields() {
             // Built-in kinds without fields of their own accept it even if they have no namespaces.
@@ -61,6 +60,12 @@ impl Selection {
                 if has_own_rules { format!("field label not supported: {field}") } else { unknown_field(field) };
             return Err(ApiError::bad_request(message));
         }
+        Ok(Self { labels, fields })
+    }
+
+    fn parse(query: &Query) -> Result<Self, ApiError> {
+        let labels = LabelSelector::parse(query.text("labelSelector")).map_err(ApiError::bad_request)?;
+        let fields = FieldSelector::parse(query.text("fieldSelector")).map_err(ApiError::bad_request)?;
         Ok(Self { labels, fields })
     }
 
@@ -91,6 +96,20 @@ pub(super) struct Page {
 /// What the client gets.
 pub(super) fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
     call.find(call.name()?).map(|object| Answer::Stored(200, object))
+}
+
+/// Checks the parameters of a list in the order in which the API server looks at them.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn check(call: &Call<'_>) -> Result<(), ApiError> {
+    for number in ["timeoutSeconds", "limit"] {
+        call.query.integer(number)?;
+    }
+    Selection::parse(call.query)?;
+    ListOptions::read(call.query, false)?;
+    Selection::read(call).map(drop)
 }
 
 /// Waits until the revision that a get or list asks for is there.

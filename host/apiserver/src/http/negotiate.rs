@@ -4,6 +4,8 @@ use http::{HeaderMap, header};
 
 use super::{resource::Flavor, status::ApiError};
 
+/// The media types that a path has beside the others when it serves watches.
+const STREAM_TYPES: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 /// The media types of objects that the API server has. This server reads the last one, protobuf, and does not write it.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -139,13 +141,14 @@ fn form_of(media: &MediaType) -> Option<Form> {
 /// # Errors
 ///
 /// 406 in the words of the router.
-pub fn check_routable(headers: &HeaderMap) -> Result<(), ApiError> {
+pub fn check_routable(headers: &HeaderMap, is_stream: bool) -> Result<(), ApiError> {
     let types = accept_list(headers);
     let known = |media: &MediaType| encoding_of(&media.essence).is_some() || media.essence == PROTOBUF;
     if types.iter().any(known) {
         return Ok(());
     }
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {OBJECT_TYPES}");
+    let streams = if is_stream { STREAM_TYPES } else { "" };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {OBJECT_TYPES}{streams}");
     Err(ApiError::not_acceptable(message).with_details(super::status::Details::default()))
 }
 

@@ -15,6 +15,8 @@ use super::{
     update::{Change, commit, name_mismatch},
 };
 
+/// The type of an object, as the API server names it in errors.
+const OBJECT: &str = "map[string]interface {}";
 /// The operations that a JSON patch may have.
 const MAX_OPERATIONS: usize = 10_000;
 
@@ -30,13 +32,14 @@ pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     if kind == PatchKind::Apply {
         return apply(call, name, &options, part);
     }
-    let patch = Patch::read(kind, call.body)?;
+    // A patch of an object that does not exist is not looked at.
+    let patch = Patch::read(kind, call.body);
     let options_kind = "PatchOptions";
     let change = Change { options: &options, options_kind, part, uid_is_precondition: false, is_tracked: false };
     commit(call, name, &change, |old| {
         let mut current = old.clone();
         call.add_type(&mut current);
-        let patched = patch.apply(call, current)?;
+        let patched = patch.as_ref().map_err(ApiError::clone)?.apply(call, current)?;
         finish(call, name, patched, &options)
     })
 }
@@ -90,7 +93,8 @@ impl Patch {
                 }
                 Ok(serde_json::from_value(value).map_or(Self::Unusable, Self::Json))
             }
-            _ if !value.is_object() => Err(malformed(&mismatch(&value, "map[string]interface {}"))),
+            PatchKind::Strategic if !value.is_object() => Err(ApiError::bad_request(mismatch(&value, OBJECT))),
+            _ if !value.is_object() => Err(malformed(&mismatch(&value, OBJECT))),
             PatchKind::Strategic => Ok(Self::Strategic(value)),
             PatchKind::Merge | PatchKind::Apply => Ok(Self::Merge(value)),
         }
@@ -154,8 +158,12 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
     let text =
         yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
+    if patch.is_null() {
+        return Err(ApiError::bad_request("invalid object type: /, Kind="));
+    }
     if !patch.is_object() {
-        return Err(malformed(&mismatch(&patch, "map[string]interface {}")));
+        let message = format!("error unmarshaling JSON: while decoding JSON: {}", mismatch(&patch, OBJECT));
+        return Err(ApiError::bad_request(format!("error decoding YAML: {message}")));
     }
     let write = call.field_write(options);
     let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();

@@ -8,10 +8,14 @@ use super::{
     resource::{Flavor, Part, Resource},
 };
 
-/// Fills the metadata of a new object, and removes what a client may not set.
-pub(super) fn set_system_fields(object: &mut Value, environment: &Environment) {
-    let cleared = ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"];
+/// Removes from the metadata of a new object what a client may not set.
+pub(super) fn clear_system_fields(object: &mut Value) {
+    let cleared = ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "creationTimestamp", "uid"];
     cleared.iter().for_each(|field| metadata::set(object, field, Value::Null));
+}
+
+/// Fills the metadata of a new object.
+pub(super) fn set_system_fields(object: &mut Value, environment: &Environment) {
     metadata::set(object, "creationTimestamp", format_time(environment.now()));
     metadata::set(object, "uid", environment.uid());
 }

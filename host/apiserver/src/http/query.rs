@@ -135,8 +135,7 @@ impl WriteOptions {
 
 /// Checks `dryRun` and reports whether nothing shall be stored.
 pub fn check_dry_run(query: &Query, errors: &mut Vec<FieldError>) -> bool {
-    let values: Vec<&str> = query.all("dryRun").into_iter().filter(|value| !value.is_empty()).collect();
-    check_dry_run_values(&values, errors)
+    check_dry_run_values(&query.all("dryRun"), errors)
 }
 
 /// Checks the values of `dryRun` and reports whether nothing shall be stored.

@@ -39,7 +39,7 @@ fn read_generic(call: &Call<'_>, text: &[u8], validation: FieldValidation) -> Re
     let head = json::parse(text).map_err(|error| {
         unrecognized(&resource.names.kind, text, &format!("couldn't get version/kind; json parse error: {error}"))
     })?;
-    check_type(call, &head.value, text)?;
+    check_type(call, &head.value, text, validation)?;
     let refuse = |message: String| cannot_be_handled(call, &resource.version, &message);
     let decoded = resource.strategy.decode(resource, text).map_err(refuse)?;
     call.check_problems(decoded.problems, validation, refuse)?;
@@ -79,7 +79,7 @@ pub(super) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
 
-fn check_type(call: &Call<'_>, object: &Value, text: &[u8]) -> Result<(), ApiError> {
+fn check_type(call: &Call<'_>, object: &Value, text: &[u8], validation: FieldValidation) -> Result<(), ApiError> {
     if !object.is_object() && !object.is_null() {
         let message = format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
@@ -96,7 +96,7 @@ fn check_type(call: &Call<'_>, object: &Value, text: &[u8]) -> Result<(), ApiErr
     }
     match call.view.resource.flavor {
         Flavor::BuiltIn => check_built_in_type(call, kind, api_version),
-        Flavor::Custom => check_custom_type(call, object, kind, api_version, text),
+        Flavor::Custom => check_custom_type(call, object, (kind, api_version), text, validation),
     }
 }
 
@@ -126,15 +126,18 @@ fn check_built_in_type(call: &Call<'_>, kind: &str, api_version: &str) -> Result
 fn check_custom_type(
     call: &Call<'_>,
     object: &Value,
-    kind: &str,
-    api_version: &str,
+    (kind, api_version): (&str, &str),
     text: &[u8],
+    validation: FieldValidation,
 ) -> Result<(), ApiError> {
     let resource = &call.view.resource;
     let expected = resource.api_version();
     if kind.is_empty() {
         let shown = String::from_utf8_lossy(text);
         let message = format!("Object 'Kind' is missing in '{shown}'");
+        if validation == FieldValidation::Ignore {
+            return Err(cannot_be_handled(call, &resource.version, &message));
+        }
         return Err(unrecognized(&resource.names.kind, text, &message));
     }
     if api_version != expected {

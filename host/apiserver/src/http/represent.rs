@@ -115,6 +115,31 @@ pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
     }
 }
 
+/// Returns a list of deleted objects as JSON. Without objects, the API server leaves out the list of metadata, and the
+/// rows of kinds that have no table of their own.
+///
+/// # Errors
+///
+/// As [`list`].
+pub(super) fn deleted_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
+    let text = list(view, page)?;
+    let is_null = match view.accepted.form {
+        Form::PartialList(_) => true,
+        Form::Table(_) => view.resource.strategy.columns().iter().any(|column| column.name == "Created At"),
+        Form::Object | Form::Partial(_) => false,
+    };
+    if !is_null || !page.listing.items.is_empty() {
+        return Ok(text);
+    }
+    let mut value: Value = serde_json::from_slice(&text).map_err(ApiError::internal)?;
+    for field in ["items", "rows"] {
+        if let Some(list) = value.get_mut(field) {
+            *list = Value::Null;
+        }
+    }
+    Ok(value.to_string().into_bytes())
+}
+
 fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
     let resource = &view.resource;
     let is_custom = resource.flavor == Flavor::Custom;

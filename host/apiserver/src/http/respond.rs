@@ -69,8 +69,8 @@ pub(super) fn text(wishes: &Wishes<'_>, code: u16, text: String) -> Response<Bod
 }
 
 /// Returns a response with the `Status` of an error.
-pub(super) fn error(wishes: &Wishes<'_>, error: &ApiError) -> Response<Body> {
-    let mut response = json(wishes, error.code, error.to_value().to_string().into_bytes(), &[]);
+pub(super) fn error(wishes: &Wishes<'_>, error: &ApiError, warnings: &[String]) -> Response<Body> {
+    let mut response = json(wishes, error.code, error.to_value().to_string().into_bytes(), warnings);
     if let Some(seconds) =
         error.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     {

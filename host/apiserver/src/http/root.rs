@@ -103,7 +103,12 @@ fn other(state: &State, method: &Method, path: &str, query: &Query) -> Result<Ro
         "/version" if method != Method::GET => Err(ApiError::method_not_allowed()),
         "/version" => Ok(Root::Json(version(state), "application/json")),
         "" => Ok(Root::Json(json!({"paths": root_paths(state)}), "application/json")),
-        "/openapi/v3" => Ok(Root::Json(document_index(state), "application/json")),
+        // The API server leaves the media type to Go, which takes JSON for a text.
+        "/openapi/v3" => Ok(Root::Json(document_index(state), "text/plain; charset=utf-8")),
+        "/metrics" | "/metrics/slis" | "/.well-known/openid-configuration" | "/openid/v1/jwks" => {
+            Err(ApiError::not_implemented(path))
+        }
+        "/openapi/v2" => Err(ApiError::not_implemented("OpenAPI of version 2")),
         path => match path.strip_prefix("/openapi/v3/").and_then(|path| document(state, path)) {
             Some(text) => Ok(Root::Document(text)),
             None => Ok(not_found()),
@@ -158,6 +163,6 @@ pub(super) fn not_found() -> Root {
 /// # Errors
 ///
 /// 406.
-pub(super) fn check_accept(headers: &HeaderMap) -> Result<(), ApiError> {
-    check_routable(headers)
+pub(super) fn check_accept(headers: &HeaderMap, is_stream: bool) -> Result<(), ApiError> {
+    check_routable(headers, is_stream)
 }

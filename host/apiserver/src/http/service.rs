@@ -88,7 +88,7 @@ where
     let attributes = attributes(&parts, &path, &query);
     let requester = match state.authenticator.authenticate(&parts, &attributes) {
         Ok(requester) => requester,
-        Err(error) => return respond::error(&wishes, &error),
+        Err(error) => return respond::error(&wishes, &error, &[]),
     };
     let begin = |sink| Trail::begin(sink, &state.environment, (&parts, &attributes), &requester);
     let mut trail = state.audit.as_ref().map(begin);
@@ -110,7 +110,7 @@ where
     let response = match answered.await {
         Ok(response) => response,
         Err(Refusal::NotServed) => root_response(&wishes, root::not_found()),
-        Err(Refusal::Error(error)) => respond::error(&wishes, &error),
+        Err(Refusal::Error(error)) => respond::error(&wishes, &error, &[]),
     };
     match trail {
         Some(mut trail) if is_watch && response.status().is_success() => {
@@ -137,7 +137,7 @@ fn root_response(wishes: &Wishes<'_>, answer: Root) -> Response<Body> {
 /// Describes a request for authorization and routing.
 fn attributes(parts: &Parts, path: &Path, query: &Query) -> Attributes {
     let found = Attributes {
-        path: parts.uri.path().to_owned(),
+        path: percent_encoding::percent_decode_str(parts.uri.path()).decode_utf8_lossy().into_owned(),
         verb: parts.method.as_str().to_ascii_lowercase(),
         ..Attributes::default()
     };
@@ -228,7 +228,7 @@ fn route_built_in(resource: &Resource, parts: &Parts, path: &ResourcePath, verb:
     if verb == "patch" {
         patch_kind(&parts.headers, resource.flavor)?;
     }
-    root::check_accept(&parts.headers)?;
+    root::check_accept(&parts.headers, matches!(verb, "list" | "watch"))?;
     Ok(target)
 }
 
@@ -312,10 +312,6 @@ async fn dispatch(
         include_object: routed.query.text("includeObject").to_owned(),
         now: state.environment.now(),
     };
-    if matches!(verb, "get" | "list") && !matches!(route.target, Target::Handler(_)) {
-        let is_list = verb == "list";
-        list::wait_for_revision(&state.store, routed.query.text("resourceVersion"), is_list).await?;
-    }
     let call_warnings = view.resource.strategy.deprecation(&view.resource).into_iter().collect();
     let call = Call {
         state,
@@ -328,12 +324,22 @@ async fn dispatch(
         body,
         warnings: Mutex::new(call_warnings),
     };
+    if matches!(verb, "get" | "list") && !matches!(route.target, Target::Handler(_)) {
+        let is_list = verb == "list";
+        if is_list {
+            list::check(&call)?;
+        }
+        list::wait_for_revision(&state.store, routed.query.text("resourceVersion"), is_list).await?;
+    }
     if verb == "watch" && matches!(route.target, Target::Main) {
         return watch::watch(&call, routed.path.name.as_deref()).map(|events| stream_response(Body::stream(events)));
     }
-    let (code, text) = perform(&call, &route.target, verb)?;
+    let performed = perform(&call, &route.target, verb);
     let warnings = call.warnings.into_inner();
-    Ok(respond::json(&wishes, code, text, &warnings))
+    Ok(match performed {
+        Ok((code, text)) => respond::json(&wishes, code, text, &warnings),
+        Err(error) => respond::error(&wishes, &error, &warnings),
+    })
 }
 
 fn stream_response(body: Body) -> Response<Body> {
@@ -355,7 +361,7 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
         }
         (Target::Main, "deletecollection") => {
             let page = delete::delete_collection(call)?;
-            return represent::list(&call.view, &page).map(|text| (200, text));
+            return represent::deleted_list(&call.view, &page).map(|text| (200, text));
         }
         (Target::Main | Target::Status, "get") => list::get(call)?,
         (Target::Main, "create") => create::create(call)?,
@@ -370,12 +376,20 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
 }
 
 fn handle(call: &Call<'_>, handler: &dyn Handler) -> Result<Answer, ApiError> {
-    let body = if call.body.is_empty() {
+    let body = if call.path.subresource.is_empty() && call.attributes.verb == "create" {
+        create::read(call)?
+    } else if call.body.is_empty() {
         Value::Null
     } else {
         json::parse(&body_as_json(call, ApiError::bad_request)?).map_err(ApiError::bad_request)?.value
     };
-    let request =
-        HandlerRequest { attributes: call.attributes, user: call.user, query: &call.query.0, body, now: call.view.now };
+    let request = HandlerRequest {
+        attributes: call.attributes,
+        user: call.user,
+        query: &call.query.0,
+        body,
+        manager: call.manager(call.query.text("fieldManager")),
+        now: call.view.now,
+    };
     handler.handle(&request).map(|(code, value)| Answer::Plain(code, value))
 }

@@ -103,7 +103,7 @@ fn check_preconditions(
         let cause = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
              UID in precondition: {uid}, UID in object meta: {}",
-            storage_key(call, live),
+            storage_key(call, live, change.options.dry_run),
             live.uid()
         );
         return Err(ApiError::conflict(&resource, name, &cause));
@@ -123,15 +123,16 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns the key that the API server has for an object in etcd.
-fn storage_key(call: &Call<'_>, live: &StoredObject) -> String {
+/// Returns the key that the API server has for an object in etcd. A dry run does not get that far.
+fn storage_key(call: &Call<'_>, live: &StoredObject, dry_run: bool) -> String {
     let resource = &call.view.resource;
     let prefix = if resource.group.is_empty() || !resource.group.contains('.') || resource.group.ends_with(".k8s.io") {
         resource.names.plural.clone()
     } else {
         format!("{}/{}", resource.group, resource.names.plural)
     };
-    format!("/registry/{prefix}/{}", live.key().as_str())
+    let root = if dry_run { "" } else { "/registry" };
+    format!("{root}/{prefix}/{}", live.key().as_str())
 }
 
 /// Writes a changed object. Returns `None` when another write came first.

@@ -40,7 +40,7 @@ pub struct DecodedObject {
 /// # Errors
 /// Returns the real server's 400 for a body that is no JSON, of another kind, of wrong types, or with unknown fields.
 pub fn decode_body(resource: &Resource, body: &[u8], validation: FieldValidation) -> Result<DecodedObject, KindError> {
-    let node = parse(body).map_err(|error| unrecognized(&resource.kind, &error.to_string(), body))?;
+    let node = parse(body).map_err(|error| unrecognized(&resource.kind, &unparsed(&error.to_string()), body))?;
     decode_node(&resource.api_version(), &resource.kind, &node, validation).map_err(|error| {
         match error.strip_prefix(UNRECOGNIZED) {
             Some(cause) => unrecognized(&resource.kind, cause, body),
@@ -112,11 +112,16 @@ fn unreadable_kind(node: &Node) -> Option<String> {
     })
 }
 
+fn unparsed(error: &str) -> String {
+    format!("couldn't get version/kind; json parse error: {error}")
+}
+
 /// Returns the error for a body whose kind cannot be read.
 fn unrecognized(kind: &str, cause: &str, body: &[u8]) -> KindError {
     const SHOWN: usize = 30;
-    let printable = body.iter().all(|byte| matches!(byte, 0x20..=0x7e | b'\n' | b'\r' | b'\t')) && body.len() > 1;
+    let printable = body.iter().all(|byte| matches!(byte, 0x20..=0x7e | b'\n' | b'\r' | b'\t'));
     let shown = match std::str::from_utf8(body) {
+        _ if body.is_empty() => "<empty>".to_owned(),
         Ok(text) if printable && text.trim_start().starts_with('{') => match text.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{} ...", &text[..end]),
             None => text.to_owned(),
@@ -126,7 +131,6 @@ fn unrecognized(kind: &str, cause: &str, body: &[u8]) -> KindError {
             if body.len() > SHOWN { format!("{hex} ...") } else { hex }
         }
     };
-    let cause = format!("couldn't get version/kind; json parse error: {cause}");
     bad_request(format!("the object provided is unrecognized (must be of type {kind}): {cause} ({shown})"))
 }
 
@@ -141,9 +145,30 @@ fn typed(api_version: &str, kind: &str, node: &Node) -> Result<(Value, Vec<Strin
     if (api_version, kind) == ("v1", "Secret") {
         strategy::string_data(object);
     }
-    defaults::apply(api_version, kind, object);
-    let complete = decode(id, &Node::from_value(object))?.value;
+    if (api_version, kind) == ("apps/v1", "DaemonSet") {
+        strategy::template_generation(object, 0);
+    }
+    defaults::apply_first(api_version, kind, object);
+    let mut complete = decode(id, &Node::from_value(object))?.value;
+    if is_empty_list(node, &["metadata", "managedFields"]) {
+        complete["metadata"]["managedFields"] = Value::Array(Vec::new());
+    }
+    if api_version == "rbac.authorization.k8s.io/v1" && is_empty_list(node, &["rules"]) {
+        // Until it is stored, an empty list is another value than none: it has a manager.
+        complete["rules"] = Value::Array(Vec::new());
+    }
     Ok((complete, decoded.strict))
+}
+
+/// Reports whether an object has an empty list at a path.
+fn is_empty_list(node: &Node, path: &[&str]) -> bool {
+    match (path.split_first(), node) {
+        (None, node) => *node == Node::Array(Vec::new()),
+        (Some((name, rest)), Node::Object(fields)) => {
+            fields.iter().rev().find(|(key, _)| key == name).is_some_and(|(_, value)| is_empty_list(value, rest))
+        }
+        _ => false,
+    }
 }
 
 fn decode_node(
@@ -161,9 +186,12 @@ fn decode_node(
         _ => default.to_owned(),
     };
     if let Some(cause) = unreadable_kind(node) {
-        return Err(format!("{UNRECOGNIZED}{cause}"));
+        return Err(format!("{UNRECOGNIZED}{}", unparsed(&cause)));
     }
     let own_version = text("apiVersion", api_version);
+    if own_version.matches('/').count() > 1 {
+        return Err(format!("{UNRECOGNIZED}unexpected GroupVersion string: {own_version}"));
+    }
     let own_kind = text("kind", kind);
     let version = own_version.rsplit('/').next().unwrap_or_default().to_owned();
     let wrap =

@@ -138,7 +138,7 @@ fn namespace(object: &mut Value) {
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Writes the generation of a DaemonSet's template into the annotation that apps/v1 has for it.
-fn template_generation(object: &mut Value, generation: i64) {
+pub(super) fn template_generation(object: &mut Value, generation: i64) {
     let metadata = &mut object["metadata"];
     set_default(metadata, "annotations", json!({}));
     let annotations = &mut metadata["annotations"];

@@ -44,6 +44,10 @@ pub fn object_warnings(api_version: &str, kind: &str, object: &Value) -> Vec<Str
             let path = "spec.jobTemplate.spec.template.spec";
             pod_spec(at(object, path), path, &mut warnings);
         }
+        ("v1", "Service") if !items(object, "spec.externalIPs").is_empty() => {
+            warnings
+                .push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+        }
         ("v1", "Secret") if text(object, "type") == "kubernetes.io/tls" => certificate(object, &mut warnings),
         _ => {}
     }

@@ -151,6 +151,10 @@ fn unknown_token_is_unauthorized_and_no_token_is_anonymous() {
 #[test]
 fn self_review_shows_the_user() {
     let user = User::new("jane", &["devs"]);
-    let review = token_review::review_self(&user, "authentication.k8s.io/v1", "2026-01-01T00:00:00Z");
+    let review = token_review::review_self(
+        &json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"}),
+        &user,
+        "2026-01-01T00:00:00Z",
+    );
     assert_eq!(review["status"], json!({"userInfo": {"username": "jane", "groups": ["devs"]}}));
 }

@@ -338,14 +338,20 @@ impl Admission for Labels {
         Ok(())
     }
 
-    fn validate(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<Vec<String>, ApiError> {
+    fn validate(
+        &self,
+        request: &AdmissionRequest<'_>,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
         match object {
             Some(object) if object["metadata"]["name"] == "bad" => {
-                Err(ApiError::forbidden(&request.resource.group_resource(), "bad", "the name is bad"))
+                return Err(ApiError::forbidden(&request.resource.group_resource(), "bad", "the name is bad"));
             }
-            Some(_) => Ok(vec!["admitted".into()]),
-            None => Ok(Vec::new()),
+            Some(_) => warnings.push("admitted".into()),
+            None => {}
         }
+        Ok(())
     }
 }
 
@@ -470,7 +476,8 @@ async fn handler_answers_instead_of_the_store() {
         ..Resource::built_in("example.dev", "v1", "Review", "reviews")
     });
     let (code, answer) = call(&server, "POST", "/apis/example.dev/v1/reviews", Some(json!({"x": 1}))).await;
-    assert_eq!((code, answer), (201, json!({"verb": "create", "body": {"x": 1}, "user": "admin"})));
+    let body = json!({"kind": "Review", "apiVersion": "example.dev/v1", "metadata": {}, "x": 1});
+    assert_eq!((code, answer), (201, json!({"verb": "create", "body": body, "user": "admin"})));
     assert_eq!(call(&server, "GET", "/apis/example.dev/v1/reviews", None).await.0, 405);
 }
 

@@ -110,7 +110,10 @@ fn unescape(text: &str) -> Result<String, String> {
                 Some(other) => return Err(format!("invalid escape sequence: \\{other}")),
                 None => return Err("invalid escape sequence: \\".into()),
             },
-            ',' | '=' => return Err(format!("unescaped {character} in value: {text}")),
+            ',' | '=' => {
+                // The API server prints the number of the character.
+                return Err(format!("unescaped character in value: {}", u32::from(character)));
+            }
             other => out.push(other),
         }
     }

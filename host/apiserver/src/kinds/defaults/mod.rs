@@ -11,7 +11,7 @@ mod workloads;
 
 use serde_json::Value;
 
-use super::object::{at_mut, fields, items, items_mut, set, set_default, text};
+use super::object::{at_mut, fields, is_true, items, items_mut, set, set_default, text};
 
 /// Sets the defaults of an object in the form that decoding yields.
 pub(super) fn apply(api_version: &str, kind: &str, object: &mut Value) {
@@ -55,6 +55,15 @@ pub(super) fn apply(api_version: &str, kind: &str, object: &mut Value) {
         }
         ("admissionregistration.k8s.io/v1", _) => admission::registration(kind, object),
         _ => {}
+    }
+}
+
+/// Sets the defaults of an object that a client sends.
+pub(super) fn apply_first(api_version: &str, kind: &str, object: &mut Value) {
+    apply(api_version, kind, object);
+    // Others get their labels together with those that the server generates.
+    if (api_version, kind) == ("batch/v1", "Job") && is_true(object, "spec.manualSelector") {
+        workloads::job_labels(object);
     }
 }
 

@@ -180,7 +180,11 @@ pub(super) fn binding(object: &Value, errors: &mut Errors) {
         errors.required("spec.validationActions", "at least one validation action is required");
     }
     for (index, action) in actions.iter().enumerate() {
-        errors.required_one_of(&format!("spec.validationActions[{index}]"), action, &["Audit", "Deny", "Warn"]);
+        let path = format!("spec.validationActions[{index}]");
+        errors.required_one_of(&path, action, &["Audit", "Deny", "Warn"]);
+        if actions[..index].contains(action) {
+            errors.duplicate(&path, action.as_str().unwrap_or_default());
+        }
     }
     let both = ["Deny", "Warn"].iter().all(|name| actions.iter().any(|action| action == name));
     if both {

@@ -98,6 +98,7 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Errors) {
 
 /// Validates an update of a Job.
 pub(super) fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
+    generated_selector(new, errors);
     let spec = at(new, "spec");
     job_spec(spec, "spec", errors);
     let before = at(old, "spec");

@@ -122,7 +122,9 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 messages.push(format!("prefix part {EMPTY}"));
             } else {
-                messages.extend(subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+                let faults =
+                    subdomain(prefix).into_iter().map(|message| message.replace("253 characters", "253 bytes"));
+                messages.extend(faults.map(|message| format!("prefix part {message}")));
             }
             *name
         }

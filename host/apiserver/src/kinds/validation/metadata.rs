@@ -94,7 +94,7 @@ fn owners(references: &[Value], errors: &mut Errors) {
     let mut controller: Option<String> = None;
     for reference in references {
         let version = text(reference, "apiVersion");
-        if version.rsplit('/').next().unwrap_or_default().is_empty() {
+        if version.split('/').count() > 2 || version.rsplit('/').next().unwrap_or_default().is_empty() {
             errors.invalid("metadata.ownerReferences.apiVersion", version, "version must not be empty");
         }
         for key in ["kind", "name", "uid"] {

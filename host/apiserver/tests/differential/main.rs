@@ -1,0 +1,19 @@
+//! Compares the embedded server with a real kube-apiserver 1.36, request by request.
+//!
+//! `make test-differential` starts a real control plane, sends the requests of all sources to both servers and prints how
+//! many answers are equal, how many differ as `docs/embedded-api-server.md` allows, and each other difference.
+//! `RECORD=1` writes the real answers to `recorded.zst`. The test of this program replays them on the embedded server.
+
+mod differences;
+mod exchange;
+mod live;
+mod normalize;
+mod own;
+mod proxy;
+mod recording;
+mod replay;
+mod report;
+mod rules;
+mod runner;
+mod sources;
+mod values;

@@ -1,0 +1,90 @@
+//! Where the requests come from.
+
+mod kubectl;
+mod random;
+mod tables;
+
+use serde_json::{Value, json};
+
+use crate::{exchange::Request, runner::Runner};
+
+/// Runs the sources whose names are in a list, or all.
+pub async fn run(runner: &mut Runner, wanted: &str) {
+    tables::authz::aggregate(runner).await;
+    macro_rules! sources {
+        ($($name:literal => $source:expr;)*) => {$(
+            if wanted == "all" || wanted.split(',').any(|name| name == $name) {
+                runner.source = $name;
+                $source(runner).await;
+            }
+        )*};
+    }
+    sources! {
+        "http" => tables::http::run;
+        "kinds" => tables::kinds::run;
+        "apply" => tables::apply::run;
+        "definitions" => tables::crd::definitions;
+        "objects" => tables::crd::objects;
+        "authz" => tables::authz::run;
+        "impersonation" => tables::impersonation::run;
+        "admission" => tables::admission::run;
+        "policies" => tables::admission::policies;
+        "random" => random::run;
+        "kubectl" => kubectl::run;
+    }
+}
+
+/// Returns the path of the tables of the other tests.
+fn tests(file: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file)
+}
+
+/// Reads a table.
+fn table(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(tests(file)).expect("a table");
+    serde_json::from_str(&text).expect("a table")
+}
+
+/// Returns the path of the collection of an object.
+fn collection(object: &Value) -> String {
+    let (version, kind) = (object["apiVersion"].as_str().expect("a version"), object["kind"].as_str().expect("a kind"));
+    let lower = kind.to_lowercase();
+    let plural = match lower.as_str() {
+        "networkpolicy" | "validatingadmissionpolicy" => format!("{}ies", lower.trim_end_matches('y')),
+        "endpoints" => lower,
+        _ if lower.ends_with("class") || lower.ends_with("ss") => format!("{lower}es"),
+        _ => format!("{lower}s"),
+    };
+    let root = if version.contains('/') { "/apis/" } else { "/api/" };
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("{root}{version}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}{version}/{plural}"),
+    }
+}
+
+/// Returns the path of an object.
+fn path(object: &Value) -> String {
+    format!("{}/{}", collection(object), object["metadata"]["name"].as_str().expect("a name"))
+}
+
+/// Returns an object without what the server adds.
+fn bare(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
+            metadata.remove(key);
+        }
+    }
+    object
+}
+
+/// Creates an object on both servers.
+async fn create(runner: &mut Runner, object: &Value) {
+    let object = bare(object);
+    runner.send(Request::post(collection(&object), &object)).await;
+}
+
+/// Creates a namespace on both servers.
+async fn namespace(runner: &mut Runner, name: &str) {
+    create(runner, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+}
