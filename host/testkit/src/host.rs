@@ -134,6 +134,23 @@ impl Host {
         self
     }
 
+    /// Waits until the host is ready, or has ended: a replica that gets no processor time for as long as its Lease lasts ends by itself.
+    pub async fn when_ready_or_ended(mut self) -> Self {
+        let address = eventually("the host listens or has ended", async || match self.status() {
+            Some(_) => Ok(None),
+            None => self.logged("admin").map(Some).ok_or_else(|| self.log()),
+        })
+        .await;
+        let Some(address) = address else { return self };
+        self.admin_address = address;
+        eventually("the host is ready or has ended", async || match self.status() {
+            Some(_) => Ok(()),
+            None => self.get("/readyz").map(drop),
+        })
+        .await;
+        self
+    }
+
     /// Starts a host as [`Host::start`] does, but does not wait until it is ready.
     ///
     /// # Panics

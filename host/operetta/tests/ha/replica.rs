@@ -35,7 +35,8 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts a replica beside others and waits until it is ready.
+    /// Starts a replica beside others and waits until it is ready. On a busy machine it may have ended before, which is a fate
+    /// as any other.
     pub async fn start(control_plane: &ControlPlane) -> Self {
         let proxy = FaultProxy::start(control_plane).await;
         let clock = SteppedClock::new(control_plane);
@@ -50,7 +51,7 @@ impl Replica {
         };
         let started = Timestamp::now();
         let host = Host::spawn(Path::new(env!("CARGO_BIN_EXE_operetta")), control_plane, &options);
-        let host = Arc::new(host.when_ready().await);
+        let host = Arc::new(host.when_ready_or_ended().await);
         let watched = host.clone();
         let ended = tokio::spawn(async move {
             watched.ended().await;
