@@ -243,9 +243,4 @@ impl Crd {
     pub fn storage_version(&self) -> Option<&Arc<CrdVersion>> {
         self.versions.iter().find(|version| version.is_storage())
     }
-
-    /// Reports whether the resource is served.
-    pub fn is_established(&self) -> bool {
-        self.definition.status.is_true("Established")
-    }
 }

@@ -6,7 +6,6 @@ mod correlate;
 mod default_rules;
 mod defaults;
 mod definition;
-mod discovery;
 mod embedded;
 pub mod field;
 mod formats;

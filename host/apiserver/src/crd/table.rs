@@ -39,22 +39,6 @@ impl Columns {
         Self::parse(version.additional_printer_columns.clone())
     }
 
-    /// Returns the columns of `/scale`.
-    pub fn of_scale() -> Self {
-        let replicas = |name: &str, description: &str, path: &str| Column {
-            name: name.into(),
-            kind: "integer".into(),
-            description: description.into(),
-            json_path: path.into(),
-            ..Column::default()
-        };
-        Self::parse(vec![
-            replicas("Desired", "Number of desired replicas", ".spec.replicas"),
-            replicas("Available", "Number of actual replicas", ".status.replicas"),
-            age(),
-        ])
-    }
-
     /// Parses the paths of columns. From the first one on that is malformed, the columns are left out.
     fn parse(columns: Vec<Column>) -> Self {
         let parsed = columns.into_iter().map_while(|column| {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::defaults;
-use super::discovery;
 use super::embedded;
 use super::field::{FieldError, Path, Refusal};
 use super::model::{Definition, Version};
@@ -16,7 +15,6 @@ use super::request::{
     Admitted, DecodedObject, FieldValidation, Target, differs_without_metadata, prepare_status_update,
 };
 use super::schema::Schema;
-use super::selectable;
 use super::table::Columns;
 use super::validate::Validator;
 use super::validations::evaluate::Rules;
@@ -94,11 +92,6 @@ impl CrdVersion {
         self.version().scale()
     }
 
-    /// Returns the schema, with pruned defaults.
-    pub fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
     /// Returns the columns of its tables.
     pub fn columns(&self) -> &Columns {
         &self.columns
@@ -113,16 +106,6 @@ impl CrdVersion {
                 .clone()
                 .unwrap_or_else(|| version_name::deprecation(&self.definition.spec, version))
         })
-    }
-
-    /// Returns its entries in the `APIResourceList` of its group version.
-    pub fn api_resources(&self) -> Vec<Value> {
-        discovery::api_resources(&self.definition, self.version())
-    }
-
-    /// Returns its entry in an aggregated discovery document.
-    pub fn aggregated_discovery(&self) -> Value {
-        discovery::aggregated(&self.definition, self.version())
     }
 
     /// Returns the OpenAPI v3 document with the version's schema and operations.
@@ -147,11 +130,6 @@ impl CrdVersion {
                 (name.to_owned(), text)
             })
             .collect()
-    }
-
-    /// Reports whether a path names a field of the schema, as in `.spec.replicas`.
-    pub fn has_field(&self, path: &str) -> bool {
-        selectable::resolve(path, &self.schema, true).is_ok()
     }
 
     fn cannot_be_handled(&self, error: &str) -> Refusal {
@@ -197,11 +175,6 @@ impl CrdVersion {
         }
         defaults::apply(&mut object, &self.schema);
         object
-    }
-
-    /// Sets the defaults of an object that was stored before.
-    pub fn set_defaults(&self, object: &mut Value) {
-        defaults::apply(object, &self.schema);
     }
 
     /// Treats unknown fields as a request wants it, and returns the warnings.

@@ -18,14 +18,13 @@ use crate::{
         version::CrdVersion,
     },
     http::{
-        Admitted, ApiError, Column, Decoded, Flavor, Names, Part, Resource, Resources, Rules, Scale, Strategy,
-        Subresources, decode_object,
+        Admitted, ApiError, Column, Decoded, Names, Part, Resource, Resources, Rules, Scale, Strategy, Subresources,
+        decode_object,
     },
     store::GroupResource,
 };
 
-/// The verbs of a custom resource, and of one whose definition is being deleted.
-const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// The verbs of a custom resource whose definition is being deleted.
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 /// The verbs that a definition that is being deleted still serves, besides those in discovery: finalizers have to go.
 const UNLISTED_VERBS: [&str; 2] = ["patch", "update"];
@@ -150,14 +149,13 @@ fn describe(custom: &Arc<Custom>, version: &Arc<CrdVersion>) -> Resource {
         label_selector: scale.label_selector_path.clone(),
     });
     let storage_version = custom.crd.storage_version().map(|version| version.name().to_owned());
+    let usual = Resource::custom(&definition.spec.group, version.name(), &names.kind, &names.plural);
     let (verbs, unlisted_verbs) = if custom.is_terminating() {
         (TERMINATING_VERBS.to_vec(), UNLISTED_VERBS.to_vec())
     } else {
-        (VERBS.to_vec(), Vec::new())
+        (usual.verbs.clone(), Vec::new())
     };
     Resource {
-        group: definition.spec.group.clone(),
-        version: version.name().to_owned(),
         names: Names {
             kind: names.kind.clone(),
             list_kind: names.list_kind.clone(),
@@ -168,11 +166,10 @@ fn describe(custom: &Arc<Custom>, version: &Arc<CrdVersion>) -> Resource {
         },
         namespaced: version.is_namespaced(),
         verbs,
-        flavor: Flavor::Custom,
-        rules: Rules { unlisted_verbs, generation: true, storage_version, ..Rules::default() },
+        rules: Rules { unlisted_verbs, storage_version, ..usual.rules.clone() },
         subresources: Subresources { status: version.has_status(), scale, others: BTreeMap::new() },
-        handler: None,
         strategy: Arc::new(CustomKind { custom: Arc::clone(custom), version: Arc::clone(version) }),
+        ..usual
     }
 }
 

@@ -43,16 +43,12 @@ pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
 pub use columns::{TableRow, table_columns, table_row};
 pub use convert::convert;
 pub use errors::KindError;
-pub use openapi::{openapi_v3, openapi_v3_index, openapi_v3_of_version, schema_of_kind, schema_of_reference, schemas};
+pub use openapi::{openapi_v3, openapi_v3_index, schema_of_kind, schema_of_reference, schemas};
 pub use request::{
-    DecodedObject, FieldValidation, decode_body, decode_patched, decode_value, normalize, prepare_create,
-    prepare_update,
+    DecodedObject, FieldValidation, decode_body, decode_patched, decode_value, prepare_create, prepare_update,
 };
-pub use resources::{
-    Resource, Subresource, discovery_of_core, discovery_of_groups, resource_of_kind, resource_of_plural, resources,
-};
+pub use resources::{Resource, Subresource, resource_of_kind, resource_of_plural, resources};
 pub use selectors::{field_values, selectable_fields};
 pub use service::{ServiceAllocator, allocate};
 pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
-pub use strategy::reset_fields;
 pub use warnings::{deprecation_warning, object_warnings};

@@ -1,9 +1,6 @@
 //! The OpenAPI v3 documents that the real server publishes, and the schemas in them.
 
-use std::{
-    collections::HashMap,
-    sync::{LazyLock, OnceLock},
-};
+use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::{Map, Value, json};
 
@@ -75,16 +72,6 @@ pub fn openapi_v3(name: &str) -> Option<Vec<u8>> {
     DOCUMENTS.iter().find(|document| document.name == name).map(|document| document.text())
 }
 
-/// Returns the JSON of the document of a group and version, as in `apps/v1` or `v1`, decompressed once.
-pub fn openapi_v3_of_version(api_version: &str) -> Option<&'static [u8]> {
-    static TEXTS: LazyLock<Vec<OnceLock<Vec<u8>>>> =
-        LazyLock::new(|| DOCUMENTS.iter().map(|_| OnceLock::new()).collect());
-    let prefix = if api_version.contains('/') { "apis" } else { "api" };
-    let name = format!("{prefix}/{api_version}");
-    let index = DOCUMENTS.iter().position(|document| document.name == name)?;
-    Some(TEXTS[index].get_or_init(|| DOCUMENTS[index].text()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,9 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn document_of_version_keeps_descriptions() {
-        let text = openapi_v3_of_version("apps/v1").map(String::from_utf8_lossy).unwrap_or_default();
-        assert!(text.contains("Deployment enables declarative updates"));
-        assert!(openapi_v3_of_version("apps/v9").is_none());
+    fn document_keeps_descriptions() {
+        let text = openapi_v3("apis/apps/v1").unwrap_or_default();
+        assert!(String::from_utf8_lossy(&text).contains("Deployment enables declarative updates"));
+        assert!(openapi_v3("apis/apps/v9").is_none());
     }
 }

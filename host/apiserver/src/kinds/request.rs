@@ -73,14 +73,6 @@ pub fn decode_value(
     decode_node(api_version, kind, &Node::from_value(value), validation).map_err(bad_request)
 }
 
-/// Returns an object with its defaults, in the form in which it is stored.
-///
-/// # Errors
-/// Returns the message of Go's decoder for a value of a wrong type, as in a patch.
-pub fn normalize(api_version: &str, kind: &str, value: &Value) -> Result<Value, KindError> {
-    typed(api_version, kind, &Node::from_value(value)).map(|(object, _)| object).map_err(bad_request)
-}
-
 fn bad_request(message: String) -> KindError {
     KindError::BadRequest(message)
 }

@@ -84,16 +84,6 @@ pub fn resource_of_plural(group: &str, version: &str, plural: &str) -> Option<&'
     RESOURCES.iter().filter(|resource| resource.group == group).find(found)
 }
 
-/// Returns the items of the APIGroupDiscoveryList below `/api`.
-pub fn discovery_of_core() -> &'static [Value] {
-    &DATA.api
-}
-
-/// Returns the items of the APIGroupDiscoveryList below `/apis`, in the real server's order.
-pub fn discovery_of_groups() -> &'static [Value] {
-    &DATA.apis
-}
-
 fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

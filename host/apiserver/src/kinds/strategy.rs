@@ -44,26 +44,6 @@ fn generation_of(api_version: &str, kind: &str) -> Generation {
     }
 }
 
-/// Returns the fields that a write to a resource or subresource does not own, for apply: paths of fields.
-pub fn reset_fields(api_version: &str, kind: &str, subresource: Option<&str>) -> Vec<Vec<&'static str>> {
-    let has_status = resource_of_kind(api_version, kind).is_some_and(|found| found.subresource("status").is_some());
-    match (subresource, kind) {
-        (None, "CertificateSigningRequest") => vec![vec!["spec"], vec!["status"]],
-        (None, _) if has_status => vec![vec!["status"]],
-        (Some("finalize"), "Namespace") => vec![vec!["status"]],
-        (Some("status"), "Deployment") => vec![vec!["spec"], vec!["metadata", "labels"]],
-        (Some("status"), "Pod") => {
-            vec![vec!["spec"], vec!["metadata", "deletionTimestamp"], vec!["metadata", "ownerReferences"]]
-        }
-        (Some("status"), "CertificateSigningRequest") => vec![vec!["spec"], vec!["status", "conditions"]],
-        (Some("approval"), "CertificateSigningRequest") => vec![vec!["spec"], vec!["status", "certificate"]],
-        (Some("status"), "CustomResourceDefinition") => vec![vec!["spec"]],
-        (Some("status"), _) if resets_metadata(api_version, kind) => vec![vec!["spec"], vec!["metadata"]],
-        (Some("status"), _) => vec![vec!["spec"]],
-        _ => Vec::new(),
-    }
-}
-
 /// Reports whether an update of the status of a kind keeps the old metadata.
 fn resets_metadata(api_version: &str, kind: &str) -> bool {
     let group = api_version.split('/').next().unwrap_or_default();
@@ -291,35 +271,5 @@ fn phase_transition(old: &Value, new: &mut Value, now: Instant) {
         copy(old, new, TIME);
     } else if !same && (!has(new, TIME) || at(old, TIME) == at(new, TIME)) {
         set(&mut new["status"], "lastPhaseTransitionTime", now.to_seconds());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::reset_fields;
-
-    type Paths = &'static [&'static [&'static str]];
-
-    #[test]
-    fn reset_fields_are_those_of_the_real_strategies() {
-        let table: [(&str, &str, Option<&str>, Paths); 9] = [
-            ("apps/v1", "Deployment", None, &[&["status"]]),
-            ("apps/v1", "Deployment", Some("status"), &[&["spec"], &["metadata", "labels"]]),
-            ("apps/v1", "StatefulSet", Some("status"), &[&["spec"]]),
-            ("v1", "ConfigMap", None, &[]),
-            ("v1", "Namespace", Some("finalize"), &[&["status"]]),
-            ("storage.k8s.io/v1", "VolumeAttachment", Some("status"), &[&["spec"], &["metadata"]]),
-            ("networking.k8s.io/v1", "ServiceCIDR", Some("status"), &[&["spec"], &["metadata"]]),
-            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", Some("status"), &[&["spec"]]),
-            (
-                "v1",
-                "Pod",
-                Some("status"),
-                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-            ),
-        ];
-        for (api_version, kind, subresource, expected) in table {
-            assert_eq!(reset_fields(api_version, kind, subresource), expected, "{kind} {subresource:?}");
-        }
     }
 }
