@@ -5,12 +5,13 @@ use serde_json::{Map, Value};
 use super::{
     call::{Answer, Call, remove_type},
     create::store_new,
+    decode::Decoded,
     field_error::FieldError,
     json, metadata,
     negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
     read_object::{check_patched_namespace, yaml_to_json},
-    resource::Part,
+    resource::{Part, Resource},
     status::ApiError,
     update::{Change, commit, name_mismatch},
 };
@@ -40,17 +41,26 @@ pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
         let mut current = old.clone();
         call.add_type(&mut current);
         let patched = patch.as_ref().map_err(ApiError::clone)?.apply(call, current)?;
-        finish(call, name, patched, &options)
+        finish(call, name, &patched, &options, decode)
     })
 }
 
 /// Decodes a patched object as if it came from a client.
-fn finish(call: &Call<'_>, name: &str, patched: Value, options: &WriteOptions) -> Result<Value, ApiError> {
-    let text = serde_json::to_vec(&patched).map_err(ApiError::internal)?;
-    let refuse = |message: String| {
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)])
-    };
+fn decode(resource: &Resource, patched: &Value) -> Result<Decoded, String> {
+    let text = serde_json::to_vec(patched).map_err(|error| error.to_string())?;
+    resource.strategy.decode(resource, &text)
+}
+
+/// Checks a patched object, which `complete` completes.
+fn finish(
+    call: &Call<'_>,
+    name: &str,
+    patched: &Value,
+    options: &WriteOptions,
+    complete: impl FnOnce(&Resource, &Value) -> Result<Decoded, String>,
+) -> Result<Value, ApiError> {
+    let refuse =
+        |message: String| ApiError::invalid("", "", "", &[FieldError::invalid("patch", patched.to_string(), &message)]);
     let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
     if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
@@ -58,7 +68,7 @@ fn finish(call: &Call<'_>, name: &str, patched: Value, options: &WriteOptions) -
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
-    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
+    let decoded = complete(&call.view.resource, patched).map_err(refuse)?;
     call.check_problems(decoded.problems, options.field_validation, refuse)?;
     let mut object = decoded.object;
     remove_type(&mut object);
@@ -188,7 +198,7 @@ fn finish_applied(call: &Call<'_>, mut applied: Value, options: &WriteOptions) -
         applied["metadata"] = Value::Object(Map::new());
     }
     let name = metadata::text(&applied, "name").to_owned();
-    finish(call, &name, applied, options)
+    finish(call, &name, &applied, options, |resource, applied| resource.strategy.complete_applied(resource, applied))
 }
 
 fn named(object: Value, name: &str) -> Result<Value, ApiError> {

@@ -119,6 +119,15 @@ pub trait Strategy: Send + Sync {
     /// Changes an object before it replaces `old` and is validated.
     fn prepare_for_update(&self, _old: &Value, _object: &mut Value, _part: Part) {}
 
+    /// Completes an object that server-side apply made. Its fields were checked against the schema of the kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`Strategy::decode`].
+    fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Decoded, String> {
+        self.decode(resource, &serde_json::to_vec(object).map_err(|error| error.to_string())?)
+    }
+
     /// Returns what is wrong with a new object, apart from its metadata.
     fn validate(&self, _object: &Value) -> Vec<FieldError> {
         Vec::new()
