@@ -160,12 +160,17 @@ impl Patcher for Fields {
             return Ok(());
         }
         let live = live.map(|live| typed(live, write.resource));
-        let new = typed(object, write.resource);
+        let mut new = typed(object, write.resource);
+        // Such labels have a manager, although the object gets them later, together with those that are generated.
+        let is_labelled = kinds::label_as_template(&write.resource.api_version(), &write.resource.names.kind, &mut new);
         let mut tracked =
             self.with_manager(write, |manager| manager.update(live.as_ref(), new, write.manager, write.now));
         if let Some(members) = tracked.as_object_mut() {
             members.remove("kind");
             members.remove("apiVersion");
+        }
+        if let Some(metadata) = tracked["metadata"].as_object_mut().filter(|_| is_labelled) {
+            metadata.remove("labels");
         }
         if write.subresource == "scale" {
             forget_times_of_scale(&mut tracked);

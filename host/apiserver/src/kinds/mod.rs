@@ -42,6 +42,7 @@ pub use crate::field::{ErrorKind, FieldError, Shown};
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
 pub use columns::{TableRow, table_columns, table_row};
 pub use convert::convert;
+pub use defaults::label_as_template;
 pub use errors::KindError;
 pub use openapi::{openapi_v3, openapi_v3_index, schema_of_kind, schema_of_reference, schemas};
 pub use request::{
