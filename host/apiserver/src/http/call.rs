@@ -37,6 +37,8 @@ pub(super) enum Answer {
     Stored(u16, Arc<StoredObject>),
     /// An object without `kind` and `apiVersion`, in the version of the request.
     Object(u16, Value),
+    /// The scale of an object.
+    Scale(Value),
     /// Any other object, as it is.
     Plain(u16, Value),
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor,
+    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor, scale_kind,
     status::ApiError, view::View,
 };
 use crate::store::StoredObject;
@@ -16,6 +16,7 @@ use crate::store::StoredObject;
 pub(super) fn answer(view: &View, answer: Answer) -> Result<(u16, Vec<u8>), ApiError> {
     match answer {
         Answer::Plain(code, value) => Ok((code, value.to_string().into_bytes())),
+        Answer::Scale(scale) => Ok((200, self::scale(view, &scale)?.to_string().into_bytes())),
         Answer::Stored(code, object) => Ok((code, stored(view, &object)?)),
         Answer::Object(code, mut object) => {
             if view.accepted.form == Form::Object {
@@ -56,11 +57,21 @@ fn converted(view: &View, object: &Value) -> Result<Value, ApiError> {
         }
         Form::Partial(version) => Ok(partial(version, object)),
         Form::PartialList(_) if view.resource.flavor == Flavor::Custom => Err(ApiError::plain("content is not a list")),
-        Form::PartialList(_) => Err(ApiError::not_acceptable(format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            go_type(view, "")
-        ))),
+        Form::PartialList(_) => Err(not_a_list(&go_type(view, ""))),
         Form::Object => Ok(object.clone()),
+    }
+}
+
+fn not_a_list(go_type: &str) -> ApiError {
+    let message = "you requested PartialObjectMetadataList, but the requested object is not a list";
+    ApiError::not_acceptable(format!("{message} ({go_type})"))
+}
+
+/// Returns the scale of an object in the form that the client accepts.
+fn scale(view: &View, scale: &Value) -> Result<Value, ApiError> {
+    match (&view.accepted.form, view.resource.flavor) {
+        (Form::PartialList(_), Flavor::Custom) => Err(not_a_list("*v1.Scale")),
+        (_, flavor) => converted(&View { resource: scale_kind::resource(flavor), ..view.clone() }, scale),
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn scale(call: &Call<'_>, verb: &str) -> Result<Answer, ApiError> {
     match verb {
         "get" => {
             let live = call.find(call.name()?)?;
-            to_scale(&paths, &call.open(&live)?, &live, true).map(|scale| Answer::Plain(200, scale))
+            to_scale(&paths, &call.open(&live)?, &live, true).map(Answer::Scale)
         }
         "update" => update(call, &paths),
         "patch" => patch(call, &paths),
@@ -164,9 +164,9 @@ fn write(
     })?;
     let (object, live) = match answer {
         Answer::Stored(_, live) => (call.open(&live)?, live),
-        Answer::Object(_, object) | Answer::Plain(_, object) => (object, call.find(name)?),
+        Answer::Object(_, object) | Answer::Plain(_, object) | Answer::Scale(object) => (object, call.find(name)?),
     };
-    to_scale(paths, &object, &live, false).map(|scale| Answer::Plain(200, scale))
+    to_scale(paths, &object, &live, false).map(Answer::Scale)
 }
 
 fn check_replicas(call: &Call<'_>, paths: &Scale, name: &str, replicas: i64) -> Result<(), ApiError> {
