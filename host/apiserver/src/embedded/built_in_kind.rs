@@ -142,6 +142,13 @@ impl Strategy for BuiltInKind {
         Ok(Decoded { object: decoded.object, problems: decoded.warnings })
     }
 
+    fn reserve(&self, object: &Value) -> Result<(), ApiError> {
+        if self.resource.kind != "Service" {
+            return Ok(());
+        }
+        kinds::reserve_address(object, &mut Allocator::over(&*self.objects)).map_err(kind_error)
+    }
+
     fn admit_create(&self, _: &Resource, object: &Value, now: Timestamp) -> Option<Result<Admitted, ApiError>> {
         let (api_version, kind) = self.kind();
         let mut object = object.clone();

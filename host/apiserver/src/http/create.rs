@@ -104,6 +104,9 @@ fn try_store(
         metadata::set(&mut object, "name", name);
     }
     prepare::set_system_fields(&mut object, &call.state.environment);
+    if !options.dry_run {
+        call.view.resource.strategy.reserve(&object)?;
+    }
     let warnings = complete(call, &mut object)?;
     call.admit(&request, Some(&object))?;
     let revision = metadata::text(&object, "resourceVersion");

@@ -69,6 +69,15 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Reserves what a new object needs besides its place in the store, before it is completed. Dry runs reserve nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn reserve(&self, _object: &Value) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     /// Completes and validates a new object, in place of all generic rules. It has its type, its name, its namespace, its
     /// UID and its creation time.
     ///
@@ -110,15 +119,6 @@ pub trait Strategy: Send + Sync {
         decode::decode_object(&resource.names.kind, text)
     }
 
-    /// Sets the fields that a request left out.
-    fn default(&self, _object: &mut Value) {}
-
-    /// Changes a new object before it is validated.
-    fn prepare_for_create(&self, _object: &mut Value) {}
-
-    /// Changes an object before it replaces `old` and is validated.
-    fn prepare_for_update(&self, _old: &Value, _object: &mut Value, _part: Part) {}
-
     /// Completes an object that server-side apply made. Its fields were checked against the schema of the kind.
     ///
     /// # Errors
@@ -127,6 +127,15 @@ pub trait Strategy: Send + Sync {
     fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Decoded, String> {
         self.decode(resource, &serde_json::to_vec(object).map_err(|error| error.to_string())?)
     }
+
+    /// Sets the fields that a request left out.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Changes a new object before it is validated.
+    fn prepare_for_create(&self, _object: &mut Value) {}
+
+    /// Changes an object before it replaces `old` and is validated.
+    fn prepare_for_update(&self, _old: &Value, _object: &mut Value, _part: Part) {}
 
     /// Returns what is wrong with a new object, apart from its metadata.
     fn validate(&self, _object: &Value) -> Vec<FieldError> {

@@ -50,6 +50,6 @@ pub use request::{
 };
 pub use resources::{Resource, Subresource, resource_of_kind, resource_of_plural, resources};
 pub use selectors::{field_values, selectable_fields};
-pub use service::{ServiceAllocator, allocate};
+pub use service::{ServiceAllocator, allocate, reserve_address};
 pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
 pub use warnings::{deprecation_warning, object_warnings};

@@ -15,6 +15,8 @@ pub static UID: LazyLock<Regex> =
 
 static PORT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r":(\d{5})/").expect("a pattern"));
 
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b10\.\d+\.\d+\.\d+\b").expect("a pattern"));
+
 /// A one-to-one relation between values of the real server and values of the embedded one.
 #[derive(Default)]
 struct Pairs {
@@ -243,12 +245,15 @@ impl Values {
         }
     }
 
-    /// Replaces node ports in the ports of a table, such as `80:30000/TCP`.
-    fn ports_to_real(&self, text: &str) -> String {
+    /// Replaces addresses in a message, such as `["10.0.0.11"]`, and node ports in a table, such as `80:30000/TCP`.
+    fn allocated_to_real(&self, text: &str) -> String {
         let real = |found: &Captures<'_>| {
             self.allocated.real.get(&found[1]).map_or_else(|| found[0].to_owned(), |real| format!(":{real}/"))
         };
-        PORT.replace_all(text, real).into_owned()
+        let text = PORT.replace_all(text, real);
+        let real =
+            |found: &Captures<'_>| self.allocated.real.get(&found[0]).map_or(&found[0], String::as_str).to_owned();
+        ADDRESS.replace_all(&text, real).into_owned()
     }
 
     /// Replaces the random values of the embedded server by those of the real one.
@@ -267,11 +272,8 @@ impl Values {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.random_to_real(item)),
-            Value::String(text) if self.allocated.real.contains_key(text.as_str()) && text.contains('.') => {
-                text.clone_from(&self.allocated.real[text.as_str()]);
-            }
             Value::String(text) => {
-                *text = self.ports_to_real(text);
+                *text = self.allocated_to_real(text);
                 for (own, real) in &self.random.real {
                     if own.len() > 5 && text.contains(own.as_str()) {
                         *text = text.replace(own.as_str(), real);
