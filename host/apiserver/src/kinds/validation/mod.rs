@@ -83,12 +83,15 @@ fn content(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
 /// Validates an update.
 pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
     let mut errors = Errors::default();
-    // The real server checks the metadata of an update for all kinds first, and once more in the checks of the kind.
+    // The real server checks the metadata of an update for all kinds first, and once more in the checks of most kinds.
     metadata::validate_any(new, &mut errors);
     metadata::validate_update(old, new, &mut errors);
-    metadata::validate_update(old, new, &mut errors);
+    if !api_version.starts_with("policy/") {
+        metadata::validate_update(old, new, &mut errors);
+        metadata::qualified_finalizers(api_version, kind, new, &mut errors);
+    }
     let validated_again = match kind {
-        "ConfigMap" | "Secret" | "Service" | "PersistentVolume" => api_version == "v1",
+        "ConfigMap" | "Pod" | "Secret" | "Service" | "PersistentVolume" => api_version == "v1",
         _ => api_version == "rbac.authorization.k8s.io/v1",
     };
     if validated_again && subresource.is_none() {
@@ -104,7 +107,10 @@ pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, o
 
 fn changed(api_version: &str, kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
     match (api_version, kind) {
-        ("v1", "Pod") => pod::pod_update(old, new, errors),
+        ("v1", "Pod") => {
+            pod::pod(new, errors);
+            pod::pod_update(old, new, errors);
+        }
         ("v1", "Service") => service::service_update(old, new, errors),
         ("v1", "ConfigMap") => config::config_map_update(old, new, errors),
         ("v1", "Secret") => config::secret_update(old, new, errors),
