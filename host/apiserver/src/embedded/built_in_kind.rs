@@ -202,6 +202,16 @@ impl Strategy for BuiltInKind {
         kinds::selectable_fields(api_version, kind).to_vec()
     }
 
+    fn unsupported_field(&self, field: &str) -> String {
+        match self.kind() {
+            (_, "Job") => format!("field label \"{field}\" not supported for Job"),
+            (version, "ResourceSlice") => {
+                format!("field label not supported for {version}, Kind=ResourceSlice: {field}")
+            }
+            _ => format!("field label not supported: {field}"),
+        }
+    }
+
     fn columns(&self) -> Vec<Column> {
         let columns = kinds::table_columns(self.resource);
         columns.as_array().into_iter().flatten().map(Column::from_value).collect()

@@ -52,14 +52,19 @@ fn converted(view: &View, object: &Value) -> Result<Value, ApiError> {
     match &view.accepted.form {
         Form::Table(version) => {
             let columns = Some(view.resource.strategy.columns());
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+            Ok(table(version, columns, table_metadata(object), vec![row(view, version, object)?]))
         }
         Form::Partial(version) => Ok(partial(version, object)),
         Form::PartialList(_) if view.resource.flavor == Flavor::Custom => Err(ApiError::plain("content is not a list")),
         Form::PartialList(_) => Err(not_a_list(&go_type(view, ""))),
         Form::Object => Ok(object.clone()),
     }
+}
+
+/// Returns the metadata of the table of one object. That of a dry run may have no revision.
+fn table_metadata(object: &Value) -> Value {
+    let revision = object["metadata"].get("resourceVersion");
+    Value::Object(revision.map(|revision| ("resourceVersion".to_owned(), revision.clone())).into_iter().collect())
 }
 
 fn not_a_list(go_type: &str) -> ApiError {
@@ -84,8 +89,7 @@ pub(super) fn event_object(view: &View, object: &Value, is_first: bool) -> Resul
     match &view.accepted.form {
         Form::Table(version) => {
             let columns = is_first.then(|| view.resource.strategy.columns());
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+            Ok(table(version, columns, table_metadata(object), vec![row(view, version, object)?]))
         }
         Form::Partial(version) | Form::PartialList(version) => Ok(partial(version, object)),
         Form::Object => {
@@ -107,15 +111,23 @@ pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
         Form::Table(version) => {
             let rows: Result<_, ApiError> =
                 page.listing.items.iter().map(|object| row(view, version, &view.open(object)?)).collect();
-            let columns = Some(view.resource.strategy.columns());
-            Ok(table(version, columns, list_metadata(page, false), rows?).to_string().into_bytes())
+            let columns = view.resource.strategy.columns();
+            // Kinds without a table of their own have no rows then, not even an empty list of them.
+            let has_none = page.listing.items.is_empty() && columns.iter().any(|column| column.name == "Created At");
+            let mut table = table(version, Some(columns), list_metadata(page, false), rows?);
+            if has_none {
+                table["rows"] = Value::Null;
+            }
+            Ok(table.to_string().into_bytes())
         }
         Form::PartialList(version) => {
             let items: Result<Vec<Value>, ApiError> =
                 page.listing.items.iter().map(|object| Ok(partial(version, &view.open(object)?))).collect();
+            // An empty list has no items in the API server, not even an empty list of them.
+            let items = Some(items?).filter(|items| !items.is_empty());
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": list_metadata(page, false), "items": items?,
+                "metadata": list_metadata(page, false), "items": items,
             });
             Ok(list.to_string().into_bytes())
         }
@@ -124,31 +136,6 @@ pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
             go_type(view, "List")
         ))),
     }
-}
-
-/// Returns a list of deleted objects as JSON. Without objects, the API server leaves out the list of metadata, and the
-/// rows of kinds that have no table of their own.
-///
-/// # Errors
-///
-/// As [`list`].
-pub(super) fn deleted_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
-    let text = list(view, page)?;
-    let is_null = match view.accepted.form {
-        Form::PartialList(_) => true,
-        Form::Table(_) => view.resource.strategy.columns().iter().any(|column| column.name == "Created At"),
-        Form::Object | Form::Partial(_) => false,
-    };
-    if !is_null || !page.listing.items.is_empty() {
-        return Ok(text);
-    }
-    let mut value: Value = serde_json::from_slice(&text).map_err(ApiError::internal)?;
-    for field in ["items", "rows"] {
-        if let Some(list) = value.get_mut(field) {
-            *list = Value::Null;
-        }
-    }
-    Ok(value.to_string().into_bytes())
 }
 
 fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {

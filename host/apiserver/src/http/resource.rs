@@ -167,6 +167,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the error for a field by which objects of a kind with fields of its own cannot be selected.
+    fn unsupported_field(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
     /// Returns the columns of the kind's table.
     fn columns(&self) -> Vec<Column> {
         vec![name_column(), age_column("date")]

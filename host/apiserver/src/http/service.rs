@@ -361,7 +361,7 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
         }
         (Target::Main, "deletecollection") => {
             let page = delete::delete_collection(call)?;
-            return represent::deleted_list(&call.view, &page).map(|text| (200, text));
+            return represent::list(&call.view, &page).map(|text| (200, text));
         }
         (Target::Main | Target::Status, "get") => list::get(call)?,
         (Target::Main, "create") => create::create(call)?,
