@@ -223,9 +223,9 @@ impl Token {
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
-        let token = Self::decode(&options.continue_token, namespace).map_err(|message| {
-            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {message}"))
-        })?;
+        Ok(Some(token))
+    }
+
     fn decode_of(options: &ListOptions, namespace: Option<&str>) -> Result<Option<Self>, ApiError> {
         if options.continue_token.is_empty() {
             return Ok(None);
@@ -234,9 +234,6 @@ impl Token {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {message}"))
         };
         Self::decode(&options.continue_token, namespace).map(Some).map_err(refuse)
-    }
-
-        Ok(Some(token))
     }
 
     fn decode(text: &str, namespace: Option<&str>) -> Result<Self, String> {

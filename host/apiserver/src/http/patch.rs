@@ -7,14 +7,15 @@ use super::{
     create::store_new,
     decode::Decoded,
     field_error::FieldError,
-    json, metadata,
+    json,
     negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
     read_object::{check_patched_namespace, yaml_to_json},
     resource::{Part, Resource},
     status::ApiError,
-    update::{Change, commit, name_mismatch},
+    update::{Change, check_name, commit},
 };
+use crate::golang;
 
 /// The type of an object, as the API server names it in errors.
 const OBJECT: &str = "map[string]interface {}";
@@ -41,7 +42,8 @@ pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
         let mut current = old.clone();
         call.add_type(&mut current);
         let patched = patch.as_ref().map_err(ApiError::clone)?.apply(call, current)?;
-        finish(call, name, &patched, &options, decode)
+        let shown = patch.as_ref().map_or_else(|_| String::new(), |patch| patch.shown(&patched));
+        finish(call, name, (&patched, &shown), &options, decode)
     })
 }
 
@@ -51,16 +53,15 @@ fn decode(resource: &Resource, patched: &Value) -> Result<Decoded, String> {
     resource.strategy.decode(resource, &text)
 }
 
-/// Checks a patched object, which `complete` completes.
+/// Checks a patched object, which `complete` completes. Errors show the text that is given with it.
 fn finish(
     call: &Call<'_>,
     name: &str,
-    patched: &Value,
+    (patched, shown): (&Value, &str),
     options: &WriteOptions,
     complete: impl FnOnce(&Resource, &Value) -> Result<Decoded, String>,
 ) -> Result<Value, ApiError> {
-    let refuse =
-        |message: String| ApiError::invalid("", "", "", &[FieldError::invalid("patch", patched.to_string(), &message)]);
+    let refuse = |message: String| ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)]);
     let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
     if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
@@ -73,10 +74,7 @@ fn finish(
     let mut object = decoded.object;
     remove_type(&mut object);
     call.view.resource.strategy.default(&mut object);
-    match metadata::text(&object, "name") {
-        found if found == name => {}
-        found => return Err(name_mismatch(found, name)),
-    }
+    check_name(&object, name)?;
     check_patched_namespace(call, &mut object)?;
     Ok(object)
 }
@@ -94,6 +92,10 @@ impl Patch {
     fn read(kind: PatchKind, body: &[u8]) -> Result<Self, ApiError> {
         let value = json::parse(body).map_err(|error| malformed(&error))?.value;
         match kind {
+            // Go decodes null as an empty list or object.
+            PatchKind::Json if value.is_null() => Ok(Self::Json(json_patch::Patch(Vec::new()))),
+            PatchKind::Strategic if value.is_null() => Ok(Self::Strategic(Value::Object(Map::new()))),
+            _ if value.is_null() => Err(ApiError::bad_request("Invalid JSON Patch")),
             PatchKind::Json => {
                 let Some(operations) = value.as_array() else {
                     return Err(malformed(&mismatch(&value, "[]handlers.jsonPatchOp")));
@@ -107,6 +109,15 @@ impl Patch {
             _ if !value.is_object() => Err(malformed(&mismatch(&value, OBJECT))),
             PatchKind::Strategic => Ok(Self::Strategic(value)),
             PatchKind::Merge | PatchKind::Apply => Ok(Self::Merge(value)),
+        }
+    }
+
+    /// Returns the text that errors show of a patched object: the API server decodes the result of a strategic merge
+    /// without writing it as JSON, and shows the patch.
+    fn shown(&self, patched: &Value) -> String {
+        match self {
+            Self::Strategic(patch) => golang::plain(patch),
+            _ => patched.to_string(),
         }
     }
 
@@ -165,6 +176,10 @@ fn too_many_operations(found: usize) -> ApiError {
 
 /// Applies a server-side apply patch, which creates what does not exist.
 fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Result<Answer, ApiError> {
+    let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();
+    if is_new && part != Part::Main {
+        call.find(name)?;
+    }
     let text =
         yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
     let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
@@ -176,11 +191,10 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         return Err(ApiError::bad_request(format!("error decoding YAML: {message}")));
     }
     let write = call.field_write(options);
-    let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();
-    if is_new && part == Part::Main {
+    if is_new {
         let applied = call.state.patcher.apply(&write, None, &patch)?;
-        let object = named(finish_applied(call, applied, options)?, name)?;
-        return store_applied(call, object, options);
+        let object = finish_applied(call, name, applied, options)?;
+        return store_new(call, object, options, "PatchOptions");
     }
     let options_kind = "PatchOptions";
     let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: true };
@@ -188,26 +202,17 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         let mut current = old.clone();
         call.add_type(&mut current);
         let applied = call.state.patcher.apply(&write, Some(&current), &patch)?;
-        named(finish_applied(call, applied, options)?, name)
+        finish_applied(call, name, applied, options)
     })
 }
 
-fn finish_applied(call: &Call<'_>, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {
+fn finish_applied(call: &Call<'_>, name: &str, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {
     call.add_type(&mut applied);
     if !applied["metadata"].is_object() {
         applied["metadata"] = Value::Object(Map::new());
     }
-    let name = metadata::text(&applied, "name").to_owned();
-    finish(call, &name, &applied, options, |resource, applied| resource.strategy.complete_applied(resource, applied))
-}
-
-fn named(object: Value, name: &str) -> Result<Value, ApiError> {
-    match metadata::text(&object, "name") {
-        found if found == name => Ok(object),
-        found => Err(name_mismatch(found, name)),
-    }
-}
-
-fn store_applied(call: &Call<'_>, object: Value, options: &WriteOptions) -> Result<Answer, ApiError> {
-    store_new(call, object, options, "PatchOptions")
+    let shown = applied.to_string();
+    finish(call, name, (&applied, &shown), options, |resource, applied| {
+        resource.strategy.complete_applied(resource, applied)
+    })
 }

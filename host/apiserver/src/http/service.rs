@@ -198,7 +198,7 @@ fn route(state: &State, parts: &Parts, path: &ResourcePath, attributes: &Attribu
     };
     let target = match resource.flavor {
         Flavor::BuiltIn => route_built_in(&resource, parts, path, &attributes.verb)?,
-        Flavor::Custom => route_custom(&resource, path, &attributes.verb)?,
+        Flavor::Custom => route_custom(&resource, parts, path, &attributes.verb)?,
     };
     Ok(Route { resource, target })
 }
@@ -232,7 +232,7 @@ fn route_built_in(resource: &Resource, parts: &Parts, path: &ResourcePath, verb:
     Ok(target)
 }
 
-fn route_custom(resource: &Resource, path: &ResourcePath, verb: &str) -> Result<Target, Refusal> {
+fn route_custom(resource: &Resource, parts: &Parts, path: &ResourcePath, verb: &str) -> Result<Target, Refusal> {
     let is_namespaced = path.namespace.is_some();
     let crosses_namespaces = resource.namespaced && !is_namespaced && !matches!(verb, "list" | "watch");
     if (!resource.namespaced && is_namespaced) || crosses_namespaces {
@@ -249,6 +249,9 @@ fn route_custom(resource: &Resource, path: &ResourcePath, verb: &str) -> Result<
     }
     if path.name.is_none() && matches!(verb, "update" | "patch") {
         return Err(ApiError::bad_request("name must be provided").into());
+    }
+    if verb == "patch" {
+        patch_kind(&parts.headers, resource.flavor)?;
     }
     Ok(target)
 }
