@@ -24,6 +24,8 @@ pub(super) struct Call<'a> {
     pub path: &'a ResourcePath,
     pub query: &'a Query,
     pub headers: &'a HeaderMap,
+    /// The manager of fields of a client that does not name one.
+    pub agent: String,
     pub user: &'a User,
     pub attributes: &'a Attributes,
     pub body: &'a [u8],
@@ -152,14 +154,9 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the manager of the fields: the option, or the first part of `User-Agent`.
+    /// Returns the manager of the fields: the option, or the one of the client.
     pub fn manager<'b>(&'b self, option: &'b str) -> &'b str {
-        if !option.is_empty() {
-            return option;
-        }
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let name = agent.unwrap_or("unknown").split('/').next().unwrap_or_default();
-        name.char_indices().nth(128).map_or(name, |(end, _)| &name[..end])
+        if option.is_empty() { &self.agent } else { option }
     }
 
     /// Returns a write as admission sees it.
