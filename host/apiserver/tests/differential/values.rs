@@ -59,6 +59,8 @@ pub struct Values {
     random: Pairs,
     /// Cluster IPs and node ports.
     allocated: Pairs,
+    /// The UIDs of the real server's objects whose cluster IP was seen.
+    seen: HashSet<String>,
 }
 
 impl Values {
@@ -66,6 +68,11 @@ impl Values {
     pub fn learn(&mut self, is_write: bool, real: &Value, own: &Value) {
         match (real, own) {
             (Value::Object(real), Value::Object(own)) => {
+                // The answer to a write may have shown a part of the object only.
+                let uid = real.get("metadata").and_then(|metadata| metadata["uid"].as_str());
+                let has_address = real.get("spec").is_some_and(|spec| spec["clusterIP"].is_string());
+                let is_new = uid.filter(|_| has_address).is_some_and(|uid| self.seen.insert(uid.to_owned()));
+                let is_write = is_write || is_new;
                 for (key, value) in real {
                     if let Some(other) = own.get(key) {
                         if is_write {
@@ -83,6 +90,9 @@ impl Values {
                 }
             }
             (Value::Array(real), Value::Array(own)) => {
+                if is_write {
+                    self.learn_cells(real, own);
+                }
                 real.iter().zip(own).for_each(|(real, own)| self.learn(is_write, real, own));
             }
             (Value::String(real), Value::String(own)) => {
@@ -107,6 +117,15 @@ impl Values {
             }
             ("token", Value::String(real), Value::String(own)) => self.random.learn(real, own),
             _ => {}
+        }
+    }
+
+    /// Learns the addresses in a row of a table.
+    fn learn_cells(&mut self, real: &[Value], own: &[Value]) {
+        for (real, own) in real.iter().zip(own).filter_map(|(real, own)| real.as_str().zip(own.as_str())) {
+            if [real, own].iter().all(|text| ADDRESS.find(text).is_some_and(|found| found.len() == text.len())) {
+                self.allocated.replace(real, own);
+            }
         }
     }
 
