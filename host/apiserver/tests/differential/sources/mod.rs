@@ -4,6 +4,7 @@ mod details;
 mod kubectl;
 mod random;
 mod tables;
+mod upstream;
 
 use serde_json::{Value, json};
 
@@ -33,6 +34,7 @@ pub async fn run(runner: &mut Runner, wanted: &str) {
         "random" => random::run;
         "kubectl" => kubectl::run;
         "details" => details::run;
+        "upstream" => upstream::run;
     }
 }
 
