@@ -1,5 +1,6 @@
 //! Where the requests come from.
 
+mod deploy;
 mod details;
 mod kubectl;
 mod random;
@@ -34,6 +35,7 @@ pub async fn run(runner: &mut Runner, wanted: &str) {
         "random" => random::run;
         "kubectl" => kubectl::run;
         "details" => details::run;
+        "deploy" => deploy::run;
         "upstream" => upstream::run;
     }
 }
