@@ -4,6 +4,7 @@ mod deploy;
 mod details;
 mod kubectl;
 mod random;
+mod sessions;
 mod tables;
 mod upstream;
 
@@ -36,6 +37,7 @@ pub async fn run(runner: &mut Runner, wanted: &str) {
         "kubectl" => kubectl::run;
         "details" => details::run;
         "deploy" => deploy::run;
+        "sessions" => sessions::run;
         "upstream" => upstream::run;
     }
 }
