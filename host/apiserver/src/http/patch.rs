@@ -180,16 +180,7 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
     if is_new && part != Part::Main {
         call.find(name)?;
     }
-    let text =
-        yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-    let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
-    if patch.is_null() {
-        return Err(ApiError::bad_request("invalid object type: /, Kind="));
-    }
-    if !patch.is_object() {
-        let message = format!("error unmarshaling JSON: while decoding JSON: {}", mismatch(&patch, OBJECT));
-        return Err(ApiError::bad_request(format!("error decoding YAML: {message}")));
-    }
+    let patch = applied_configuration(call.body)?;
     let write = call.field_write(options);
     if is_new {
         let applied = call.state.patcher.apply(&write, None, &patch)?;
@@ -204,6 +195,24 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         let applied = call.state.patcher.apply(&write, Some(&current), &patch)?;
         finish_applied(call, name, applied, options)
     })
+}
+
+/// Parses the configuration in the body of a server-side apply.
+///
+/// # Errors
+///
+/// 400 for what is no object.
+pub(super) fn applied_configuration(body: &[u8]) -> Result<Value, ApiError> {
+    let text = yaml_to_json(body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
+    match patch {
+        Value::Null => Err(ApiError::bad_request("invalid object type: /, Kind=")),
+        Value::Object(_) => Ok(patch),
+        _ => {
+            let message = format!("error unmarshaling JSON: while decoding JSON: {}", mismatch(&patch, OBJECT));
+            Err(ApiError::bad_request(format!("error decoding YAML: {message}")))
+        }
+    }
 }
 
 fn finish_applied(call: &Call<'_>, name: &str, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {

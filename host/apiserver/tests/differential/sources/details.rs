@@ -19,6 +19,7 @@ pub async fn run(runner: &mut Runner) {
         "spec": {"replicas": 2}});
     runner.send(Request::post(parent(SCALED), &lamp)).await;
     scales(runner).await;
+    applied_scales(runner).await;
     patches(runner).await;
     services(runner).await;
     metadata(runner).await;
@@ -53,6 +54,30 @@ async fn scales(runner: &mut Runner) {
             let patch = json!({"spec": {"replicas": 3}});
             runner.send(Request::patch(format!("{path}/scale"), "merge", &patch).header("Accept", &accept)).await;
         }
+    }
+}
+
+/// Applies of scales by several managers.
+async fn applied_scales(runner: &mut Runner) {
+    let scale =
+        |replicas: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+    for path in [DEPLOYMENT, SCALED] {
+        let apply = |query: &str, body: &Value| Request::patch(format!("{path}/scale?{query}"), "apply", body);
+        for (query, replicas) in
+            [("fieldManager=a", 4), ("fieldManager=b", 5), ("fieldManager=b&force=true", 5), ("fieldManager=b", -1)]
+        {
+            runner.send(apply(query, &scale(json!(replicas)))).await;
+            runner.send(Request::get(path)).await;
+        }
+        let mut named = scale(json!(6));
+        named["metadata"] = json!({"name": "other"});
+        let other = json!({"apiVersion": "v1", "kind": "Scale", "spec": {"replicas": 1}});
+        for body in [named, other, scale(json!("x")), scale(json!(null)), json!({}), json!("x"), Value::Null] {
+            runner.send(apply("fieldManager=b", &body)).await;
+        }
+        runner.send(apply("force=true", &scale(json!(7)))).await;
+        runner.send(Request::patch(format!("{path}/scale"), "merge", &scale(json!(8)))).await;
+        runner.send(Request::get(path)).await;
     }
 }
 
@@ -214,7 +239,7 @@ async fn lists(runner: &mut Runner) {
 /// Managers that are named after their user agent.
 async fn agents(runner: &mut Runner) {
     let long = "m".repeat(200);
-    for agent in ["kubectl/v1.36 (linux)", "a\tb c/d", "", &long] {
+    for agent in ["kubectl/v1.36 (linux)", "a\tb c/d", &long] {
         let object = json!({"metadata": {"name": "agent"}, "data": {"a": "b"}});
         let request = Request::post("/api/v1/namespaces/details/configmaps?dryRun=All", &object);
         runner.send(request.header("User-Agent", agent)).await;
