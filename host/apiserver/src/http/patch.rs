@@ -5,13 +5,12 @@ use serde_json::{Map, Value};
 use super::{
     call::{Answer, Call, remove_type},
     create::store_new,
-    decode::Decoded,
     field_error::FieldError,
-    json,
+    json, metadata,
     negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
     read_object::{check_patched_namespace, yaml_to_json},
-    resource::{Part, Resource},
+    resource::{Flavor, Part},
     status::ApiError,
     update::{Change, check_name, commit},
 };
@@ -43,35 +42,29 @@ pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
         call.add_type(&mut current);
         let patched = patch.as_ref().map_err(ApiError::clone)?.apply(call, current)?;
         let shown = patch.as_ref().map_or_else(|_| String::new(), |patch| patch.shown(&patched));
-        finish(call, name, (&patched, &shown), &options, decode)
+        finish(call, name, decode(call, &patched, &shown, &options)?)
     })
 }
 
-/// Decodes a patched object as if it came from a client.
-fn decode(resource: &Resource, patched: &Value) -> Result<Decoded, String> {
-    let text = serde_json::to_vec(patched).map_err(|error| error.to_string())?;
-    resource.strategy.decode(resource, &text)
-}
-
-/// Checks a patched object, which `complete` completes. Errors show the text that is given with it.
-fn finish(
-    call: &Call<'_>,
-    name: &str,
-    (patched, shown): (&Value, &str),
-    options: &WriteOptions,
-    complete: impl FnOnce(&Resource, &Value) -> Result<Decoded, String>,
-) -> Result<Value, ApiError> {
+/// Decodes a patched object as if it came from a client. Errors show a text instead of it.
+fn decode(call: &Call<'_>, patched: &Value, shown: &str, options: &WriteOptions) -> Result<Value, ApiError> {
     let refuse = |message: String| ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)]);
+    let resource = &call.view.resource;
     let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
-    if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
+    if kind != resource.names.kind || api_version != resource.api_version() {
         return Err(refuse(format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
-    let decoded = complete(&call.view.resource, patched).map_err(refuse)?;
+    let text = serde_json::to_vec(patched).map_err(ApiError::internal)?;
+    let decoded = resource.strategy.decode(resource, &text).map_err(refuse)?;
     call.check_problems(decoded.problems, options.field_validation, refuse)?;
-    let mut object = decoded.object;
+    Ok(decoded.object)
+}
+
+/// Completes a patched object and checks its name and namespace.
+fn finish(call: &Call<'_>, name: &str, mut object: Value) -> Result<Value, ApiError> {
     remove_type(&mut object);
     call.view.resource.strategy.default(&mut object);
     check_name(&object, name)?;
@@ -177,14 +170,18 @@ fn too_many_operations(found: usize) -> ApiError {
 /// Applies a server-side apply patch, which creates what does not exist.
 fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Result<Answer, ApiError> {
     let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();
-    if is_new && part != Part::Main {
+    let is_custom = call.view.resource.flavor == Flavor::Custom;
+    if is_new && part != Part::Main && is_custom {
         call.find(name)?;
     }
     let patch = applied_configuration(call.body)?;
     let write = call.field_write(options);
     if is_new {
         let applied = call.state.patcher.apply(&write, None, &patch)?;
-        let object = finish_applied(call, name, applied, options)?;
+        let object = finish_applied(call, name, applied, &patch)?;
+        if part != Part::Main && !call.view.resource.rules.create_on_update {
+            call.find(name)?;
+        }
         return store_new(call, object, options, "PatchOptions");
     }
     let options_kind = "PatchOptions";
@@ -193,7 +190,7 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         let mut current = old.clone();
         call.add_type(&mut current);
         let applied = call.state.patcher.apply(&write, Some(&current), &patch)?;
-        finish_applied(call, name, applied, options)
+        finish_applied(call, name, applied, &patch)
     })
 }
 
@@ -215,13 +212,24 @@ pub(super) fn applied_configuration(body: &[u8]) -> Result<Value, ApiError> {
     }
 }
 
-fn finish_applied(call: &Call<'_>, name: &str, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {
+fn finish_applied(call: &Call<'_>, name: &str, mut applied: Value, patch: &Value) -> Result<Value, ApiError> {
     call.add_type(&mut applied);
     if !applied["metadata"].is_object() {
         applied["metadata"] = Value::Object(Map::new());
     }
-    let shown = applied.to_string();
-    finish(call, name, (&applied, &shown), options, |resource, applied| {
-        resource.strategy.complete_applied(resource, applied)
-    })
+    let resource = &call.view.resource;
+    let completed = resource.strategy.complete_applied(resource, &applied);
+    finish(call, name, completed.map_err(|error| unconvertible(call, patch, &error))?)
+}
+
+/// Returns the error for a configuration whose fields have the types of the schema, but no valid values.
+fn unconvertible(call: &Call<'_>, patch: &Value, error: &str) -> ApiError {
+    let resource = &call.view.resource;
+    let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.names.kind);
+    let name = format!("{}/{}", metadata::text(patch, "namespace"), metadata::text(patch, "name"));
+    let decoder = if error.contains("base64") { "error decoding from json: " } else { "" };
+    ApiError::plain(format!(
+        "failed to convert new object ({name}; {kind}) to proper version: unable to convert unstructured object to \
+         {kind}: {decoder}{error}"
+    ))
 }

@@ -124,8 +124,9 @@ pub trait Strategy: Send + Sync {
     /// # Errors
     ///
     /// As [`Strategy::decode`].
-    fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Decoded, String> {
-        self.decode(resource, &serde_json::to_vec(object).map_err(|error| error.to_string())?)
+    fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Value, String> {
+        let text = serde_json::to_vec(object).map_err(|error| error.to_string())?;
+        self.decode(resource, &text).map(|decoded| decoded.object)
     }
 
     /// Sets the fields that a request left out.

@@ -116,9 +116,28 @@ async fn patches(runner: &mut Runner) {
         |body: Value| Request::patch("/api/v1/namespaces/details/configmaps/new?fieldManager=a", "apply", &body);
     runner.send(apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}))).await;
     runner.send(apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}))).await;
-    runner.send(Request::patch(format!("{SCALED}x/status?fieldManager=a"), "apply", &json!("x"))).await;
+    unusable_configurations(runner).await;
     let metadata = json!({"name": "new", "resourceVersion": "1"});
     runner.send(apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))).await;
+}
+
+/// Applies to objects that do not exist, of another kind or with wrong values.
+async fn unusable_configurations(runner: &mut Runner) {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "none"}, "spec": {"x": 1}});
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "none"}});
+    let lamp = json!({"apiVersion": "details.example/v1", "kind": "Lamp", "metadata": {"name": "none"}});
+    for path in ["/api/v1/namespaces/details/services/none", "/apis/details.example/v1/namespaces/details/lamps/none"] {
+        for body in [&service, &other, &lamp, &json!("x"), &Value::Null] {
+            runner.send(Request::patch(format!("{path}/status?fieldManager=a"), "apply", body)).await;
+        }
+    }
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "x"}});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "x"},
+        "spec": {"hard": {"pods": "zz"}}});
+    for (plural, body) in [("secrets", secret), ("resourcequotas", quota)] {
+        let path = format!("/api/v1/namespaces/details/{plural}/x?fieldManager=a");
+        runner.send(Request::patch(path, "apply", &body)).await;
+    }
 }
 
 /// Services without a name, and updates that create them.
