@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use super::{
     status::ApiError,
     view::View,
 };
+use crate::apply::manager::manager_of_user_agent;
 use crate::store::{Draft, GroupResource, ObjectKey, StoreError, StoredObject};
 
 /// One request.
@@ -236,6 +237,12 @@ impl Call<'_> {
             StoreError::Log(error) => ApiError::internal(error),
         }
     }
+}
+
+/// Returns the manager of fields of a client that does not name one.
+pub(super) fn agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(http::header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    manager_of_user_agent(&String::from_utf8_lossy(agent))
 }
 
 /// Removes `kind` and `apiVersion` of an object.

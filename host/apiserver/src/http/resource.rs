@@ -125,8 +125,7 @@ pub trait Strategy: Send + Sync {
     ///
     /// As [`Strategy::decode`].
     fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Value, String> {
-        let text = serde_json::to_vec(object).map_err(|error| error.to_string())?;
-        self.decode(resource, &text).map(|decoded| decoded.object)
+        self.decode(resource, object.to_string().as_bytes()).map(|decoded| decoded.object)
     }
 
     /// Sets the fields that a request left out.

@@ -129,7 +129,7 @@ fn update(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
     write(call, paths, &options, "UpdateOptions", &Wanted::Scale(wanted))
 }
 
-/// What a request wants of a scale.
+/// The wish of a request for a scale.
 enum Wanted {
     /// This scale.
     Scale(Value),

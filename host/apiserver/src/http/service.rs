@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header, request::Parts};
+use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::{
     attributes::{Attributes, User},
     audit::Trail,
     body::Body,
-    call::{Answer, Call},
+    call::{Answer, Call, agent},
     create, delete,
     handler::{Handler, HandlerRequest},
     json, list,
@@ -39,7 +39,6 @@ use super::{
     view::View,
     watch,
 };
-use crate::apply::manager::manager_of_user_agent;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -345,12 +344,6 @@ async fn dispatch(
         Ok((code, text)) => respond::json(&wishes, code, text, &warnings),
         Err(error) => respond::error(&wishes, &error, &warnings),
     })
-}
-
-/// Returns the manager of fields of a client that does not name one.
-fn agent(headers: &HeaderMap) -> String {
-    let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
-    manager_of_user_agent(&String::from_utf8_lossy(agent))
 }
 
 fn stream_response(body: Body) -> Response<Body> {
