@@ -219,10 +219,11 @@ fn changed(
         Wanted::Applied(patch) => scale = call.state.patcher.apply(&write, Some(&current), patch)?,
     }
     match wanted {
-        Wanted::Applied(_) if call.view.resource.flavor == Flavor::Custom && scale != current => {
+        Wanted::Applied(patch) if call.view.resource.flavor == Flavor::Custom && scale != current => {
             // Only an apply that changes nothing works for custom resources.
+            let name = format!("{}/{}", metadata::text(patch, "namespace"), metadata::text(patch, "name"));
             return Err(ApiError::plain(format!(
-                "failed to convert new object (/; {SCALE}, Kind=Scale) to proper version: request to convert CR to an \
+                "failed to convert new object ({name}; {SCALE}, Kind=Scale) to proper version: request to convert CR to an \
                  invalid group/version: {SCALE}"
             )));
         }

@@ -75,6 +75,9 @@ async fn applied_scales(runner: &mut Runner) {
         for body in [named, other, scale(json!("x")), scale(json!(null)), json!({}), json!("x"), Value::Null] {
             runner.send(apply("fieldManager=b", &body)).await;
         }
+        let mut whole = scale(json!(6));
+        whole["metadata"] = json!({"name": path.rsplit('/').next(), "namespace": "details"});
+        runner.send(apply("fieldManager=b&force=true", &whole)).await;
         runner.send(apply("force=true", &scale(json!(7)))).await;
         runner.send(Request::patch(format!("{path}/scale"), "merge", &scale(json!(8)))).await;
         runner.send(Request::get(path)).await;
