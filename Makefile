@@ -127,8 +127,8 @@ fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TAR
 fuzz-gate: controlplane ## Compare the gate with a real API server in SEQUENCES=100000 random sequences of calls and RBAC changes
 	GATE_SEQUENCES=$(or $(SEQUENCES),100000) RUST_BACKTRACE=0 cargo test --locked --workspace --test gate -- --nocapture
 
-test-differential: controlplane ## Send the same requests to the embedded API server and a real one, and compare (SOURCES=random,kubectl; RECORD=1 writes the recording)
-	DIFFERENTIAL=$(or $(SOURCES),all) RUST_BACKTRACE=0 cargo test --locked --package operetta-apiserver --test differential live -- --ignored --nocapture
+test-differential: controlplane ## Send the same requests to the embedded API server and a real one, and compare (SOURCES=random,kubectl; SEED=7 of random ones; RECORD=1 writes the recording)
+	DIFFERENTIAL=$(or $(SOURCES),all) DIFFERENTIAL_SEED=$(SEED) RUST_BACKTRACE=0 cargo test --locked --package operetta-apiserver --test differential live -- --ignored --nocapture
 
 clean: ## Remove target/
 	rm -rf target/

@@ -207,6 +207,10 @@ impl Strategy for CustomKind {
         Ok(Decoded { object: decoded.object, problems })
     }
 
+    fn complete_applied(&self, _: &Resource, object: &Value) -> Result<Value, String> {
+        Ok(self.version.complete_applied(object.clone()))
+    }
+
     fn admit_create(&self, _: &Resource, object: &Value, _now: Timestamp) -> Option<Result<Admitted, ApiError>> {
         Some(admitted(self.version.admit_create(object.clone())))
     }

@@ -52,8 +52,8 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// What the client gets.
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError> {
     let options = DeleteOptions::read(call)?;
-    options.warn_of_orphans(call);
     let page = list::page(call)?;
+    options.warn_of_orphans(call);
     for object in &page.listing.items {
         match delete_object(call, object.key().name(), &options) {
             Err(error) if error.code != 404 => return Err(error),

@@ -70,6 +70,7 @@ mod represent;
 mod respond;
 mod root;
 mod scale;
+mod scale_kind;
 mod serve;
 mod server;
 mod service;
