@@ -1,4 +1,4 @@
-/* Tests of reads, writes, helpers and results on the in-memory API server. */
+/* Tests of reads, writes, helpers and results on the test server. */
 #include "../operetta_testing.h"
 
 extern operetta_reconciler under_test; /* plugin.c */
@@ -9,9 +9,12 @@ static operetta_value *map_with(const char *name, const char *word) {
     return map;
 }
 
-static operetta_value *foo(const char *name) {
-    return operetta_new((operetta_kind){"example.com/v1", "Foo"}, "ns", name);
-}
+static const operetta_kind FOO = {"example.com/v1", "Foo"};
+
+static operetta_value *foo(const char *name) { return operetta_new(FOO, "ns", name); }
+
+/* Makes the API server serve Foos. */
+static void define_foo(void) { operetta_test_define(FOO, NULL, true, true); }
 
 OPERETTA_TEST(manifest_contains_all_declarations) {
     EXPECT_STRING(
@@ -38,7 +41,7 @@ OPERETTA_TEST(get_of_missing_object_fails_and_find_returns_null) {
     operetta_error *error;
     EXPECT(operetta_get(OPERETTA_CONFIG_MAP, "ns", "a", &error) == NULL);
     EXPECT(operetta_is(error, OPERETTA_NOT_FOUND));
-    EXPECT_STRING("get ConfigMap ns/a: ConfigMap \"a\" not found", operetta_error_text(error));
+    EXPECT_STRING("get ConfigMap ns/a: configmaps \"a\" not found", operetta_error_text(error));
     EXPECT(operetta_find(OPERETTA_CONFIG_MAP, "ns", "a", &error) == NULL);
     EXPECT(error == NULL);
     operetta_test_fail_next("get", OPERETTA_UNAVAILABLE, "no connection");
@@ -79,6 +82,7 @@ OPERETTA_TEST(create_or_update_writes_changes_only) {
 }
 
 OPERETTA_TEST(spec_and_status_are_written_separately) {
+    define_foo();
     operetta_value *object = foo("a");
     operetta_set_int(object, "spec.n", 1);
     object = operetta_create(object, NULL, NULL);
@@ -180,21 +184,22 @@ OPERETTA_TEST(merge_patch_applies_and_bad_json_patch_is_invalid) {
 
 OPERETTA_TEST(deleted_object_stays_until_finalizer_is_removed) {
     operetta_error *error;
-    operetta_kind kind = {"example.com/v1", "Foo"};
+    define_foo();
     operetta_value *object = operetta_create(foo("a"), NULL, NULL);
     EXPECT(operetta_add_finalizer(object, "example.com/cleanup", &error));
     EXPECT(operetta_add_finalizer(object, "example.com/cleanup", &error));
     EXPECT_STRING("patch Foo ns/a", operetta_test_write(1));
     EXPECT(operetta_test_write(2) == NULL);
-    EXPECT(operetta_delete(kind, "ns", "a", NULL, &error));
-    object = operetta_get(kind, "ns", "a", &error);
+    EXPECT(operetta_delete(FOO, "ns", "a", NULL, &error));
+    object = operetta_get(FOO, "ns", "a", &error);
     EXPECT(operetta_is_being_deleted(object));
     EXPECT(operetta_remove_finalizer(object, "example.com/cleanup", &error));
-    EXPECT(operetta_test_object(kind, "ns", "a") == NULL);
+    EXPECT(operetta_test_object(FOO, "ns", "a") == NULL);
 }
 
 OPERETTA_TEST(set_controller_reference_rejects_invalid_owners) {
     operetta_error *error;
+    define_foo();
     operetta_value *child = map_with("c", "1");
     EXPECT(!operetta_set_controller_reference(foo("a"), child, &error));
     EXPECT_STRING("make Foo a the owner of ConfigMap c: the owner has no uid: an owner must be read from the API server",
@@ -217,14 +222,6 @@ OPERETTA_TEST(delete_with_unmet_precondition_conflicts) {
     EXPECT(operetta_is(error, OPERETTA_CONFLICT));
     EXPECT(operetta_delete(OPERETTA_CONFIG_MAP, "ns", "a", &(operetta_delete_options){.dry_run = true}, &error));
     EXPECT(operetta_test_object(OPERETTA_CONFIG_MAP, "ns", "a") != NULL);
-}
-
-OPERETTA_TEST(kit_rejects_unsupported_calls) {
-    operetta_error *error;
-    EXPECT(operetta_create(map_with("a", "1"), &(operetta_write_options){.strict = true}, &error) == NULL);
-    EXPECT_INT(501, error->code);
-    EXPECT_STRING("strict validation: not supported by the test kit; test it on an API server", error->message);
-    EXPECT_INT(501, operetta_raw(&(operetta_raw_request){.method = "GET", .path = "/api"})->status);
 }
 
 static operetta_result panics(const operetta_request *request) {
