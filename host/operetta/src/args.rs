@@ -18,7 +18,7 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
-pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs};
+pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs, TestArgs};
 pub use retry::RetryArgs;
 
 use crate::examples;
@@ -63,6 +63,12 @@ pub enum Command {
     /// installed; kubectl works with the kubeconfig that it prints.
     #[command(after_help = examples::DEV)]
     Dev(DevArgs),
+    /// Run a project's tests against an API server of their own
+    ///
+    /// Run a project's tests with the language's own test runner, against an embedded API server with the project's
+    /// crd.yaml: each test has a cluster of its own. Nothing has to be installed. The exit code is that of the test runner.
+    #[command(after_help = examples::TEST)]
+    Test(TestArgs),
     /// Make a plugin project of an operator for controller-runtime or kube-rs
     ///
     /// Make a plugin project of an operator for controller-runtime, in kubebuilder's layout, or for kube-rs: the plugin's main,

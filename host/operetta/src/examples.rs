@@ -37,6 +37,14 @@ pub const DEV: &str = "Examples:
   # Keep the objects from one run to the next
   operetta dev ./greeter --data greeter.db";
 
+/// The examples of `operetta test`.
+pub const TEST: &str = "Examples:
+  # Run the tests of this folder's project
+  operetta test
+
+  # Run the Go tests whose name has 'Reconcile', and print their log
+  operetta test ./greeter -- -v -run Reconcile";
+
 /// The examples of `operetta import`.
 pub const IMPORT: &str = "Examples:
   # Make the plugin project memcached-operator-plugin beside a kubebuilder project

@@ -107,14 +107,30 @@ impl CustomResources {
         let since = served.filter(is_same).map_or(revision, |served| served.since);
         let custom = Arc::new(Custom::new(definition, revision, since)?);
         resources.remove(key.group(), key.resource());
+        self.served.write().insert(key, Arc::clone(&custom));
+        self.register_one(&custom, resources);
+        Ok(())
+    }
+
+    /// Returns what is served, for another server. The prepared definitions are shared.
+    pub fn copy(&self) -> Self {
+        Self { served: RwLock::new(self.served.read().clone()) }
+    }
+
+    /// Registers what is served.
+    pub fn register(&self, resources: &Resources) {
+        for custom in self.served.read().values() {
+            self.register_one(custom, resources);
+        }
+    }
+
+    fn register_one(&self, custom: &Arc<Custom>, resources: &Resources) {
         let mut versions: Vec<_> = custom.crd.versions().iter().filter(|version| version.is_served()).collect();
         versions.sort_by(|left, right| crate::crd::version_order(right.name(), left.name()));
         for version in &versions {
-            resources.register(describe(&custom, version));
+            resources.register(describe(custom, version));
         }
-        self.served.write().insert(key.clone(), custom);
-        self.order_versions(key.group(), resources);
-        Ok(())
+        self.order_versions(&custom.crd.definition().spec.group, resources);
     }
 
     /// Puts the newest stable version of a group first, over all of its resources.

@@ -60,30 +60,47 @@ fn cease(shared: &Shared, stored: &StoredObject) {
 
 /// Brings a definition to its end: its status is right, it is served or not, and if it was deleted, so are its objects.
 async fn settle(shared: &Arc<Shared>, api: &ApiServer, key: &ObjectKey) {
-    while let Some(stored) = shared.store.get(&definitions(), key) {
-        let Ok(definition) = stored.to_value() else { return };
-        let now = format_time(shared.environment.now());
-        let others = other_definitions(shared, key);
-        let others: Vec<&Value> = others.iter().collect();
-        match reconcile_status(&definition, &others, &now) {
-            Ok(Some(changed)) => {
-                if is_written(shared, &stored, changed) {
-                    continue;
-                }
-                return;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!("failed to set the status of CustomResourceDefinition {}: {error}", key.name());
-                return;
-            }
-        }
-        serve(shared, &stored);
+    while let Some((stored, definition)) = establish(shared, key) {
         let finalizers = definition["metadata"]["finalizers"].as_array();
         let is_ending = definition["metadata"]["deletionTimestamp"].is_string()
             && finalizers.is_some_and(|finalizers| finalizers.contains(&json!(CLEANUP_FINALIZER)));
         if !is_ending || !end(shared, api, &stored, &definition).await {
             return;
+        }
+    }
+}
+
+/// Brings all stored definitions to the state in which they are served, or not.
+pub(super) fn establish_stored(shared: &Arc<Shared>) {
+    let listing = shared.store.list(&definitions(), &ListQuery::default());
+    for stored in listing.map(|listing| listing.items).unwrap_or_default() {
+        establish(shared, stored.key());
+    }
+}
+
+/// Sets the status of a definition, and serves it or not. Returns the definition as it is stored then; None if there is
+/// none, or its status cannot be set.
+fn establish(shared: &Arc<Shared>, key: &ObjectKey) -> Option<(Arc<StoredObject>, Value)> {
+    loop {
+        let stored = shared.store.get(&definitions(), key)?;
+        let definition = stored.to_value().ok()?;
+        let now = format_time(shared.environment.now());
+        let others = other_definitions(shared, key);
+        let others: Vec<&Value> = others.iter().collect();
+        match reconcile_status(&definition, &others, &now) {
+            Ok(Some(changed)) => {
+                if !is_written(shared, &stored, changed) {
+                    return None;
+                }
+            }
+            Ok(None) => {
+                serve(shared, &stored);
+                return Some((stored, definition));
+            }
+            Err(error) => {
+                tracing::error!("failed to set the status of CustomResourceDefinition {}: {error}", key.name());
+                return None;
+            }
         }
     }
 }

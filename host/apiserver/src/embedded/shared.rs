@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{custom::CustomResources, objects::StoredObjects};
 use crate::{
-    authz::authenticate::Authenticator,
+    authz::{authenticate::Authenticator, signing::SigningKey},
     http::{Environment, Resources},
     store::Store,
 };
@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub environment: Environment,
     pub objects: Arc<StoredObjects>,
     pub customs: CustomResources,
+    /// The key that signs tokens.
+    pub key: Arc<SigningKey>,
     pub authenticator: Arc<Authenticator>,
     /// Reports whether a controller keeps the status of PodDisruptionBudgets.
     pub has_disruption_budgets: bool,

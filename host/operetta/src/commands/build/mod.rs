@@ -7,7 +7,7 @@ mod c;
 mod component;
 mod go;
 mod project;
-mod python;
+pub mod python;
 mod rust;
 mod steps;
 mod strip;

@@ -65,6 +65,11 @@ impl Project {
         Ok(Self { dir, language, name })
     }
 
+    /// Reports whether a folder has the file of a project in a supported language.
+    pub fn is_marked(dir: &Path) -> bool {
+        MARKS.iter().any(|(mark, _)| dir.join(mark).is_file())
+    }
+
     /// Returns the name of the language, for people.
     pub fn language_name(&self) -> &'static str {
         match self.language {

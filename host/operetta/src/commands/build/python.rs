@@ -24,7 +24,7 @@ use crate::commands::new;
 ///
 /// # Errors
 /// Returns an error if a tool is missing or fails.
-pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
+pub(super) fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
     let tools = Tools::of(dir);
     let interpreter = interpreter(&tools, dir)?;
@@ -36,7 +36,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     command.current_dir(dir).args(["-m", "operetta.build"]).arg(dir).arg("-o").arg(&module);
     command.args(job.args.debug.then_some("--debug")).args(&job.args.compiler_args);
     command.env("PATH", with("PATH", componentize.parent(), false)?);
-    if let Some(sdk) = sdk(job, &interpreter)? {
+    if let Some(sdk) = sdk(dir, &job.scratch_file("sdk"), &interpreter)? {
         command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
     }
     steps.run("compile", |note| {
@@ -45,6 +45,28 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
         run_quietly(&mut command)?;
         job.read(&module)
     })
+}
+
+/// Returns the command that runs a project's tests: pytest, or unittest if the interpreter has no pytest. `scratch` is a
+/// folder for the SDK of this binary, if neither the project nor the interpreter has one.
+///
+/// # Errors
+/// Returns an error if there is no Python that is new enough.
+pub fn tests(dir: &Path, tools: &Tools, scratch: &Path) -> Result<Command> {
+    let interpreter = interpreter(tools, dir)?;
+    let mut command = Command::new(&interpreter);
+    if imports(&interpreter, dir, "pytest") {
+        command.args(["-m", "pytest"]);
+    } else {
+        command.args(["-m", "unittest", "discover"]);
+        if dir.join("tests").is_dir() {
+            command.args(["-s", "tests"]);
+        }
+    }
+    if let Some(sdk) = sdk(dir, &scratch.join("sdk"), &interpreter)? {
+        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
+    }
+    Ok(command)
 }
 
 /// Returns the first Python that is new enough.
@@ -61,18 +83,17 @@ fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Returns the folder of the package `operetta`; None if the interpreter has it.
-fn sdk(job: &Job<'_>, interpreter: &Path) -> Result<Option<PathBuf>> {
-    let own = job.project.dir.join("sdk");
+/// Returns the folder of the package `operetta`, which may be written to `ours`; None if the interpreter has it.
+fn sdk(dir: &Path, ours: &Path, interpreter: &Path) -> Result<Option<PathBuf>> {
+    let own = dir.join("sdk");
     if own.join("operetta/build.py").is_file() {
         return Ok(Some(own));
     }
-    if imports(interpreter, &job.project.dir, "operetta.build") {
+    if imports(interpreter, dir, "operetta.build") {
         return Ok(None);
     }
-    let ours = job.scratch_file("sdk");
-    new::write_sdk("python", &ours)?;
-    Ok(Some(ours))
+    new::write_sdk("python", ours)?;
+    Ok(Some(ours.to_owned()))
 }
 
 fn imports(python: &Path, dir: &Path, module: &str) -> bool {

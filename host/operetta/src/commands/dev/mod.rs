@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use operetta_kube::client::connect::connect;
 use tokio::signal::unix::{SignalKind, signal};
 
+pub use self::manifests::read_objects;
 use self::{cluster::Cluster, host::DevHost, manifests::Manifests, session::Session, view::View};
 use super::build::Project;
 use crate::args::DevArgs;
