@@ -16,8 +16,8 @@
  * `operetta test` starts a server and runs the tests with it. Without it the first call of a test program starts a server,
  * which needs the program operetta on PATH, or its path in the environment variable OPERETTA.
  *
- * The server has the CRDs of the project. It makes a CRD without a schema for each other kind that a test adds an object of;
- * operetta_test_define makes one for a kind that only the plugin creates.
+ * The server has the CRDs of the project. It makes a CRD without a schema for each other kind at the first object that a
+ * test adds or the plugin creates; operetta_test_define says more about such a kind.
  *
  * Limits: the cluster runs no controllers (nothing is garbage collected, no Pod becomes ready), and does not check the
  * plugin's permissions.
@@ -50,7 +50,7 @@ void operetta_test_add_json(const char *text);
 void operetta_test_config(const char *text);
 
 /* Makes the API server serve a custom resource without a schema: `plural` is its name in URLs (NULL: that which kubectl
- * guesses), and `status` tells whether it has a status subresource. */
+ * guesses), and `status` tells whether it has a status subresource. Call it before there is an object of the kind. */
 void operetta_test_define(operetta_kind kind, const char *plural, bool namespaced, bool status);
 
 /* Declares that a namespaced custom resource has no status subresource, as operetta_test_define does. */

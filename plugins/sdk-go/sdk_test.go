@@ -221,7 +221,7 @@ func TestListFiltersAndPages(t *testing.T) {
 				t.Errorf("%+v: %q %v, want %q", test.options, got, err, test.want)
 			}
 		}
-		for _, bad := range []operetta.ListOptions{{Index: "no"}, {Labels: "a in ("}, {Fields: "spec.x=1"}, {Continue: "x"}} {
+		for _, bad := range []operetta.ListOptions{{Index: "no"}, {Labels: "a in ("}, {Fields: "spec.x=1"}} {
 			if _, err := operetta.List[ConfigMap](ctx, client, bad); err == nil {
 				t.Errorf("%+v was answered", bad)
 			}

@@ -46,6 +46,7 @@ OPERETTA_TEST(deleted_foo_is_done) {
 }
 
 OPERETTA_TEST(empty_deployment_name_is_not_retried) {
+    operetta_test_define(FOO, NULL, true, true); /* the schema of crd.yaml rejects the empty name */
     add_foo("", 2);
     operetta_result result = sync();
     EXPECT_INT(OPERETTA_RESULT_TERMINAL, result.kind);
@@ -55,7 +56,10 @@ OPERETTA_TEST(empty_deployment_name_is_not_retried) {
 
 OPERETTA_TEST(deployment_of_another_owner_is_kept_with_warning) {
     static const char message[] = "Resource \"example-foo\" already exists and is not managed by Foo";
-    operetta_test_add(operetta_new(OPERETTA_DEPLOYMENT, "ns", "example-foo"));
+    operetta_test_add_json(
+        "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"example-foo\"},"
+        "\"spec\":{\"selector\":{\"matchLabels\":{\"app\":\"theirs\"}},\"template\":{\"metadata\":{\"labels\":{"
+        "\"app\":\"theirs\"}},\"spec\":{\"containers\":[{\"name\":\"theirs\",\"image\":\"nginx\"}]}}}}");
     add_foo("example-foo", 2);
     operetta_result result = sync();
     EXPECT_INT(OPERETTA_RESULT_RETRY, result.kind);
@@ -90,6 +94,8 @@ OPERETTA_TEST(status_follows_deployment) {
     add_foo("example-foo", 2);
     sync();
     operetta_value *available = deployment();
+    operetta_set_int(available, "status.replicas", 2);
+    operetta_set_int(available, "status.readyReplicas", 2);
     operetta_set_int(available, "status.availableReplicas", 2);
     EXPECT(operetta_update_status(available, NULL, NULL) != NULL);
     EXPECT_INT(OPERETTA_RESULT_DONE, sync().kind);

@@ -89,7 +89,10 @@ func TestDeletedFooNeedsNothing(t *testing.T) {
 func TestEmptyDeploymentNameIsATerminalError(t *testing.T) {
 	nameless := foo()
 	nameless.Spec.DeploymentName = ""
-	_, err := operettatest.New(t, nameless).Reconcile(plugin(), "foo", key)
+	cluster := operettatest.New(t)
+	cluster.Define(operettatest.Definition{Kind: operetta.KindOf[Foo]()}) // the schema of crd.yaml rejects the empty name
+	cluster.Add(nameless)
+	_, err := cluster.Reconcile(plugin(), "foo", key)
 	if !operetta.IsTerminal(err) || err.Error() != "default/example-foo: deployment name must be specified" {
 		t.Errorf("got %v", err)
 	}

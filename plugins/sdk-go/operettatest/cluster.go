@@ -15,8 +15,8 @@
 // `operetta test` starts a server and runs `go test ./...` with it. A plain `go test` works, too: the first cluster of a
 // package starts a server, which needs the program operetta on PATH, or its path in the environment variable OPERETTA.
 //
-// The server has the CRDs of the project. It makes a CRD without a schema for each other kind that a test adds an object
-// of; [Cluster.Define] makes one for a kind that only the plugin creates.
+// The server has the CRDs of the project. It makes a CRD without a schema for each other kind at the first object that a
+// test adds or the plugin creates; [Cluster.Define] says more about such a kind.
 //
 // # Limits
 //
@@ -132,9 +132,19 @@ func (c *Cluster) close() {
 	_ = c.connection.socket.Close()
 }
 
-// call sends a request to the test server, and connects before the first one. The error is that of the API server; any
-// other failure ends the test. The lock must be held.
+// call sends a request to the test server. The error is that of the API server; any other failure ends the test. The lock
+// must be held.
 func (c *Cluster) call(name string, arguments arguments) (json.RawMessage, error) {
+	c.t.Helper()
+	result, err := c.try(name, arguments)
+	if api := (*operetta.APIError)(nil); err != nil && !errors.As(err, &api) {
+		c.t.Fatal(err)
+	}
+	return result, err
+}
+
+// try sends a request to the test server, and connects before the first one. The lock must be held.
+func (c *Cluster) try(name string, arguments arguments) (json.RawMessage, error) {
 	c.t.Helper()
 	if c.connection == nil {
 		address, err := serverAddress()
@@ -145,11 +155,7 @@ func (c *Cluster) call(name string, arguments arguments) (json.RawMessage, error
 			c.t.Fatal(err)
 		}
 	}
-	result, err := c.connection.call(name, arguments)
-	if api := (*operetta.APIError)(nil); err != nil && !errors.As(err, &api) {
-		c.t.Fatal(err)
-	}
-	return result, err
+	return c.connection.call(name, arguments)
 }
 
 // Add adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets uid,
@@ -161,11 +167,11 @@ func (c *Cluster) Add(object operetta.Object) {
 		err = c.AddJSON(operetta.KindOfObject(object), text)
 	}
 	if err != nil {
-		c.t.Fatalf("adding %s %s: %v", operetta.KindOfObject(object), operetta.KeyOf(object), err)
+		c.t.Fatal(err)
 	}
 }
 
-// AddJSON adds an object of a kind, as JSON, and returns the error of the API server.
+// AddJSON adds an object of a kind, as JSON. It returns an error if the API server rejects the object.
 func (c *Cluster) AddJSON(kind operetta.GroupVersionKind, text []byte) error {
 	c.t.Helper()
 	typed, err := withType(text, kind)
@@ -174,7 +180,7 @@ func (c *Cluster) AddJSON(kind operetta.GroupVersionKind, text []byte) error {
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	_, err = c.call("add", arguments{"object": typed})
+	_, err = c.try("add", arguments{"object": typed})
 	return err
 }
 
@@ -217,8 +223,8 @@ type Definition struct {
 	WithoutStatus bool
 }
 
-// Define makes the API server serve a custom resource. That is needed for a kind that the plugin creates, if neither the
-// project's CRDs nor the added objects have it.
+// Define makes the API server serve a custom resource. By default it serves each kind once there is an object of it, with
+// a status subresource, and namespaced if that object is. Call Define before there is one.
 func (c *Cluster) Define(definition Definition) {
 	c.t.Helper()
 	c.lock.Lock()
@@ -234,8 +240,8 @@ func (c *Cluster) Define(definition Definition) {
 	}
 }
 
-// WithoutStatusSubresource declares that a namespaced custom resource has no status subresource, as [Cluster.Define]
-// does.
+// WithoutStatusSubresource declares that a namespaced custom resource has no status subresource, so that its status is an
+// ordinary field, as [Cluster.Define] does.
 func (c *Cluster) WithoutStatusSubresource(kind operetta.GroupVersionKind) {
 	c.t.Helper()
 	c.Define(Definition{Kind: kind, WithoutStatus: true})

@@ -76,9 +76,15 @@ func TestAddedObjectHasStatusAndSystemFields(t *testing.T) {
 		t.Errorf("got %+v", stored)
 	}
 	wantWrites(t, cluster)
-	err := cluster.AddJSON(widgets, []byte(`{"metadata":{"namespace":"ns","name":"a"}}`))
-	wantKind(t, "a second object of the name", err, operetta.AlreadyExists)
-	wantKind(t, "text that is not JSON", cluster.AddJSON(widgets, []byte(`{`)), operetta.BadRequest)
+	for text, want := range map[string]string{
+		`{"metadata":{"namespace":"ns","name":"a"}}`: `widgets.e.dev "a" already exists`,
+		`{"metadata":{"namespace":"ns","name":"A"}}`: "a lowercase RFC 1123 subdomain",
+		`{`: "not a JSON object",
+	} {
+		if err := cluster.AddJSON(widgets, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
 }
 
 func TestAddedDeletedObjectStaysForItsFinalizer(t *testing.T) {
@@ -102,7 +108,6 @@ func TestAddedDeletedObjectStaysForItsFinalizer(t *testing.T) {
 
 func TestWritesReachTheAPIServerAndAreRecorded(t *testing.T) {
 	cluster := operettatest.New(t)
-	cluster.Define(operettatest.Definition{Kind: widgets})
 	client, ctx := cluster.Client(), t.Context()
 	object := newWidget("a")
 	if err := client.Create(ctx, object); err != nil {
@@ -164,7 +169,7 @@ func TestRejectedWritesHaveTheErrorOfTheAPIServer(t *testing.T) {
 	wantKind(t, "exists", client.Create(ctx, newConfigMap("a", nil)), operetta.AlreadyExists)
 	wantKind(t, "missing", client.Update(ctx, newConfigMap("none", nil)), operetta.NotFound)
 	wantKind(t, "precondition", client.Delete(ctx, newConfigMap("a", nil), operetta.DeleteOptions{UID: "other"}), operetta.Conflict)
-	wantKind(t, "unserved kind", client.Create(ctx, newWidget("a")), operetta.NotFound)
+	wantKind(t, "unserved kind", client.Get(ctx, key, newWidget("a")), operetta.NotFound)
 	unknown := newConfigMap("b", nil)
 	unknown.Fields["spec"] = map[string]any{}
 	wantKind(t, "unknown field", client.Create(ctx, unknown, operetta.WriteOptions{Strict: true}), operetta.BadRequest)
