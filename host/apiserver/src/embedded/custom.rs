@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use super::definitions::refusal;
@@ -69,6 +69,8 @@ impl Custom {
 #[derive(Default)]
 pub(super) struct CustomResources {
     served: RwLock<HashMap<GroupResource, Arc<Custom>>>,
+    /// Held while what is served changes: a definition may be brought to its end by several at once.
+    changing: Mutex<()>,
 }
 
 impl CustomResources {
@@ -90,14 +92,18 @@ impl CustomResources {
         found
     }
 
-    /// Serves what a definition defines from now on.
+    /// Serves what a definition defines from now on, unless this revision or a later one is served.
     ///
     /// # Errors
     ///
     /// A message about a definition that this server cannot serve.
     pub fn serve(&self, definition: &Value, revision: u64, resources: &Resources) -> Result<(), String> {
+        let _changing = self.changing.lock();
         let key = resource_of(definition);
         let served = self.get(&key);
+        if served.as_ref().is_some_and(|served| served.revision >= revision) {
+            return Ok(());
+        }
         // A change of the status alone does not change what is served.
         let is_same = |served: &Arc<Custom>| {
             let generation = |object: &Value| object["metadata"]["generation"].as_i64();
@@ -113,7 +119,7 @@ impl CustomResources {
 
     /// Returns what is served, for another server. The prepared definitions are shared.
     pub fn copy(&self) -> Self {
-        Self { served: RwLock::new(self.served.read().clone()) }
+        Self { served: RwLock::new(self.served.read().clone()), changing: Mutex::default() }
     }
 
     /// Registers what is served.
@@ -140,9 +146,11 @@ impl CustomResources {
         resources.set_version_order(group, &order);
     }
 
-    /// Ceases to serve a resource.
-    pub fn remove(&self, resource: &GroupResource, resources: &Resources) {
-        if self.served.write().remove(resource).is_some() {
+    /// Ceases to serve a resource as a definition of this revision or an earlier one defines it.
+    pub fn remove(&self, resource: &GroupResource, revision: u64, resources: &Resources) {
+        let _changing = self.changing.lock();
+        if self.get(resource).is_some_and(|served| served.revision <= revision) {
+            self.served.write().remove(resource);
             resources.remove(resource.group(), resource.resource());
         }
     }

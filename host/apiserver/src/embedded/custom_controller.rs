@@ -54,7 +54,7 @@ pub(super) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
 
 fn cease(shared: &Shared, stored: &StoredObject) {
     if let Ok(definition) = stored.to_value() {
-        shared.customs.remove(&resource_of(&definition), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources);
     }
 }
 
@@ -148,7 +148,7 @@ fn serve(shared: &Shared, stored: &StoredObject) {
     let is_established =
         conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True");
     if !is_established {
-        shared.customs.remove(&resource_of(&definition), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources);
         return;
     }
     if let Err(error) = shared.customs.serve(&definition, stored.revision(), &shared.resources) {

@@ -125,8 +125,16 @@ impl Patch {
     }
 }
 
-/// Applies one operation. As in the API server, `replace` of a missing member of an object adds it.
+/// Applies one operation. As in the API server, `replace` of a missing member of an object adds it, and `test` takes a missing
+/// member for null.
 fn apply_operation(object: &mut Value, operation: &json_patch::PatchOperation) -> Result<(), ApiError> {
+    if let json_patch::PatchOperation::Test(test) = operation
+        && test.value.is_null()
+        && object.pointer(test.path.as_str()).is_none()
+        && test.path.parent().and_then(|parent| object.pointer(parent.as_str())).is_some_and(Value::is_object)
+    {
+        return Ok(());
+    }
     let added = match operation {
         json_patch::PatchOperation::Replace(replace) if object.pointer(replace.path.as_str()).is_none() => {
             let parent = replace.path.parent().and_then(|parent| object.pointer(parent.as_str()));

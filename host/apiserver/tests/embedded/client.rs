@@ -58,6 +58,11 @@ impl Client {
         Self::of(self.server.copy(Options { controllers: Controllers::none(), ..options }))
     }
 
+    /// Serves the definitions beside the task that follows them.
+    pub fn serve_definitions(&self) {
+        self.server.serve_definitions();
+    }
+
     fn of(server: EmbeddedServer) -> Self {
         let running = server.clone();
         tokio::spawn(async move { running.run().await });

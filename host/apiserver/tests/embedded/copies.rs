@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     client::Client,
-    custom::{define, size, version},
+    custom::{define, definition, size, version},
 };
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -40,4 +40,17 @@ async fn copy_serves_definitions_and_shares_no_later_change() {
     copy.settle().await;
     assert_eq!(copy.get(WIDGETS).await.0, 404);
     assert_eq!(origin.get(WIDGETS).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definition_is_served_at_once_and_without_a_gap() {
+    for _ in 0..20 {
+        let client = Client::new();
+        let created = client.send("POST", DEFINITIONS, &[], &definition(&json!([version("v1", true, &size())]))).await;
+        assert_eq!(created.0, 201);
+        client.serve_definitions();
+        for _ in 0..20 {
+            assert_eq!(client.get(WIDGETS).await.0, 200);
+        }
+    }
 }

@@ -26,7 +26,7 @@ fn line_that_is_no_call_fails_and_the_connection_stays() {
         assert!(answer["failure"].as_str().expect("a failure").contains(expected), "{line}: {answer}");
     }
     let both = json!({"call": "create", "kind": map_kind(), "namespace": "ns", "object": {}, "text": "{}"});
-    assert_eq!(connection.failure(&both), r#"one of "object" and "text" is needed"#);
+    assert_eq!(connection.failure(&both), r#"create ConfigMap.v1 ns/: one of "object" and "text" is needed"#);
     assert_eq!(connection.refused(&get("a", "cached")).0, "not-found");
 }
 
@@ -183,7 +183,7 @@ fn invalid_object_is_refused_with_its_fields() {
     let causes = answer["error"]["status"]["causes"].as_array().expect("causes");
     assert!(causes.iter().any(|cause| cause["field"] == "spec.selector"), "{answer}");
     let failure = connection.failure(&json!({"call": "add", "object": deployment}));
-    assert!(failure.starts_with("adding Deployment.apps/v1 ns/a: ") && failure.contains("spec.selector"), "{failure}");
+    assert!(failure.starts_with("add Deployment.apps/v1 ns/a: ") && failure.contains("spec.selector"), "{failure}");
 }
 
 #[test]

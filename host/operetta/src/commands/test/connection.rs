@@ -75,10 +75,14 @@ impl Connection {
         }
         let name = describe(&call);
         let answer = self.call(call).await.unwrap_or_else(Answer::Failure);
+        let answer = match answer {
+            Answer::Failure(text) => Answer::Failure(format!("{name}: {text}")),
+            answer => answer,
+        };
         self.calls.push(match &answer {
             Answer::Ok(_) => name,
             Answer::Refused(error) => format!("{name}: {error}"),
-            Answer::Failure(text) => format!("{name}: {text}"),
+            Answer::Failure(text) => text.clone(),
         });
         answer
     }

@@ -75,13 +75,11 @@ impl Cluster {
     /// # Errors
     /// Returns a message about a definition that the API server refuses.
     pub async fn define(&mut self, definition: &Definition) -> Result<(), String> {
-        let kind = &definition.kind;
-        let failed = |error: String| format!("defining {kind}: {error}");
         if let Some(other) = self.other_definition(definition) {
-            self.replace(&other).await.map_err(failed)?;
+            self.replace(&other).await?;
         }
-        self.send_definition(definition).await.map_err(failed)?;
-        self.resolve(kind).await.map_err(|error| failed(error.to_string()))?;
+        self.send_definition(definition).await?;
+        self.resolve(&definition.kind).await.map_err(|error| error.to_string())?;
         Ok(())
     }
 
@@ -150,15 +148,16 @@ impl Cluster {
             return Ok(());
         }
         let guess = Definition::guess(kind.clone(), namespaced);
-        match self.resolve(kind).await {
-            Err(error) if error.kind == ErrorKind::NotFound => self.define(&guess).await,
+        let definition = match self.resolve(kind).await {
+            Err(error) if error.kind == ErrorKind::NotFound => guess,
             Ok(resource) if resource.namespaced != namespaced && self.has_none(&resource) => {
                 let has_status = resource.subresources.iter().any(|name| name == "status");
-                self.define(&Definition { plural: resource.plural.clone(), has_status, ..guess }).await
+                Definition { plural: resource.plural.clone(), has_status, ..guess }
             }
             // The call itself gets the error.
-            _ => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        self.define(&definition).await.map_err(|error| format!("defining {kind}: {error}"))
     }
 
     fn has_none(&self, resource: &ApiResource) -> bool {
@@ -174,7 +173,7 @@ impl Cluster {
     /// are created.
     ///
     /// # Errors
-    /// Returns a message that names the object, if the API server refuses it.
+    /// Returns a message if the API server refuses the object.
     pub async fn add(&mut self, object: Value) -> Result<Value, String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"]));
@@ -182,16 +181,14 @@ impl Cluster {
         let namespace = Some(text(&metadata["namespace"])).filter(|namespace| !namespace.is_empty());
         let key = ObjectKey { namespace, name: text(&metadata["name"]) };
         if key.name.is_empty() {
-            return Err(format!("adding {kind}: it has no metadata.name"));
+            return Err("it has no metadata.name".to_owned());
         }
-        let failed = |error: &dyn std::fmt::Display| format!("adding {kind} {key}: {error}");
-        self.ensure_kind(&kind, key.namespace.is_some()).await.map_err(|error| failed(&error))?;
-        let resource = self.resolve(&kind).await.map_err(|error| failed(&error))?;
+        self.ensure_kind(&kind, key.namespace.is_some()).await?;
+        let resource = self.resolve(&kind).await.map_err(|error| error.to_string())?;
         if let Some(namespace) = key.namespace.as_deref().filter(|_| resource.namespaced) {
-            self.ensure_namespace(namespace).await.map_err(|error| failed(&error))?;
+            self.ensure_namespace(namespace).await?;
         }
-        let premise = Premise { kind: kind.clone(), key: key.clone(), resource };
-        self.place(&premise, object).await.map_err(|error| failed(&error))
+        self.place(&Premise { kind, key, resource }, object).await
     }
 
     async fn place(&mut self, premise: &Premise, mut object: Value) -> Result<Value, String> {
