@@ -20,7 +20,7 @@ fails() {
         grep -qF -- "$want" "$out/log" || { echo "test.sh: no '$want' in:" >&2; cat "$out/log" >&2; return 1; }
     done
 }
-fails "expected 1, got 2" "the cluster at the end of the test:" visible "adding Widget.example.com/v1 ns/Not A Name" "ok   later_test_still_runs" \
+fails "expected 1, got 2" "the cluster at the end of the test:" visible "add Widget.example.com/v1 ns/Not A Name: Invalid" "ok   later_test_still_runs" \
     "1 passed, 2 failed"
 OPERETTA_TEST_ADDRESS="" OPERETTA=/none/operetta fails "there is no program /none/operetta" "0 passed, 3 failed"
 OPERETTA_TEST_ADDRESS=127.0.0.1:1 fails "TOKEN@HOST:PORT is needed"

@@ -131,7 +131,7 @@ static operetta_value *exchange(const operetta_value *request, operetta_error **
     operetta_value *response = value_of_host(receive_line(), "the test server");
     const char *failure = operetta_string(response, "failure", NULL);
     if (failure != NULL) {
-        test_end("the call %s of the test server failed: %s", operetta_string(request, "call", "?"), failure);
+        test_end("test server: %s", failure);
     }
     if (operetta_at(response, "error") != NULL) {
         *error = error_of(response);

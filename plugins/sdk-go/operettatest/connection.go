@@ -88,7 +88,7 @@ func (c *connection) call(name string, arguments arguments) (json.RawMessage, er
 		_ = c.socket.Close() // a later call must not take this response for its own
 		return nil, fmt.Errorf("the call %s of the test server failed: %w", name, err)
 	case answer.Failure != "":
-		return nil, fmt.Errorf("the call %s of the test server failed: %s", name, answer.Failure)
+		return nil, fmt.Errorf("test server: %s", answer.Failure)
 	case answer.Error != nil:
 		return nil, answer.Error.apiError()
 	}

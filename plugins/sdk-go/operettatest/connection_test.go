@@ -42,7 +42,7 @@ func TestEachErrorOfTheContractHasItsKind(t *testing.T) {
 
 func TestFailureOfTheServerIsNoAPIError(t *testing.T) {
 	for answer, want := range map[string]string{
-		"{\"failure\":\"unknown call get\"}\n": "the call get of the test server failed: unknown call get",
+		"{\"failure\":\"unknown call get\"}\n": "test server: unknown call get",
 		"garbage\n":                            "invalid character",
 		"":                                     "EOF",
 	} {
