@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0 GOTOOLCHAIN=local PATH="$PWD/target/tools/bin:$PATH"
+# The program whose test server the tests of all SDKs use.
+export OPERETTA="$PWD/target/debug/operetta"
 
 started=$SECONDS
 failures=()
@@ -52,6 +54,8 @@ test_languages() {
     return $result
 }
 
+build_operetta() { cargo build --locked --quiet --workspace --bin operetta; }
+
 # Cargo's tests: those in the documentation, which nextest does not run, and all others with nextest. Its summary comes last.
 rust_builds() { cargo nextest run --locked --cargo-quiet --workspace --no-run; }
 doc_tests() { cargo test --locked --quiet --workspace --doc; }
@@ -69,6 +73,7 @@ everything() {
     done
     step scripts/controlplane.sh
     step scripts/tools.sh
+    step build_operetta
     # The tests of the other languages run in parallel with the Rust build, which does not use all processors.
     test_languages >"$languages" 2>&1 &
     languages_pid=$!
@@ -88,6 +93,7 @@ if [ $# -eq 0 ]; then
     everything
 else
     scripts/tools.sh
+    step build_operetta
     for language; do
         case $language in
         rust)
