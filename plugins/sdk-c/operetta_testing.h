@@ -41,8 +41,9 @@ extern "C" {
  * runner calls this before each test. */
 void operetta_test_reset(void);
 
-/* Adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets uid,
- * resourceVersion, generation and creationTimestamp. Panics if the API server rejects the object. */
+/* Adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets the
+ * resourceVersion, and uid, generation and creationTimestamp where they are missing. An object that it rejects fails the
+ * test. */
 void operetta_test_add(const operetta_value *object);
 void operetta_test_add_json(const char *text);
 

@@ -158,8 +158,9 @@ func (c *Cluster) try(name string, arguments arguments) (json.RawMessage, error)
 	return c.connection.call(name, arguments)
 }
 
-// Add adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets uid,
-// resourceVersion, generation and creationTimestamp. An object that it rejects fails the test.
+// Add adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets the
+// resourceVersion, and uid, generation and creationTimestamp where they are missing. An object that it rejects fails the
+// test.
 func (c *Cluster) Add(object operetta.Object) {
 	c.t.Helper()
 	text, err := json.Marshal(object)
