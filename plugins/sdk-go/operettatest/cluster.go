@@ -185,22 +185,20 @@ func (c *Cluster) AddJSON(kind operetta.GroupVersionKind, text []byte) error {
 	return err
 }
 
-// withType returns the members of an object, with apiVersion and kind.
-func withType(text []byte, kind operetta.GroupVersionKind) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
-		return nil, operetta.NewAPIError(operetta.BadRequest, fmt.Sprintf("this %s is not a JSON object: %v", kind, err))
+// withType returns the members of an object of a kind, with apiVersion and kind.
+func withType(text []byte, kind operetta.GroupVersionKind) (map[string]any, error) {
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("this %s is not a JSON object: %s", kind, text)
 	}
-	for name, value := range map[string]string{"apiVersion": kind.APIVersion, "kind": kind.Kind} {
-		if _, found := members[name]; !found {
-			text, err := json.Marshal(value)
-			if err != nil {
-				return nil, err
-			}
-			members[name] = text
+	typed := map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind}
+	for name, value := range members {
+		if want, found := typed[name]; found && string(value) != fmt.Sprintf("%q", want) {
+			return nil, fmt.Errorf("the object's %s is %s, not %q", name, value, want)
 		}
+		typed[name] = value
 	}
-	return members, nil
+	return typed, nil
 }
 
 // SetConfig sets the Plugin object's `spec.config`.

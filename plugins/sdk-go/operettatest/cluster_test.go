@@ -79,7 +79,9 @@ func TestAddedObjectHasStatusAndSystemFields(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"metadata":{"namespace":"ns","name":"a"}}`: `widgets.e.dev "a" already exists`,
 		`{"metadata":{"namespace":"ns","name":"A"}}`: "a lowercase RFC 1123 subdomain",
-		`{`: "not a JSON object",
+		`{`:    "not a JSON object",
+		`null`: "not a JSON object",
+		`{"kind":"Gadget","metadata":{"namespace":"ns","name":"b"}}`: `the object's kind is "Gadget", not "Widget"`,
 	} {
 		if err := cluster.AddJSON(widgets, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
