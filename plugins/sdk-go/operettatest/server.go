@@ -3,7 +3,6 @@ package operettatest
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,9 +52,11 @@ func startServer(program string) (string, error) {
 	late := time.AfterFunc(startTime, func() { _ = command.Process.Kill() })
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if inTime := late.Stop(); err != nil {
+		_ = input.Close()
+		ended := command.Wait() // complaints is complete then
 		if !inTime {
 			err = fmt.Errorf("it printed no address within %v", startTime)
-		} else if ended := command.Wait(); ended != nil && errors.Is(err, io.EOF) {
+		} else if ended != nil {
 			err = ended
 		}
 		return "", fmt.Errorf("`%s test --serve` failed: %w\n%s", program, err, complaints.String())
