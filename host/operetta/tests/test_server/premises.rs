@@ -94,6 +94,23 @@ fn defined_kind_has_its_plural_scope_and_status() {
 }
 
 #[test]
+fn namespace_is_there_for_its_objects_and_can_be_added_after_them() {
+    let server = Server::start();
+    let mut connection = server.open();
+    connection.ok(&json!({"call": "add", "object": map("a", &json!({}))}));
+    for name in ["ns", "default", "new"] {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": "red"}},
+        });
+        let add = json!({"call": "add", "object": namespace});
+        assert_eq!(connection.ok(&add)["metadata"]["labels"]["team"], "red");
+        let failure = connection.failure(&add);
+        assert!(failure.starts_with(&format!("add Namespace.v1 {name}: AlreadyExists (409)")), "{failure}");
+    }
+    connection.ok(&super::get("a", "live"));
+}
+
+#[test]
 fn definitions_of_the_project_validate_and_are_complete() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("crd.yaml"), include_str!("../../../../examples/sample-controller/crd.yaml"))
@@ -112,4 +129,15 @@ fn definitions_of_the_project_validate_and_are_complete() {
     let kind = json!({"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Fu"});
     let create = json!({"call": "create", "kind": kind, "namespace": "ns", "object": {"metadata": {"name": "a"}}});
     assert_eq!(connection.refused(&create).0, "not-found", "a typing mistake is no new kind");
+    let define = |plural: &str, status: bool| {
+        let kind = json!({"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo"});
+        json!({"call": "define", "kind": kind, "plural": plural, "status": status})
+    };
+    connection.ok(&define("foos", true));
+    for wrong in [define("fooes", true), define("foos", false)] {
+        let failure = connection.failure(&wrong);
+        assert!(failure.contains("defined as \"foos\", with a status, by the project's crd.yaml"), "{failure}");
+    }
+    let failure = connection.failure(&json!({"call": "add", "object": foo(json!({"replicas": "two"}))}));
+    assert!(failure.contains("spec.replicas"), "its schema is still in force: {failure}");
 }

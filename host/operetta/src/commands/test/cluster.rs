@@ -168,6 +168,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Deletes a namespace that no test has asked for, so that a test can add it with labels, for example.
+    ///
+    /// # Errors
+    /// Returns a message if the store cannot delete it.
+    pub fn give_up_namespace(&mut self, name: &str) -> Result<(), String> {
+        let key = StoredKey::cluster(name);
+        let store = self.server.store();
+        let Some(stored) = store.get(&namespaces(), &key) else { return Ok(()) };
+        if stored.revision() > self.first_revision && !self.has_made(&namespaces(), &stored) {
+            return Ok(());
+        }
+        self.namespaces.remove(&key);
+        store.delete(&namespaces(), &key, stored.revision()).map(drop).map_err(|error| error.to_string())
+    }
+
     /// Reports whether an object is a namespace as this has created it.
     pub fn has_made(&self, resource: &GroupResource, object: &StoredObject) -> bool {
         *resource == namespaces() && self.namespaces.get(object.key()) == Some(&object.revision())

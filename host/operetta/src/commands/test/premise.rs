@@ -75,12 +75,29 @@ impl Cluster {
     /// # Errors
     /// Returns a message about a definition that the API server refuses.
     pub async fn define(&mut self, definition: &Definition) -> Result<(), String> {
+        if self.is_complete(definition.kind.group()) {
+            return self.check_defined(definition).await;
+        }
         if let Some(other) = self.other_definition(definition) {
             self.replace(&other).await?;
         }
         self.send_definition(definition).await?;
         self.resolve(&definition.kind).await.map_err(|error| error.to_string())?;
         Ok(())
+    }
+
+    /// Checks that a kind of the project or of Kubernetes is what a test says about it.
+    async fn check_defined(&mut self, definition: &Definition) -> Result<(), String> {
+        let served = self.resolve(&definition.kind).await.map_err(|error| error.to_string())?;
+        let has_status = served.subresources.iter().any(|name| name == "status");
+        if served.plural == definition.plural && (definition.has_status || !has_status) {
+            return Ok(());
+        }
+        let status = if has_status { "with" } else { "without" };
+        Err(format!(
+            "it is defined as {:?}, {status} a status, by the project's crd.yaml or by Kubernetes",
+            served.plural
+        ))
     }
 
     async fn send_definition(&mut self, definition: &Definition) -> Result<(), String> {
@@ -188,6 +205,9 @@ impl Cluster {
         if let Some(namespace) = key.namespace.as_deref().filter(|_| resource.namespaced) {
             self.ensure_namespace(namespace).await?;
         }
+        if kind == GroupVersionKind::new("v1", "Namespace") {
+            self.give_up_namespace(&key.name)?;
+        }
         self.place(&Premise { kind, key, resource }, object).await
     }
 
@@ -195,7 +215,7 @@ impl Cluster {
         let kept = take_kept(&mut object);
         let status = object.get("status").cloned().filter(|status| !status.is_null());
         let is_ending = kept.contains_key("deletionTimestamp");
-        if is_ending && !object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty()) {
+        if is_ending && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
             return Err("an object with a deletionTimestamp exists only while it has finalizers".to_owned());
         }
         let namespace = premise.key.namespace.clone();
