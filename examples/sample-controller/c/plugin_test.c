@@ -45,13 +45,13 @@ OPERETTA_TEST(deleted_foo_is_done) {
     EXPECT_STRING(NULL, operetta_test_event(0));
 }
 
-OPERETTA_TEST(empty_deployment_name_is_not_retried) {
-    operetta_test_define(FOO, NULL, true, true); /* the schema of crd.yaml rejects the empty name */
-    add_foo("", 2);
-    operetta_result result = sync();
-    EXPECT_INT(OPERETTA_RESULT_TERMINAL, result.kind);
-    EXPECT_STRING("ns/example-foo: deployment name must be specified", result.message);
-    EXPECT_STRING(NULL, operetta_test_write(0));
+OPERETTA_TEST(empty_deployment_name_is_rejected_by_crd_yaml) {
+    operetta_error *error;
+    operetta_value *foo = operetta_new(FOO, "ns", "example-foo");
+    operetta_set_string(foo, "spec.deploymentName", "");
+    EXPECT(operetta_create(foo, NULL, &error) == NULL);
+    EXPECT(operetta_is(error, OPERETTA_INVALID));
+    EXPECT(error != NULL && error->cause_count == 1 && strcmp(error->causes[0].field, "spec.deploymentName") == 0);
 }
 
 OPERETTA_TEST(deployment_of_another_owner_is_kept_with_warning) {
