@@ -112,7 +112,6 @@ impl CustomResources {
         };
         let since = served.filter(is_same).map_or(revision, |served| served.since);
         let custom = Arc::new(Custom::new(definition, revision, since)?);
-        resources.remove(key.group(), key.resource());
         self.served.write().insert(key, Arc::clone(&custom));
         self.register_one(&custom, resources);
         Ok(())
@@ -133,10 +132,10 @@ impl CustomResources {
     fn register_one(&self, custom: &Arc<Custom>, resources: &Resources) {
         let mut versions: Vec<_> = custom.crd.versions().iter().filter(|version| version.is_served()).collect();
         versions.sort_by(|left, right| crate::crd::version_order(right.name(), left.name()));
-        for version in &versions {
-            resources.register(describe(custom, version));
-        }
-        self.order_versions(&custom.crd.definition().spec.group, resources);
+        let spec = &custom.crd.definition().spec;
+        let described = versions.iter().map(|version| describe(custom, version)).collect();
+        resources.replace(&spec.group, &spec.names.plural, described);
+        self.order_versions(&spec.group, resources);
     }
 
     /// Puts the newest stable version of a group first, over all of its resources.
