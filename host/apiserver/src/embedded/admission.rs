@@ -94,7 +94,7 @@ impl Plugins {
         limit_ranger::admit(request, objects).map_err(refuse)?;
         warnings.extend(pod_security::admit(request, objects).map_err(refuse)?);
         let rbac = Rbac::new(objects);
-        let kinds = RegisteredKinds(&self.shared.resources);
+        let kinds = RegisteredKinds(&self.shared.resources());
         let cluster = Cluster { objects, authorizer: &rbac, kinds: &kinds };
         let outcome = self.compiled().admit(request, cluster).map_err(refuse)?;
         warnings.extend(outcome.warnings);
@@ -112,7 +112,7 @@ impl Plugins {
             resource: resource.names.plural.clone(),
             kind: resource.names.kind.clone(),
         };
-        let resources = &self.shared.resources;
+        let resources = self.shared.resources();
         let versions = resources.versions(&resource.group);
         let others = versions.iter().filter(|version| **version != resource.version);
         let others = others.filter_map(|version| resources.get(&resource.group, version, &resource.names.plural));

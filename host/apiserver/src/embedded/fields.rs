@@ -67,7 +67,7 @@ impl Fields {
         let filters = match &custom {
             Some(custom) => custom_filters(custom, resource, write.subresource),
             None => {
-                let versions = self.0.resources.versions(&resource.group);
+                let versions = self.0.resources().versions(&resource.group);
                 let versions: Vec<String> =
                     versions.iter().map(|version| qualified(&resource.group, version)).collect();
                 let versions: Vec<&str> = versions.iter().map(String::as_str).collect();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     authz::objects::Objects,
-    http::Resources,
+    http::WeakResources,
     store::{GroupResource, ListQuery, ObjectKey, Store, StoredObject},
 };
 
@@ -23,18 +23,18 @@ struct Cached {
 /// request and change seldom.
 pub struct StoredObjects {
     store: Store,
-    resources: Resources,
+    resources: WeakResources,
     cache: Mutex<HashMap<GroupResource, Cached>>,
 }
 
 impl StoredObjects {
-    pub(super) fn new(store: Store, resources: Resources) -> Self {
+    pub(super) fn new(store: Store, resources: WeakResources) -> Self {
         Self { store, resources, cache: Mutex::new(HashMap::new()) }
     }
 
     fn parse(&self, resource: &GroupResource, object: &StoredObject) -> Option<Arc<Value>> {
         let mut value = object.to_value().ok()?;
-        if let Some(resource) = self.resources.preferred(resource.group(), resource.resource()) {
+        if let Some(resource) = self.resources.get().preferred(resource.group(), resource.resource()) {
             value["kind"] = resource.names.kind.as_str().into();
             value["apiVersion"] = resource.api_version().into();
         }
