@@ -111,9 +111,13 @@ fn qualified(group: &str, version: &str) -> String {
 /// Returns an object with its type.
 fn typed(object: &Value, resource: &Resource) -> Value {
     let mut object = object.clone();
+    add_type(&mut object, resource);
+    object
+}
+
+fn add_type(object: &mut Value, resource: &Resource) {
     object["kind"] = resource.names.kind.as_str().into();
     object["apiVersion"] = resource.api_version().into();
-    object
 }
 
 /// Reports whether anybody manages the number of replicas. The managers of a scale that has none are not kept.
@@ -160,7 +164,8 @@ impl Patcher for Fields {
             return Ok(());
         }
         let live = live.map(|live| typed(live, write.resource));
-        let new = typed(object, write.resource);
+        let mut new = object.take();
+        add_type(&mut new, write.resource);
         let mut tracked =
             self.with_manager(write, |manager| manager.update(live.as_ref(), new, write.manager, write.now));
         if let Some(members) = tracked.as_object_mut() {
