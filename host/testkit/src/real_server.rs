@@ -28,12 +28,14 @@ pub fn needs_real_server(reason: &str) -> bool {
     }
 }
 
-/// Returns the name of the running test: that of its thread, which under nextest is the main one.
+/// Returns the program and the name of the running test: that of its thread, which under nextest is the main one.
 fn test_name() -> String {
-    let of_nextest = env::var("NEXTEST_TEST_NAME").ok();
-    let of_thread = || thread::current().name().unwrap_or("unnamed test").to_owned();
-    let name = of_nextest.unwrap_or_else(of_thread);
-    env::var("NEXTEST_BINARY_ID").map_or_else(|_| name.clone(), |program| format!("{program} {name}"))
+    let program = env::current_exe().ok().and_then(|path| path.file_stem().map(|name| name.display().to_string()));
+    let program = program.unwrap_or_default();
+    // cargo appends a hash.
+    let program = program.rsplit_once('-').map_or(program.as_str(), |(name, _)| name);
+    let of_thread = || thread::current().name().unwrap_or("unnamed").to_owned();
+    format!("{program} {}", env::var("NEXTEST_TEST_NAME").unwrap_or_else(|_| of_thread()))
 }
 
 fn skip(folder: &Path, test: &str, reason: &str) {
@@ -50,9 +52,9 @@ mod tests {
     #[test]
     fn skipped_test_leaves_its_name_and_reason() {
         let folder = target_dir().join("testkit").join(format!("{}-skipped", std::process::id()));
-        skip(&folder, "operetta::kills kill_etcd", "it kills etcd");
-        let kept = fs::read_to_string(folder.join("operetta--kills-kill-etcd")).expect("kept");
-        assert_eq!(kept, "operetta::kills kill_etcd: it kills etcd\n");
+        skip(&folder, "kills kill_etcd", "it kills etcd");
+        let kept = fs::read_to_string(folder.join("kills-kill-etcd")).expect("kept");
+        assert_eq!(kept, "kills kill_etcd: it kills etcd\n");
         fs::remove_dir_all(folder).expect("removed");
     }
 }
