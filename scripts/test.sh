@@ -75,9 +75,11 @@ on_embedded() {
     fi
     return $result
 }
-# A small share for every run: the examples, one SDK, and a restart of the server.
+# A small share for every run: each example in one language, one SDK, and a restart of the server. Most of their time they wait.
 test_embedded_share() {
-    on_embedded --test examples && on_embedded --test conformance --test outage -- rust_conforms api_server_restart
+    on_embedded --test examples --test conformance --test outage -- --test-threads 6 \
+        sample_controller::rust app_service::typescript cloud_manager::go pod_tracker multi_tenant \
+        rust_conforms api_server_restart
 }
 # All test programs that use a control plane.
 test_embedded() {
@@ -85,7 +87,7 @@ test_embedded() {
     for program in host/operetta/tests/* host/kube/tests/*; do
         if grep -rqs ControlPlane "$program"; then programs+=(--test "$(basename "$program" .rs)"); fi
     done
-    on_embedded "${programs[@]}"
+    on_embedded "${programs[@]}" -- --test-threads 6
 }
 
 everything() {
