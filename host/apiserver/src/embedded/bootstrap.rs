@@ -65,7 +65,7 @@ fn create(shared: &Shared, object: &Value) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("failed to create {kind} {name}: {error}");
     let resource = kinds::resource_of_kind(&api_version, &kind).ok_or_else(|| failed(&"its kind is not known"))?;
     let resource = shared
-        .resources
+        .resources()
         .get(&resource.group, &resource.version, &resource.plural)
         .ok_or_else(|| failed(&"it is not served"))?;
     let key = ObjectKey::new(Some(namespace.as_str()).filter(|namespace| !namespace.is_empty()), &name);

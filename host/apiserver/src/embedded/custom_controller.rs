@@ -54,7 +54,7 @@ pub(super) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
 
 fn cease(shared: &Shared, stored: &StoredObject) {
     if let Ok(definition) = stored.to_value() {
-        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources());
     }
 }
 
@@ -120,7 +120,7 @@ fn is_written(shared: &Arc<Shared>, stored: &StoredObject, mut changed: Value) -
 
 /// Sets the manager of the fields of a status that this controller changed.
 fn track(shared: &Arc<Shared>, stored: &StoredObject, changed: &mut Value) {
-    let Some(resource) = shared.resources.preferred("apiextensions.k8s.io", "customresourcedefinitions") else {
+    let Some(resource) = shared.resources().preferred("apiextensions.k8s.io", "customresourcedefinitions") else {
         return;
     };
     let now = shared.environment.now();
@@ -148,10 +148,10 @@ fn serve(shared: &Shared, stored: &StoredObject) {
     let is_established =
         conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True");
     if !is_established {
-        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources());
         return;
     }
-    if let Err(error) = shared.customs.serve(&definition, stored.revision(), &shared.resources) {
+    if let Err(error) = shared.customs.serve(&definition, stored.revision(), &shared.resources()) {
         tracing::error!("CustomResourceDefinition {} is not served: {error}", stored.key().name());
     }
 }
@@ -198,7 +198,7 @@ fn remove_finalizer(shared: &Arc<Shared>, stored: &StoredObject, definition: &Va
 
 /// Deletes all objects of a resource, as an administrator.
 async fn delete_objects(shared: &Shared, api: &ApiServer, resource: &GroupResource) {
-    let Some(served) = shared.resources.preferred(resource.group(), resource.resource()) else { return };
+    let Some(served) = shared.resources().preferred(resource.group(), resource.resource()) else { return };
     let listing = shared.store.list(resource, &ListQuery::default());
     for object in listing.map(|listing| listing.items).unwrap_or_default() {
         let namespace = object.key().namespace().map(|name| format!("namespaces/{name}/")).unwrap_or_default();

@@ -67,7 +67,7 @@ impl Fields {
         let filters = match &custom {
             Some(custom) => custom_filters(custom, resource, write.subresource),
             None => {
-                let versions = self.0.resources.versions(&resource.group);
+                let versions = self.0.resources().versions(&resource.group);
                 let versions: Vec<String> =
                     versions.iter().map(|version| qualified(&resource.group, version)).collect();
                 let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
@@ -111,9 +111,13 @@ fn qualified(group: &str, version: &str) -> String {
 /// Returns an object with its type.
 fn typed(object: &Value, resource: &Resource) -> Value {
     let mut object = object.clone();
+    add_type(&mut object, resource);
+    object
+}
+
+fn add_type(object: &mut Value, resource: &Resource) {
     object["kind"] = resource.names.kind.as_str().into();
     object["apiVersion"] = resource.api_version().into();
-    object
 }
 
 fn apply_error(error: &ApplyError) -> ApiError {
@@ -135,7 +139,8 @@ impl Patcher for Fields {
 
     fn track(&self, write: &FieldWrite<'_>, live: Option<&Value>, object: &mut Value) -> Result<(), ApiError> {
         let live = live.map(|live| typed(live, write.resource));
-        let mut new = typed(object, write.resource);
+        let mut new = object.take();
+        add_type(&mut new, write.resource);
         // Such labels have a manager, although the object gets them later, together with those that are generated.
         let is_labelled = kinds::label_as_template(&write.resource.api_version(), &write.resource.names.kind, &mut new);
         let mut tracked =

@@ -162,14 +162,14 @@ impl EmbeddedServer {
     /// Joins the parts of a server whose store has its objects already, or gets them next.
     fn assemble(options: Options, store: Store, key: Arc<SigningKey>, customs: custom::CustomResources) -> Self {
         let resources = Resources::default();
-        let objects = Arc::new(StoredObjects::new(store.clone(), resources.clone()));
+        let objects = Arc::new(StoredObjects::new(store.clone(), resources.downgrade()));
         let mut authenticator = Authenticator::new(Arc::clone(&key), DEFAULT_ISSUER);
         for (token, user) in options.tokens {
             authenticator = authenticator.with_token(token, user);
         }
         let shared = Arc::new(Shared {
             store: store.clone(),
-            resources: resources.clone(),
+            registry: resources.downgrade(),
             environment: options.environment.clone(),
             objects,
             customs,
@@ -178,7 +178,7 @@ impl EmbeddedServer {
             has_disruption_budgets: options.controllers.enabled.contains(&ControllerName::DisruptionBudgets),
         });
         built_in::register(&shared);
-        shared.customs.register(&shared.resources);
+        shared.customs.register(&shared.resources());
         let access = Arc::new(access(&shared));
         let mut builder = ApiServer::builder(store, options.environment)
             .resources(resources)
@@ -215,8 +215,8 @@ impl EmbeddedServer {
 
     /// Returns the resources that are served now.
     #[must_use]
-    pub fn resources(&self) -> &Resources {
-        &self.shared.resources
+    pub fn resources(&self) -> Resources {
+        self.shared.resources()
     }
 
     /// Serves what the stored definitions define before it returns. [`EmbeddedServer::run`] does the same in the
@@ -278,4 +278,30 @@ fn report(path: &std::path::Path, opened: &Opened) {
 /// Returns an error of authorization or admission as an answer.
 fn refused(error: &crate::authz::error::ApiError) -> ApiError {
     ApiError::from_status(&error.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::FutureExt;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::http::Body;
+
+    #[tokio::test]
+    async fn stopped_server_leaves_memory() {
+        let options = Options::in_memory(Environment::fixed("2026-01-01T00:00:00Z".parse().expect("a time"), 1));
+        let server = EmbeddedServer::start(options).expect("a server");
+        let shared = Arc::downgrade(&server.shared);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let credentials = Credentials::generate().expect("credentials");
+        let request = http::Request::get("/api/v1/pods?watch=1").body(Body::full("")).expect("a request");
+        let watch = server.administrator().oneshot(request).await.expect("a watch");
+        let served = server.serve(listener, &credentials, std::future::pending());
+        assert!(served.now_or_never().is_none());
+        drop((server, watch));
+        assert!(shared.upgrade().is_none(), "something of the server holds it");
+    }
 }

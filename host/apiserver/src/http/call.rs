@@ -197,25 +197,23 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Lets admission refuse a write.
+    /// Lets admission refuse a write. It sees `kind` and `apiVersion`.
     ///
     /// # Errors
     ///
     /// The refusal of an admission.
-    pub fn admit(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<(), ApiError> {
-        if self.state.admission.is_empty() {
-            return Ok(());
+    pub fn admit(&self, request: &AdmissionRequest<'_>, mut object: Option<&mut Value>) -> Result<(), ApiError> {
+        if let Some(object) = &mut object {
+            self.add_type(object);
         }
-        let typed = object.map(|object| {
-            let mut typed = object.clone();
-            self.add_type(&mut typed);
-            typed
-        });
         for admission in &self.state.admission {
             let mut warnings = Vec::new();
-            let outcome = admission.validate(request, typed.as_ref(), &mut warnings);
+            let outcome = admission.validate(request, object.as_deref(), &mut warnings);
             warnings.into_iter().for_each(|warning| self.warn(warning));
             outcome?;
+        }
+        if let Some(object) = object {
+            remove_type(object);
         }
         Ok(())
     }

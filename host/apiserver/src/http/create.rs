@@ -56,7 +56,8 @@ pub(super) fn store_new(
     options: &WriteOptions,
     options_kind: &str,
 ) -> Result<Answer, ApiError> {
-    for _ in 1..NAME_ATTEMPTS {
+    let attempts = if metadata::text(&object, "name").is_empty() { NAME_ATTEMPTS } else { 1 };
+    for _ in 1..attempts {
         match try_store(call, object.clone(), options, options_kind) {
             Err(Attempt::NameTaken(_)) => {}
             Err(Attempt::Refused(error)) => return Err(error),
@@ -110,7 +111,7 @@ fn try_store(
         call.view.resource.strategy.reserve(&object)?;
     }
     let warnings = complete(call, &mut object)?;
-    call.admit(&request, Some(&object))?;
+    call.admit(&request, Some(&mut object))?;
     let revision = metadata::text(&object, "resourceVersion");
     if revision.parse::<u64>().is_err() && !revision.is_empty() {
         return Err(ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(revision))).into());

@@ -66,7 +66,8 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError>
 fn delete_object(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Answer, ApiError> {
     for _ in 0..ATTEMPTS {
         let live = call.find(name)?;
-        let object = call.open(&live)?;
+        let mut object = call.open(&live)?;
+        call.add_type(&mut object);
         let is_namespace = namespaces::is_namespaces(call);
         options.check_preconditions(call, &live, is_namespace)?;
         let request = call.admission_request("DELETE", Some(&object), options.dry_run, &Value::Null);

@@ -1,6 +1,9 @@
 //! The resources that a server serves.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::RwLock;
 
@@ -17,6 +20,18 @@ pub struct Resources {
     inner: Arc<RwLock<Inner>>,
 }
 
+/// The registry, as its own resources may hold it: it ends with the last [`Resources`] of it.
+#[derive(Clone)]
+pub struct WeakResources(Weak<RwLock<Inner>>);
+
+impl WeakResources {
+    /// Returns the registry, or an empty one after its server has stopped.
+    #[must_use]
+    pub fn get(&self) -> Resources {
+        self.0.upgrade().map(|inner| Resources { inner }).unwrap_or_default()
+    }
+}
+
 #[derive(Default)]
 struct Inner {
     resources: ByGroupVersion,
@@ -25,6 +40,12 @@ struct Inner {
 }
 
 impl Resources {
+    /// Returns the registry for handlers of its own resources, which would keep it in memory otherwise.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakResources {
+        WeakResources(Arc::downgrade(&self.inner))
+    }
+
     /// Adds a resource, or replaces the one of this group, version and plural.
     ///
     /// The first version of a group that is added is its preferred one.

@@ -171,12 +171,14 @@ fn try_commit(
         call.state.patcher.track(&call.field_write(change.options), Some(old), &mut object)?;
     }
     let options = change.options.to_value(change.options_kind);
-    let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
+    let mut typed_old = old.clone();
+    call.add_type(&mut typed_old);
+    let request = call.admission_request("UPDATE", Some(&typed_old), dry_run, &options);
     call.mutate(&request, &mut object)?;
     keep_timestamps_of_unchanged(&mut object, old);
     prepare::keep_system_fields(old, &mut object);
-    let warnings = complete(call, old, &mut object, change.part)?;
-    call.admit(&request, Some(&object))?;
+    let warnings = complete(call, (old, &typed_old), &mut object, change.part)?;
+    call.admit(&request, Some(&mut object))?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     let resource = call.storage();
     let is_empty_namespace =
@@ -202,13 +204,17 @@ fn try_commit(
     }
 }
 
-/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. Returns warnings.
-fn complete(call: &Call<'_>, old: &Value, object: &mut Value, part: Part) -> Result<Vec<String>, ApiError> {
+/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. `typed_old` is `old`
+/// with its type. Returns warnings.
+fn complete(
+    call: &Call<'_>,
+    (old, typed_old): (&Value, &Value),
+    object: &mut Value,
+    part: Part,
+) -> Result<Vec<String>, ApiError> {
     let resource = &call.view.resource;
-    let mut typed_old = old.clone();
-    call.add_type(&mut typed_old);
     call.add_type(object);
-    let admitted = resource.strategy.admit_update(resource, &typed_old, object, part, call.view.now).transpose()?;
+    let admitted = resource.strategy.admit_update(resource, typed_old, object, part, call.view.now).transpose()?;
     if let Some(admitted) = admitted {
         *object = admitted.object;
         remove_type(object);
