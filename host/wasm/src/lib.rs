@@ -69,6 +69,7 @@ mod call;
 pub mod code;
 mod engine;
 mod imports;
+mod interpreted;
 mod load_error;
 mod plugin;
 mod store_data;
@@ -82,6 +83,7 @@ pub use code::{
 };
 pub use engine::{Allocation, Engine, EngineConfig, EngineError, memory_bytes};
 pub use imports::offered;
+pub use interpreted::Program;
 pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin, check};
 

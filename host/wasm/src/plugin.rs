@@ -4,7 +4,10 @@
 //! checks come before the expensive compilation. A loaded plugin has answered `describe()` once, within limits and without
 //! access to the API server.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{
     controller::request::Fault,
@@ -15,11 +18,12 @@ use operetta_core::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Provenance,
+    CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Origin, Provenance,
     call::{self, Budget, CallError},
-    code::{compile_cost, inspect, link::Linked, resident::MappedCode},
+    code::{compile_cost, digest, inspect, link::Linked, resident::MappedCode},
     cut,
     imports::{self, InterfaceName},
+    interpreted::{Evaluated, Program, SOURCE},
     load_error::MAX_MESSAGE,
 };
 
@@ -54,6 +58,8 @@ pub struct Plugin {
     /// The inspection of the file; its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
+    /// The source, if an interpreter runs it.
+    source: Option<Arc<str>>,
 }
 
 impl Plugin {
@@ -67,6 +73,9 @@ impl Plugin {
         limits: &LoadLimits,
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
+        if let Some(program) = Program::read(&bytes) {
+            return Self::interpret(engine, &bytes, program, limits, logs).await;
+        }
         let bytes = Arc::new(bytes);
         let to_check = bytes.clone();
         let max_bytes = limits.max_wasm_bytes;
@@ -74,14 +83,28 @@ impl Plugin {
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) =
             Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;
-        let has_mapper = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
-        let code = MappedCode::new(engine, obtained, has_mapper)?;
-        let linked = code.linked().await?;
-        let manifest = describe(engine, &linked, limits, logs).await?;
-        if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
-            return Err(LoadError::MissingMapper { controller: controller.name.clone() });
-        }
-        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance })
+        let code = MappedCode::new(engine, obtained, exports_mapper(&inspection))?;
+        let manifest = describe(engine, &code, None, limits, logs).await?;
+        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: None })
+    }
+
+    /// Loads a program of `operetta dev`: it compiles nothing once the interpreter is loaded.
+    async fn interpret(
+        engine: &Engine,
+        bytes: &[u8],
+        program: Program,
+        limits: &LoadLimits,
+        logs: Arc<dyn LogSink>,
+    ) -> Result<Self, LoadError> {
+        let Some(interpreters) = engine.interpreters() else { return Err(LoadError::DevelopmentBuild) };
+        let started = Instant::now();
+        let interpreter = interpreters.get(engine, &program.interpreter, limits).await?;
+        let code = interpreter.code.clone();
+        let provenance = Provenance { origin: Origin::Cache, took: started.elapsed() };
+        let source: Arc<str> = program.source.into();
+        let manifest = describe(engine, &code, Some(source.clone()), limits, logs).await?;
+        let inspection = Inspection { digest: digest(bytes), size: bytes.len(), ..interpreter.inspection.clone() };
+        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: Some(source) })
     }
 
     /// Returns `sha256:` and the hash of the component's bytes in hex.
@@ -123,6 +146,11 @@ impl Plugin {
         self.code.has_mapper
     }
 
+    /// Returns what a call of an interpreter evaluates; None if the plugin has code of its own.
+    pub(crate) fn evaluated(&self) -> Option<Evaluated> {
+        self.source.clone().map(|source| Evaluated { source, problem: None })
+    }
+
     /// Returns the linked code that instances are created from.
     ///
     /// # Errors
@@ -139,6 +167,25 @@ impl Plugin {
 /// # Errors
 /// Returns a [`LoadError`] for the first mistake.
 pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
+    if Program::read(bytes).is_some() {
+        return Err(LoadError::DevelopmentBuild);
+    }
+    check_imports(bytes, max_bytes, Offered::Contract)
+}
+
+/// The imports that a component may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// Those that the host offers to every plugin.
+    Contract,
+    /// Those, and the one of interpreters.
+    WithSource,
+}
+
+/// As [`check`], for a component with these imports.
+pub(crate) fn check_imports(bytes: &[u8], max_bytes: usize, offered: Offered) -> Result<Inspection, LoadError> {
+    let is_offered =
+        |name: &str| imports::is_offered(name) || offered == Offered::WithSource && name == SOURCE;
     if bytes.len() > max_bytes {
         return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
     }
@@ -161,7 +208,7 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
             None => LoadError::MissingExport { exports: exports.clone() },
         });
     }
-    let missing: Vec<String> = imports.iter().filter(|name| !imports::is_offered(name)).cloned().collect();
+    let missing: Vec<String> = imports.iter().filter(|name| !is_offered(name)).cloned().collect();
     let is_other_version = |name: &&String| {
         InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
     };
@@ -173,6 +220,11 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     }
     compile_cost::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
     Ok(inspection)
+}
+
+/// Reports whether a component maps events itself.
+pub(crate) fn exports_mapper(inspection: &Inspection) -> bool {
+    inspection.exports.iter().any(|name| is_contract(name, Some("mapper")))
 }
 
 const PACKAGE: &str = "operetta:controller";
@@ -187,15 +239,22 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
     })
 }
 
-/// Returns the manifest that a fresh instance describes.
+/// Returns the manifest that a fresh instance describes, of this source if the code is an interpreter.
 async fn describe(
     engine: &Engine,
-    linked: &Linked,
+    code: &MappedCode,
+    source: Option<Arc<str>>,
     limits: &LoadLimits,
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
+    let linked = code.linked().await?;
     let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let text = match call_describe(engine, linked, &budget, logs).await {
+    let mut evaluated = source.map(|source| Evaluated { source, problem: None });
+    let described = call_describe(engine, &linked, &mut evaluated, &budget, logs).await;
+    if let Some(problem) = evaluated.and_then(|evaluated| evaluated.problem) {
+        return Err(LoadError::NotEvaluated(problem));
+    }
+    let text = match described {
         Ok(text) => text,
         Err(CallError::Busy(why)) => return Err(LoadError::Busy(why)),
         Err(CallError::Fault(fault)) => {
@@ -206,22 +265,29 @@ async fn describe(
             });
         }
     };
-    Ok(manifest::parse(&text)?)
+    let manifest = manifest::parse(&text)?;
+    if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
+        return Err(LoadError::MissingMapper { controller: controller.name.clone() });
+    }
+    Ok(manifest)
 }
 
 async fn call_describe(
     engine: &Engine,
     linked: &Linked,
+    evaluated: &mut Option<Evaluated>,
     budget: &Budget,
     logs: Arc<dyn LogSink>,
 ) -> Result<String, CallError> {
     let _slot = call::slots(engine, linked.slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
+    store.data_mut().evaluated = evaluated.take();
     let answer = tokio::time::timeout(budget.timeout, async {
         let guest = linked.pre.instantiate_async(&mut store).await?;
         guest.operetta_controller_reconciler().call_describe(&mut store).await
     });
     let answer = answer.await;
+    *evaluated = store.data_mut().evaluated.take();
     call::finish(&mut store, answer, budget)
 }
 

@@ -8,6 +8,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use crate::{
     call::{limiter::MemoryLimiter, long_run::RunTime},
     imports::{nondeterminism, wasi::Wasi},
+    interpreted::Evaluated,
 };
 
 /// The maximum length of the last error that a guest logged, in bytes.
@@ -24,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) wasi: Option<Box<Wasi>>,
     /// The last line that the guest logged as an error. Guests without a stderr log their panics.
     pub(crate) last_error: Option<String>,
+    /// The source that an interpreter runs; None for a plugin with code of its own.
+    pub(crate) evaluated: Option<Evaluated>,
     pub(crate) started: Instant,
     pub(crate) run_time: RunTime,
     pub(crate) timeout: Duration,
