@@ -6,6 +6,7 @@
 mod c;
 mod component;
 mod go;
+pub mod helper;
 mod project;
 mod python;
 mod rust;
