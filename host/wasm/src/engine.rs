@@ -27,10 +27,10 @@ use crate::{
     code::{
         Code,
         function_cache::FunctionCache,
+        interpreters::Interpreters,
         resident::{MappedTotals, ResidentSet},
     },
     imports,
-    interpreted::Interpreters,
     store_data::Call,
 };
 
@@ -171,7 +171,8 @@ impl Engine {
             Allocation::Auto => adaptive(config)?,
         };
         let interpreters = config.interpreters.clone().map(Interpreters::new);
-        let linker = imports::linker(&wasmtime, interpreters.is_some()).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let linker = imports::linker(&wasmtime, interpreters.is_some())
+            .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
         let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));

@@ -1,6 +1,9 @@
 //! The data of a call's store: the session, the limits and the WASI state.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::gate::Session;
 use wasmtime_wasi::{WasiCtxView, WasiView};
@@ -8,7 +11,6 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 use crate::{
     call::{limiter::MemoryLimiter, long_run::RunTime},
     imports::{nondeterminism, wasi::Wasi},
-    interpreted::Evaluated,
 };
 
 /// The maximum length of the last error that a guest logged, in bytes.
@@ -16,6 +18,13 @@ pub(crate) const MAX_LOGGED: usize = 2048;
 
 /// The maximum number of live handles of one call, such as streams and pollables. Each takes host memory.
 pub(crate) const MAX_HANDLES: usize = 1024;
+
+/// The source of a call, and what its interpreter reported about it.
+pub(crate) struct Evaluated {
+    pub source: Arc<str>,
+    /// The reason why the source cannot be evaluated.
+    pub problem: Option<String>,
+}
 
 /// The data of a call's store.
 pub(crate) struct Call {

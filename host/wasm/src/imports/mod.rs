@@ -13,6 +13,7 @@ mod raw;
 mod source;
 pub(crate) mod wasi;
 
+pub(crate) use source::SOURCE;
 use wasmtime::{Engine, Result, component::Linker};
 
 use crate::{bindings::operetta::controller as generated, store_data::Call};

@@ -2,12 +2,10 @@
 
 use wasmtime::{Result, component::Linker};
 
-use crate::{
-    cut,
-    interpreted::SOURCE,
-    load_error::MAX_MESSAGE,
-    store_data::Call,
-};
+use crate::{cut, load_error::MAX_MESSAGE, store_data::Call};
+
+/// The interface by which an interpreter gets its source.
+pub(crate) const SOURCE: &str = "operetta:development/source@0.1.0";
 
 pub(super) fn add_to_linker(linker: &mut Linker<Call>) -> Result<()> {
     let mut source = linker.instance(SOURCE)?;

@@ -6,7 +6,8 @@ use std::{fs, sync::Arc, time::Duration};
 use operetta_core::{controller::request::Failure, ports::Reconciler};
 use operetta_testkit::wat_guest::{Guest, MANIFEST};
 use operetta_wasm::{
-    Allocation, CallLimits, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, PluginReconciler, Program, check,
+    Allocation, CallLimits, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, PluginReconciler, Program,
+    check,
 };
 use tempfile::TempDir;
 
@@ -17,9 +18,9 @@ use crate::{
 
 /// An interpreter whose manifest is its source, and whose reconciles fail with the source.
 fn interpreter() -> Guest {
-    Guest::default().describe("(call $source (i32.const 256)) i32.const 256").reconcile(
-        "(call $source (i32.const 256)) (call $retry (i32.load (i32.const 256)) (i32.load (i32.const 260)))",
-    )
+    Guest::default()
+        .describe("(call $source (i32.const 256)) i32.const 256")
+        .reconcile("(call $source (i32.const 256)) (call $retry (i32.load (i32.const 256)) (i32.load (i32.const 260)))")
 }
 
 fn development(interpreter: &Guest) -> (Engine, TempDir) {
@@ -64,7 +65,10 @@ async fn source_that_the_interpreter_refuses_is_reported_with_its_message() {
         .describe("(call $source_fail (global.get $text) (global.get $text_len)) i32.const 8");
     let (engine, _folder) = development(&guest);
     let error = load(&engine, program("i.wasm", "x")).await.err().expect("refused");
-    assert_eq!((error.to_string().as_str(), error.reason().as_str()), ("plugin.ts:3: no such thing", "DescribeTrapped"));
+    assert_eq!(
+        (error.to_string().as_str(), error.reason().as_str()),
+        ("plugin.ts:3: no such thing", "DescribeTrapped")
+    );
 }
 
 #[tokio::test]
