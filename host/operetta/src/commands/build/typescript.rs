@@ -1,7 +1,10 @@
 //! TypeScript and JavaScript: runs `operetta-js build` of the SDK, which bundles the project and makes a component of it and the
 //! QuickJS engine.
 
-use std::{path::{Path, PathBuf}, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result};
 use serde_json::Value;

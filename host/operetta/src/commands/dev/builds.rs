@@ -80,7 +80,9 @@ impl Builder {
                 if built.failure.is_none() {
                     // Otherwise the author's code is wrong, and the next save may be interpreted again.
                     self.interpreter = None;
-                    built.note = Some(format!("each save builds the component, because the interpreter cannot run it: {reason}"));
+                    built.note = Some(format!(
+                        "each save builds the component, because the interpreter cannot run it: {reason}"
+                    ));
                 }
                 return Ok(built);
             }
