@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,6 +27,7 @@ use crate::{
     code::{
         Code,
         function_cache::FunctionCache,
+        interpreters::Interpreters,
         resident::{MappedTotals, ResidentSet},
     },
     imports,
@@ -89,6 +91,9 @@ pub struct EngineConfig {
     /// True to keep compiled functions in memory and use them for later components. For the builds of one author: it is
     /// never emptied. Only compilations in this process use it.
     pub keep_functions: bool,
+    /// The folder of the interpreters that run a [`Program`](crate::Program); None refuses programs. Only `operetta dev`
+    /// sets it.
+    pub interpreters: Option<PathBuf>,
 }
 
 impl Default for EngineConfig {
@@ -103,6 +108,7 @@ impl Default for EngineConfig {
             max_idle_code: Duration::from_secs(300),
             optimize: true,
             keep_functions: false,
+            interpreters: None,
         }
     }
 }
@@ -135,6 +141,8 @@ struct Shared {
     warm: Arc<Semaphore>,
     /// The source of compiled code.
     code: Code,
+    /// The interpreters; None if programs are refused.
+    interpreters: Option<Interpreters>,
     /// The mapped code of all plugins.
     resident_set: ResidentSet,
     /// The number of calls that the pool has room for; None without a pool.
@@ -162,14 +170,16 @@ impl Engine {
             Allocation::Pooling => (pooling(config, config.concurrent_calls)?, Some(config.concurrent_calls)),
             Allocation::Auto => adaptive(config)?,
         };
-        let linker = imports::linker(&wasmtime).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let interpreters = config.interpreters.clone().map(Interpreters::new);
+        let linker = imports::linker(&wasmtime, interpreters.is_some())
+            .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
         let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
         let resident_set = ResidentSet::new(config.max_mapped_code_bytes, config.max_idle_code);
-        let shared = Shared { wasmtime, linker, calls, warm, code, resident_set, slots, ticker };
+        let shared = Shared { wasmtime, linker, calls, warm, code, interpreters, resident_set, slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -221,6 +231,11 @@ impl Engine {
 
     pub(crate) fn resident_set(&self) -> &ResidentSet {
         &self.shared.resident_set
+    }
+
+    /// Returns the interpreters; None if programs are refused.
+    pub(crate) fn interpreters(&self) -> Option<&Interpreters> {
+        self.shared.interpreters.as_ref()
     }
 
     /// Returns the source of compiled code.

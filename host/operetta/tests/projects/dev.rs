@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -13,14 +13,14 @@ use std::{
 use crate::{OPERETTA, Project, caches, repository};
 
 /// A running `operetta dev`. It ends with this.
-struct Session {
+pub struct Session {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
 }
 
 impl Session {
-    fn start(project: &Project) -> Self {
+    pub fn start(project: &Project) -> Self {
         let mut command = Command::new(OPERETTA);
         command.arg("dev").arg(&project.dir).envs(caches());
         command.env("OPERETTA_TOOLS", repository().join("target/tools")).env("RUST_BACKTRACE", "0");
@@ -37,7 +37,7 @@ impl Session {
     }
 
     /// Waits for a line that has a text, and returns it.
-    fn until(&mut self, text: &str) -> String {
+    pub fn until(&mut self, text: &str) -> String {
         let end = Instant::now() + Duration::from_secs(120);
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -52,8 +52,13 @@ impl Session {
         }
     }
 
-    fn press(&mut self, key: &str) {
+    pub fn press(&mut self, key: &str) {
         self.child.stdin.as_mut().expect("stdin").write_all(key.as_bytes()).expect("written");
+    }
+
+    /// Waits until it ends.
+    pub fn ended(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 }
 
@@ -64,14 +69,14 @@ impl Drop for Session {
     }
 }
 
-fn replace(file: &Path, from: &str, to: &str) {
+pub fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).expect("read");
     assert!(text.contains(from), "{} has no {from}", file.display());
     fs::write(file, text.replace(from, to)).expect("written");
 }
 
 /// Returns the message in the ConfigMap of the sample, as kubectl reads it.
-fn message(kubeconfig: &Path, sample: &str) -> String {
+pub fn message(kubeconfig: &Path, sample: &str) -> String {
     let kubectl = repository().join("target/controlplane/bin/kubectl");
     let mut command = Command::new(kubectl);
     command.args(["get", "configmap", sample, "-o", "jsonpath={.data.message}"]);
@@ -120,7 +125,7 @@ fn saves_are_reconciled_and_wrong_ones_change_nothing() {
         thread::sleep(Duration::from_millis(200));
     }
     session.press("q");
-    assert!(session.child.wait().expect("it ends").success());
+    assert!(session.ended().success());
 }
 
 fn refused(arguments: &[&str], folder: &Path) -> String {

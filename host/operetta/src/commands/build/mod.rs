@@ -6,6 +6,7 @@
 mod c;
 mod component;
 mod go;
+pub mod helper;
 mod project;
 pub mod python;
 mod rust;

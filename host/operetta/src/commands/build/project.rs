@@ -19,6 +19,7 @@ const MARKS: &[(&str, Language)] = &[
 ];
 
 /// A plugin's project.
+#[derive(Clone)]
 pub struct Project {
     /// The folder, absolute.
     pub dir: PathBuf,

@@ -26,19 +26,10 @@ use crate::commands::new;
 /// Returns an error if a tool is missing or fails.
 pub(super) fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
-    let tools = Tools::of(dir);
-    let interpreter = interpreter(&tools, dir)?;
-    // componentize-py is beside the interpreter, or in one of the folders for tools.
-    let componentize =
-        tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
     let module = job.scratch_file("module.wasm");
-    let mut command = Command::new(&interpreter);
-    command.current_dir(dir).args(["-m", "operetta.build"]).arg(dir).arg("-o").arg(&module);
+    let mut command = sdk_command(dir, "operetta.build", &job.scratch_file("sdk"))?;
+    command.arg(dir).arg("-o").arg(&module);
     command.args(job.args.debug.then_some("--debug")).args(&job.args.compiler_args);
-    command.env("PATH", with("PATH", componentize.parent(), false)?);
-    if let Some(sdk) = sdk(dir, &job.scratch_file("sdk"), &interpreter)? {
-        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
-    }
     steps.run("compile", |note| {
         "python3 -m operetta.build".clone_into(note);
         // Its output names a temporary file.
@@ -64,7 +55,34 @@ pub fn tests(dir: &Path, tools: &Tools, scratch: &Path) -> Result<Command> {
             command.args(["-s", "tests"]);
         }
     }
-    if let Some(sdk) = sdk(dir, &scratch.join("sdk"), &interpreter)? {
+    if let Some(sdk) = sdk(dir, &interpreter, "operetta.build", &scratch.join("sdk"))? {
+        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
+    }
+    Ok(command)
+}
+
+/// Returns the command of the helper, which keeps interpreters in a folder.
+///
+/// # Errors
+/// Returns an error if a tool is missing.
+pub fn helper(dir: &Path, folder: &Path) -> Result<Command> {
+    let mut command = sdk_command(dir, "operetta.develop", &folder.join("sdk-python"))?;
+    command.arg(dir).arg(folder);
+    Ok(command)
+}
+
+/// Returns the command that runs a module of the SDK. If neither the project nor the interpreter has the SDK, the one in this
+/// binary is written into the folder `ours`.
+fn sdk_command(dir: &Path, module: &str, ours: &Path) -> Result<Command> {
+    let tools = Tools::of(dir);
+    let interpreter = interpreter(&tools, dir)?;
+    // componentize-py is beside the interpreter, or in one of the folders for tools.
+    let componentize =
+        tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
+    let mut command = Command::new(&interpreter);
+    command.current_dir(dir).args(["-m", module]);
+    command.env("PATH", with("PATH", componentize.parent(), false)?);
+    if let Some(sdk) = sdk(dir, &interpreter, module, ours)? {
         command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
     }
     Ok(command)
@@ -85,12 +103,12 @@ fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the folder of the package `operetta`, which may be written to `ours`; None if the interpreter has it.
-fn sdk(dir: &Path, ours: &Path, interpreter: &Path) -> Result<Option<PathBuf>> {
+fn sdk(dir: &Path, interpreter: &Path, module: &str, ours: &Path) -> Result<Option<PathBuf>> {
     let own = dir.join("sdk");
     if own.join("operetta/build.py").is_file() {
         return Ok(Some(own));
     }
-    if imports(interpreter, dir, "operetta.build") {
+    if imports(interpreter, dir, module) {
         return Ok(None);
     }
     new::write_sdk("python", ours)?;

@@ -6,12 +6,16 @@ use anyhow::{Context, Result};
 use kube::Client;
 use operetta_kube::client::connect::connect_observed;
 use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager, metrics::Metrics};
+use operetta_wasm::Engine;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::super::{
-    install,
-    objects::{self, Write},
+use super::{
+    super::{
+        install,
+        objects::{self, Write},
+    },
+    interpreter,
 };
 
 /// The writes of this command: a session owns its cluster.
@@ -45,6 +49,7 @@ impl DevHost {
             admin_address: (Ipv4Addr::LOCALHOST, 0).into(),
             plugin_directory: Some(directory),
             compile_here: true,
+            interpreters: interpreter::folder(),
             ..HostConfig::default()
         };
         let metrics = Metrics::new();
@@ -55,6 +60,11 @@ impl DevHost {
         let serving = tokio::spawn(listeners.serve(manager.clone()));
         manager.start(address).await?;
         Ok(Self { manager, serving })
+    }
+
+    /// Returns the engine that runs the plugin.
+    pub fn engine(&self) -> &Engine {
+        &self.manager.context.engine
     }
 
     /// Waits until the host ends by itself, which it should not.

@@ -1,12 +1,14 @@
 //! `operetta dev [DIR]`: an API server, a host and the project's plugin in one process, built again on each save.
 //!
 //! The API server is the embedded one, so nothing has to be installed. The host runs in this process as an administrator.
-//! The component is not bundled: the Plugin names the file in the project's folder `build`.
+//! The component is not bundled: the Plugin names the file in the project's folder `build`. In TypeScript and Python an
+//! interpreter runs the source instead of a build.
 
 mod builds;
 mod changes;
 mod cluster;
 mod host;
+mod interpreter;
 mod keys;
 mod manifests;
 mod session;
@@ -39,7 +41,7 @@ pub async fn dev(args: &DevArgs) -> Result<()> {
     view.say(&format!("API server ready: export KUBECONFIG={}", cluster.kubeconfig.display()));
     let client = connect(Some(&cluster.kubeconfig), None).await?;
     let host = DevHost::start(&client, &cluster.kubeconfig, &project.dir, &args.namespace).await?;
-    let mut session = Session::new(project, manifests, client, &args.namespace, view);
+    let mut session = Session::new(project, host.engine(), manifests, client, &args.namespace, view);
     tokio::select! {
         ended = session.run() => ended?,
         ended = host.ended() => ended?,

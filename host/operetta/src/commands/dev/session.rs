@@ -1,9 +1,10 @@
 //! A session: applies the project's objects, builds after each save, and answers keys.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use kube::Client;
+use operetta_wasm::Engine;
 use serde_json::{Value, json};
 
 use super::{
@@ -51,8 +52,15 @@ pub struct Session {
 
 impl Session {
     /// Creates a session.
-    pub fn new(project: Project, manifests: Manifests, client: Client, namespace: &str, view: View) -> Self {
-        let builder = Builder::new(&project);
+    pub fn new(
+        project: Project,
+        engine: &Engine,
+        manifests: Manifests,
+        client: Client,
+        namespace: &str,
+        view: View,
+    ) -> Self {
+        let builder = Builder::new(project.clone(), engine);
         let namespace = namespace.to_owned();
         Self { project, manifests, client, namespace, builder, view, builds: 0, shown: None }
     }
@@ -101,7 +109,7 @@ impl Session {
     }
 
     /// Does what is due; if a save or a key comes first, it is ended and begins anew.
-    async fn do_work(&self, work: Work) -> Result<Event> {
+    async fn do_work(&mut self, work: Work) -> Result<Event> {
         match work {
             Work::Build => self.builder.build().await.map(Event::Built),
             Work::CheckTypes => Ok(Event::Checked(self.builder.check_types().await)),
@@ -111,6 +119,7 @@ impl Session {
 
     /// Applies the objects of changed manifests. Returns true if the code has changed.
     async fn follow(&mut self, changed: &[PathBuf]) -> bool {
+        self.builder.follow(changed);
         let is_file = |path: &PathBuf, file: &str| *path == self.manifests.folder().join(file);
         let is_code = changed.iter().any(|path| !FILES.iter().any(|file| is_file(path, file)));
         let due: Vec<&'static str> =
@@ -149,15 +158,18 @@ impl Session {
         }
         self.shown = None;
         self.builds += 1;
-        let file = self.builder.output.strip_prefix(&self.project.dir).unwrap_or(&self.builder.output).to_owned();
+        if let Some(note) = built.note {
+            self.view.say(&note);
+        }
+        let file = built.output.strip_prefix(&self.project.dir).unwrap_or(&built.output);
         self.view.say(&format!("built {} in {:.2} s", file.display(), built.took.as_secs_f64()));
-        self.load().await?;
+        self.load(&built.output).await?;
         Ok(Work::CheckTypes)
     }
 
     /// Writes the Plugin, so that the host reads the component.
-    async fn load(&self) -> Result<()> {
-        let file = self.builder.output.file_name().map(|name| name.to_string_lossy().into_owned());
+    async fn load(&self, component: &Path) -> Result<()> {
+        let file = component.file_name().map(|name| name.to_string_lossy().into_owned());
         let plugin = json!({
             "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
             "metadata": {
