@@ -33,6 +33,9 @@ pub struct HostConfig {
     /// True if this process compiles plugins itself and keeps compiled functions, for `operetta dev`: no file sets it.
     #[serde(skip)]
     pub compile_here: bool,
+    /// The only namespace whose Plugins this host runs, for `operetta dev` on a cluster of others: no file sets it.
+    #[serde(skip)]
+    pub only_namespace: Option<String>,
     /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
@@ -131,6 +134,7 @@ impl Default for HostConfig {
             health_address: None,
             secure_endpoints: None,
             compile_here: false,
+            only_namespace: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             exact_access_reviews: false,
