@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas bench-server test-ha soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -73,7 +73,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -108,6 +108,10 @@ bench-idle: controlplane build ## Count what 200 idle plugins, and one without p
 bench-start: controlplane build ## Measure the start of a plugin and the swap of its code
 	@scripts/guests.sh rust
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench start
+
+bench-dev: ## Measure operetta dev in each language: from a save, and from a new project, to the reconcile (ONLY=rust,go)
+	@scripts/tools.sh && scripts/targets.sh
+	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench dev
 
 bench-replicas: controlplane build ## Measure fail-over, requests and watches of several replicas, and stale writes beside controller-runtime (ONLY=kill, stop, lease_requests, watch_share or stale_writes)
 	@scripts/guests.sh rust

@@ -36,6 +36,9 @@ pub struct HostConfig {
     /// The folder of the interpreters of `operetta dev`, which run source; None runs none: no file sets it.
     #[serde(skip)]
     pub interpreters: Option<PathBuf>,
+    /// The only namespace whose Plugins this host runs, for `operetta dev` on a cluster of others: no file sets it.
+    #[serde(skip)]
+    pub only_namespace: Option<String>,
     /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
@@ -135,6 +138,7 @@ impl Default for HostConfig {
             secure_endpoints: None,
             compile_here: false,
             interpreters: None,
+            only_namespace: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             exact_access_reviews: false,

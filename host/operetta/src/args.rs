@@ -60,7 +60,8 @@ pub enum Command {
     ///
     /// Run an API server, a host and a project's plugin in one process, apply the project's crd.yaml, rbac.yaml and
     /// object.yaml, and build the plugin again on each save. It prints each reconcile with what it wrote. Nothing has to be
-    /// installed; kubectl works with the kubeconfig that it prints.
+    /// installed; kubectl works with the kubeconfig that it prints. With --context or --kubeconfig it uses a cluster instead, on
+    /// which no Operetta host may run.
     #[command(after_help = examples::DEV)]
     Dev(DevArgs),
     /// Run a project's tests against an API server of their own

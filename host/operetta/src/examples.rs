@@ -35,7 +35,10 @@ pub const DEV: &str = "Examples:
   operetta dev
 
   # Keep the objects from one run to the next
-  operetta dev ./greeter --data greeter.db";
+  operetta dev ./greeter --data greeter.db
+
+  # Use a cluster of the kubeconfig
+  operetta dev --context kind-kind --namespace greeters";
 
 /// The examples of `operetta test`.
 pub const TEST: &str = "Examples:

@@ -70,8 +70,7 @@ fn interpreted(project: &Project, name: &str, code: &Code) {
     fs::write(&file, format!("{import}\n{}", original.replace(code.message, expression))).expect("written");
     session.until(&update);
     assert_eq!(message(&kubeconfig, &sample), value);
-    session.press("q");
-    assert!(session.ended().success());
+    session.quit();
 }
 
 #[test]
@@ -115,6 +114,5 @@ fn changed_dependencies_start_the_helper_anew() {
     session.until("built build/dev-packages.dev.wasm in");
     replace(&project.dir.join("pyproject.toml"), "[project]", "[project]\nname = 1\n[other]");
     session.until("[project] needs a name");
-    session.press("q");
-    assert!(session.ended().success());
+    session.quit();
 }

@@ -33,8 +33,25 @@ pub struct Builder {
     project: Project,
     /// The interpreter that spares builds; None for a language or a project without one.
     interpreter: Option<Interpreter>,
+    /// The flags of the language for fast builds.
+    flags: Vec<&'static str>,
     /// The check of types, for a language whose build can do without it.
     check: Option<PathBuf>,
+}
+
+/// The flags for Rust: the linker leaves out the DWARF, nine tenths of its output, which `operetta build` would remove again. They
+/// concern the last step only, so that the dependencies are those that other commands of cargo have compiled.
+const RUST: [&str; 4] = ["--", "--", "-C", "strip=debuginfo"];
+
+/// Returns the flags of `operetta build` for a language, besides those for all languages.
+fn flags(language: Language, checks_types: bool) -> Vec<&'static str> {
+    match language {
+        Language::Rust => RUST.to_vec(),
+        // The snapshot compiles the whole program once more, which takes longer than all else.
+        Language::Go => vec!["--no-snapshot"],
+        Language::TypeScript if checks_types => vec!["--", "--no-check"],
+        Language::TypeScript | Language::Python | Language::C | Language::Cpp | Language::Zig => Vec::new(),
+    }
 }
 
 impl Builder {
@@ -43,7 +60,8 @@ impl Builder {
         let has_types = project.language == Language::TypeScript && project.dir.join("tsconfig.json").is_file();
         let check = has_types.then(|| Tools::of(&project.dir).look_for("tsc")).flatten();
         let interpreter = Interpreter::of(&project, engine);
-        Self { project, interpreter, check }
+        let flags = flags(project.language, check.is_some());
+        Self { project, interpreter, flags, check }
     }
 
     /// Takes notice of changed files.
@@ -95,9 +113,7 @@ impl Builder {
         let program = std::env::current_exe().context("failed to find this program")?;
         let mut command = Command::new(program);
         command.arg("build").arg(&self.project.dir).arg("--debug").arg("--fast").arg("--output").arg(&output_file);
-        if self.check.is_some() {
-            command.arg("--").arg("--no-check");
-        }
+        command.args(&self.flags);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let output = command.output().await.context("failed to start `operetta build`")?;
         let failure = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned());

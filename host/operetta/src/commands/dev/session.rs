@@ -8,10 +8,12 @@ use operetta_wasm::Engine;
 use serde_json::{Value, json};
 
 use super::{
-    super::{build::Project, objects},
+    super::{
+        build::Project,
+        objects::{self, Write},
+    },
     builds::{Builder, Built},
     changes::Changes,
-    host::WRITE,
     keys::{Key, Keys},
     manifests::{FILES, Manifests, SAMPLE},
     view::View,
@@ -43,6 +45,7 @@ pub struct Session {
     manifests: Manifests,
     client: Client,
     namespace: String,
+    write: Write,
     builder: Builder,
     view: View,
     builds: u64,
@@ -58,11 +61,12 @@ impl Session {
         manifests: Manifests,
         client: Client,
         namespace: &str,
+        write: Write,
         view: View,
     ) -> Self {
         let builder = Builder::new(project.clone(), engine);
         let namespace = namespace.to_owned();
-        Self { project, manifests, client, namespace, builder, view, builds: 0, shown: None }
+        Self { project, manifests, client, namespace, write, builder, view, builds: 0, shown: None }
     }
 
     /// Runs until `q` is pressed.
@@ -139,7 +143,7 @@ impl Session {
 
     async fn apply(&self, file: &str) -> Result<()> {
         for object in self.manifests.of(file) {
-            objects::apply(&self.client, &object, WRITE).await?;
+            objects::apply(&self.client, &object, self.write).await?;
             if object["kind"] == "CustomResourceDefinition" {
                 objects::until_served(&self.client, &object).await?;
             }
@@ -181,7 +185,7 @@ impl Session {
                 "serviceAccountName": self.manifests.service_account()?,
             },
         });
-        objects::apply(&self.client, &plugin, WRITE).await
+        objects::apply(&self.client, &plugin, self.write).await
     }
 
     /// Deletes the sample objects and creates them anew.
@@ -200,7 +204,7 @@ impl Session {
         }
         for object in &sample {
             objects::until_deleted(client, object, std::time::Duration::from_secs(10)).await?;
-            objects::apply(client, object, WRITE).await?;
+            objects::apply(client, object, self.write).await?;
         }
         Ok(())
     }
