@@ -1,5 +1,7 @@
 //! The objects that an API server creates when it starts: namespaces, the roles and bindings of RBAC, its own Service.
 
+use std::{fmt::Display, sync::LazyLock};
+
 use serde_json::{Value, json};
 
 use super::shared::Shared;
@@ -13,19 +15,24 @@ use crate::{
 /// The namespaces that always exist.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// The objects as they are stored, but for their uid and creation time. A process that starts many servers prepares them once.
+static PREPARED: LazyLock<Result<Vec<Value>, String>> = LazyLock::new(prepare_all);
+
 /// Creates what is missing.
 ///
 /// # Errors
 ///
 /// A message about the object that could not be created.
 pub(super) fn create_missing(shared: &Shared) -> Result<(), String> {
+    PREPARED.as_ref().map_err(Clone::clone)?.iter().try_for_each(|object| create(shared, object))
+}
+
+fn prepare_all() -> Result<Vec<Value>, String> {
     let namespaces =
         NAMESPACES.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).into_iter();
     let roles = bootstrap::objects().map_err(|error| error.to_string())?;
-    for object in namespaces.chain(roles).chain([own_service()]).chain(priority_classes()) {
-        create(shared, &object)?;
-    }
-    Ok(())
+    let objects = namespaces.chain(roles).chain([own_service()]).chain(priority_classes());
+    objects.map(|object| prepare(&object)).collect()
 }
 
 /// Returns the priority classes of Pods of the system.
@@ -58,31 +65,46 @@ fn own_service() -> Value {
     })
 }
 
-fn create(shared: &Shared, object: &Value) -> Result<(), String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+/// Decodes an object, and adds defaults.
+fn prepare(object: &Value) -> Result<Value, String> {
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-    let (name, namespace) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
-    let failed = |error: &dyn std::fmt::Display| format!("failed to create {kind} {name}: {error}");
-    let resource = kinds::resource_of_kind(&api_version, &kind).ok_or_else(|| failed(&"its kind is not known"))?;
+    let decoded = kinds::decode_value(api_version, kind, object, FieldValidation::Strict);
+    let mut object = decoded.map_err(|error| failed(object, &error))?.object;
+    object["metadata"]["uid"] = "".into();
+    object["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z".into();
+    // Nothing of these objects but the creation time depends on the time.
+    let now = Instant { seconds: 0, nanos: 0 };
+    kinds::prepare_create(api_version, kind, object.clone(), now).map_err(|error| failed(&object, &error))
+}
+
+fn create(shared: &Shared, prepared: &Value) -> Result<(), String> {
+    let failed = |error: &dyn Display| failed(prepared, error);
+    let (name, namespace) = (text(&prepared["metadata"]["name"]), text(&prepared["metadata"]["namespace"]));
+    let resource = kinds::resource_of_kind(text(&prepared["apiVersion"]), text(&prepared["kind"]))
+        .ok_or_else(|| failed(&"its kind is not known"))?;
     let resource = shared
         .resources()
         .get(&resource.group, &resource.version, &resource.plural)
         .ok_or_else(|| failed(&"it is not served"))?;
-    let key = ObjectKey::new(Some(namespace.as_str()).filter(|namespace| !namespace.is_empty()), &name);
+    let key = ObjectKey::new(Some(namespace).filter(|namespace| !namespace.is_empty()), name);
     if shared.store.get(&resource.storage(), &key).is_some() {
         return Ok(());
     }
-    let decoded = kinds::decode_value(&api_version, &kind, object, FieldValidation::Strict);
-    let mut object = decoded.map_err(|error| failed(&error))?.object;
-    let now = shared.environment.now();
+    let mut object = prepared.clone();
     object["metadata"]["uid"] = shared.environment.uid().into();
-    object["metadata"]["creationTimestamp"] = format_time(now).into();
-    let now = Instant { seconds: now.as_second(), nanos: 0 };
-    let object = kinds::prepare_create(&api_version, &kind, object, now).map_err(|error| failed(&error))?;
+    object["metadata"]["creationTimestamp"] = format_time(shared.environment.now()).into();
     let draft = Draft::from_object(&object).map_err(|error| failed(&error))?;
     let draft = draft.with_fields(resource.strategy.fields(&object));
     match shared.store.create(&resource.storage(), &key, draft) {
         Ok(_) | Err(StoreError::AlreadyExists) => Ok(()),
         Err(error) => Err(failed(&error)),
     }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn failed(object: &Value, error: &dyn Display) -> String {
+    format!("failed to create {} {}: {error}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
