@@ -56,7 +56,8 @@ pub fn tests(dir: &Path, tools: &Tools, scratch: &Path) -> Result<Command> {
     let interpreter = interpreter(tools, dir)?;
     let mut command = Command::new(&interpreter);
     if imports(&interpreter, dir, "pytest") {
-        command.args(["-m", "pytest"]);
+        // The SDK's plugin is found by itself only if the SDK is installed.
+        command.args(["-m", "pytest", "-p", "operetta.testing.pytest_plugin"]);
     } else {
         command.args(["-m", "unittest", "discover"]);
         if dir.join("tests").is_dir() {
