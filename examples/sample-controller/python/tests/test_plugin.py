@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from operetta import Object, TerminalError, UnavailableError, kinds, owner_reference
-from operetta.testing import Cluster
+from operetta import Object, UnavailableError, kinds, owner_reference
+from operetta.testing import Cluster, ServerFault
 
 from plugin import Foo, plugin
 
@@ -51,17 +51,13 @@ def test_deleted_foo_is_done() -> None:
     assert (cluster.writes(), cluster.events()) == ([], [])
 
 
-@pytest.mark.parametrize("name", ["", None])
-def test_empty_deployment_name_is_not_retried(name: str | None) -> None:
+@pytest.mark.parametrize(("name", "message"), [("", "Invalid value"), (None, "Required value")])
+def test_definition_refuses_empty_deployment_name(name: str | None, message: str) -> None:
     nameless = foo(deploymentName=name)
     if name is None:
         del nameless.spec.deploymentName
-    # The schema of the CRD refuses such a Foo: this kind has none.
-    cluster = Cluster().define(Foo)
-    cluster.add(nameless)
-    with pytest.raises(TerminalError, match="^ns/example-foo: deployment name must be specified$"):
-        cluster.reconcile(plugin, KEY)
-    assert cluster.writes() == []
+    with pytest.raises(ServerFault, match=f"spec.deploymentName: {message}"):
+        Cluster(nameless)
 
 
 def test_deployment_of_another_owner_is_kept_with_warning() -> None:

@@ -53,14 +53,8 @@ test("ignores a deleted Foo", () => {
   assert.deepEqual(api.writes(), []);
 });
 
-test("an empty deployment name is a terminal error", () => {
-  const message = "default/example-foo: deployment name must be specified";
-  // The schema of the CRD refuses such a Foo: this kind has none.
-  const api = new Cluster().define(Foo).with(Foo, { metadata: { ...key }, spec: { deploymentName: "" } });
-  assert.throws(
-    () => sync(api),
-    (error) => error instanceof TerminalError && error.message === message,
-  );
+test("the definition refuses an empty deployment name", () => {
+  assert.throws(() => cluster({ deploymentName: "" }), /spec\.deploymentName: Invalid value/);
 });
 
 test("keeps a Deployment of another owner, with a warning", () => {

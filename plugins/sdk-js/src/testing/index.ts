@@ -89,7 +89,7 @@ export class Cluster {
   }
 
   /**
-   * Defines a custom kind without a schema. A kind of the project's CRDs needs no definition. Another kind gets one with
+   * Defines a custom kind without a schema. A kind of the project's CRDs keeps its definition. Another kind gets one with
    * its first object: with the status subresource, and namespaced if the object has a namespace.
    */
   define({ apiVersion, kind }: Kind, { plural, namespaced = true, status = true }: Definition = {}): this {

@@ -92,7 +92,7 @@ class Cluster:
     ) -> "Cluster":
         """Defines a custom kind without a schema, and returns the cluster.
 
-        A kind of the project's CRDs needs no definition. Another kind gets one with its first object: with the status
+        A kind of the project's CRDs keeps its definition. Another kind gets one with its first object: with the status
         subresource, and namespaced if the object has a namespace.
 
         Args:
