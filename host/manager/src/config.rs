@@ -264,7 +264,8 @@ impl HostConfig {
             warm_instances: self.max_warm_instances,
             max_mapped_code_bytes,
             keep_functions: self.compile_here,
-            optimize: !self.compile_here,
+            // An interpreter is compiled once, and runs in each reconcile.
+            optimize: !self.compile_here || self.interpreters.is_some(),
             interpreters: self.interpreters.clone(),
             ..engine
         }

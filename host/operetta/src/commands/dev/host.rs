@@ -1,6 +1,6 @@
 //! The host of a session: a manager in this process.
 
-use std::{net::Ipv4Addr, path::Path, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     super::{
+        build::Project,
         cluster_client::connect_observed,
         install,
         objects::{self, Write},
@@ -51,14 +52,14 @@ impl DevHost {
     ///
     /// # Errors
     /// Returns an error if the host cannot start.
-    pub async fn start(cluster: &ClusterArgs, project: &Path, only_namespace: Option<String>) -> Result<Self> {
-        let directory = project.join("build");
+    pub async fn start(cluster: &ClusterArgs, project: &Project, only_namespace: Option<String>) -> Result<Self> {
+        let directory = project.dir.join("build");
         std::fs::create_dir_all(&directory).with_context(|| format!("failed to create {}", directory.display()))?;
         let config = HostConfig {
             admin_address: (Ipv4Addr::LOCALHOST, 0).into(),
             plugin_directory: Some(directory),
             compile_here: true,
-            interpreters: interpreter::folder(),
+            interpreters: interpreter::folder(project),
             namespace: only_namespace.clone(),
             only_namespace,
             ..HostConfig::default()

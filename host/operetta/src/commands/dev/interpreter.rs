@@ -65,9 +65,10 @@ struct Answer {
     unsupported: Option<String>,
 }
 
-/// Returns the folder of the interpreters, which is with the caches of this user. None without a home.
-pub fn folder() -> Option<PathBuf> {
-    Some(user_cache()?.join("interpreters"))
+/// Returns the folder of the interpreters, which is with the caches of this user. None without a home, or for a language
+/// without interpreter.
+pub fn folder(project: &Project) -> Option<PathBuf> {
+    helper::is_offered(project.language).then(user_cache)?.map(|cache| cache.join("interpreters"))
 }
 
 impl Interpreter {
@@ -131,7 +132,7 @@ impl Interpreter {
 
 impl Helper {
     fn start(project: &Project) -> Result<Self> {
-        let folder = folder().context("no folder for caches: set HOME or XDG_CACHE_HOME")?;
+        let folder = folder(project).context("no folder for caches: set HOME or XDG_CACHE_HOME")?;
         let mut command = Command::from(helper::command(project, &folder)?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
         let mut child = command.spawn().context("failed to start the SDK's helper")?;

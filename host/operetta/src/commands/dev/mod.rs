@@ -82,7 +82,7 @@ impl Started {
         // A session owns its cluster.
         let write = Write { manager: MANAGER, force: true, dry_run: false };
         host::install(&client, &args.namespace, write).await?;
-        let host = DevHost::start(&connection, &self.project.dir, None).await?;
+        let host = DevHost::start(&connection, &self.project, None).await?;
         let ended = self.run(client, &args.namespace, write, &host).await;
         host.stop().await;
         ended
@@ -95,7 +95,7 @@ impl Started {
         let plugin = &self.project.name;
         let cluster = SharedCluster::prepare(client.clone(), namespace, plugin, args.force_conflicts).await?;
         self.view.say(&format!("using the cluster of {}, namespace {namespace}", selected(connection)));
-        let host = DevHost::start(connection, &self.project.dir, Some(namespace.clone())).await?;
+        let host = DevHost::start(connection, &self.project, Some(namespace.clone())).await?;
         let ended = self.run(client, namespace, cluster.write(), &host).await;
         let deleted = cluster.delete_plugin().await;
         host.stop().await;
