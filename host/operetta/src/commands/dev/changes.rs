@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +28,8 @@ pub struct Changes {
     /// The folders to which paths are relative for what is ignored.
     roots: [PathBuf; 2],
     saved: UnboundedReceiver<Vec<PathBuf>>,
+    /// The paths that wait for further saves.
+    collected: Vec<PathBuf>,
     /// The contents of files as they were last reported. Builds write files anew that are as before.
     known: HashMap<PathBuf, [u8; 32]>,
     _watcher: RecommendedWatcher,
@@ -60,20 +62,30 @@ impl Changes {
                 known.extend(contents(&file.path()).map(|contents| (file.path(), contents)));
             }
         }
-        Ok(Self { roots: [folder.to_owned(), files_of.to_owned()], saved, known, _watcher: watcher })
+        Ok(Self {
+            roots: [folder.to_owned(), files_of.to_owned()],
+            saved,
+            collected: Vec::new(),
+            known,
+            _watcher: watcher,
+        })
     }
 
     /// Waits for files whose contents differ from before, and returns their paths. Cancel safe: what was
     /// not returned is returned later.
     pub async fn next(&mut self) -> Vec<PathBuf> {
         loop {
-            let Some(mut paths) = self.saved.recv().await else { return std::future::pending().await };
+            if self.collected.is_empty() {
+                let Some(paths) = self.saved.recv().await else { return std::future::pending().await };
+                self.collected = paths;
+            }
             let collect = async {
                 while let Ok(Some(more)) = timeout(QUIET, self.saved.recv()).await {
-                    paths.extend(more);
+                    self.collected.extend(more);
                 }
             };
             let _either_way = timeout(LONGEST, collect).await;
+            let paths = mem::take(&mut self.collected);
             let changed = self.changed(paths);
             if !changed.is_empty() {
                 return changed;
@@ -160,6 +172,20 @@ mod tests {
             changed.extend(changes.next().await);
         }
         assert_eq!(changed, [folder.join("crd.yaml"), folder.join("src/deep/a.ts")]);
+    }
+
+    #[tokio::test]
+    async fn save_outlives_the_call_that_collects_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a path");
+        let mut changes = Changes::watch(&folder, &folder).expect("watched");
+        fs::write(folder.join("plugin.c"), "1").expect("written");
+        // Another event of the session ends the call, while it waits for further saves.
+        while changes.collected.is_empty() {
+            assert!(timeout(QUIET / 10, changes.next()).await.is_err(), "it is quiet for a shorter time");
+        }
+        let changed = timeout(Duration::from_secs(10), changes.next()).await;
+        assert_eq!(changed, Ok(vec![folder.join("plugin.c")]));
     }
 
     #[test]
