@@ -61,13 +61,16 @@ pub async fn applied(client: &Client, object: &Value, write: Write) -> Result<Dy
     applied.map_err(cause).with_context(|| format!("failed to apply {}", display(object)))
 }
 
-/// Deletes an object, after those that it owns. Returns false if it does not exist.
+/// Deletes an object; `propagation` decides what becomes of those that it owns. Returns false if it does not exist.
+///
+/// The API server's garbage collector knows a new kind after half a minute: until then an object of it that is deleted in the
+/// foreground stays.
 ///
 /// # Errors
 /// Returns an error if the API server refuses the deletion.
-pub async fn delete(client: &Client, object: &Value) -> Result<bool> {
+pub async fn delete(client: &Client, object: &Value, propagation: PropagationPolicy) -> Result<bool> {
     let Some(api) = api(client, object).await? else { return Ok(false) };
-    let params = DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
+    let params = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
     match api.delete(object["metadata"]["name"].as_str().unwrap_or_default(), &params).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use kube::Client;
+use kube::{Client, api::PropagationPolicy};
 use operetta_wasm::Engine;
 use serde_json::{Value, json};
 
@@ -200,7 +200,7 @@ impl Session {
         let client = &self.client;
         let sample: Vec<Value> = self.manifests.of(SAMPLE);
         for object in &sample {
-            objects::delete(client, object).await?;
+            objects::delete(client, object, PropagationPolicy::Foreground).await?;
         }
         for object in &sample {
             objects::until_deleted(client, object, std::time::Duration::from_secs(10)).await?;

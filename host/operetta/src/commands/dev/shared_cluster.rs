@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, PropagationPolicy},
 };
 use operetta_api::labels::{LEASE, PLUGINS};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl SharedCluster {
     /// # Errors
     /// Returns an error if the API server refuses it, or the Plugin still exists after some seconds.
     pub async fn delete_plugin(&self) -> Result<()> {
-        objects::delete(&self.client, &self.plugin()).await?;
+        objects::delete(&self.client, &self.plugin(), PropagationPolicy::Background).await?;
         objects::until_deleted(&self.client, &self.plugin(), DELETED).await
     }
 
@@ -75,7 +75,7 @@ impl SharedCluster {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": "operetta", "namespace": self.namespace},
         });
-        objects::delete(&self.client, &lease).await?;
+        objects::delete(&self.client, &lease, PropagationPolicy::Background).await?;
         // An applied object without a field of before gives up the field.
         objects::apply(&self.client, &self.namespace(json!({})), self.write).await
     }

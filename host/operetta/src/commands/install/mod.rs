@@ -4,7 +4,7 @@ mod leftovers;
 mod manifests;
 
 use anyhow::{Result, bail};
-use kube::Client;
+use kube::{Client, api::PropagationPolicy};
 use operetta_kube::client::connect::connect;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ pub async fn uninstall(args: &UninstallArgs) -> Result<()> {
         if object["kind"] == "CustomResourceDefinition" && !args.delete_plugins {
             continue;
         }
-        if !objects::delete(&client, object).await? {
+        if !objects::delete(&client, object, PropagationPolicy::Foreground).await? {
             continue;
         }
         print(&format!("{} deleted\n", objects::display(object)))?;
