@@ -44,7 +44,7 @@ test_python() {
     local project result=0
     inside plugins/sdk-python pytest -q || result=1
     for project in examples/*/python; do
-        inside "$project" env PYTHONPATH="$PWD/plugins/sdk-python" pytest -q || result=1
+        inside "$project" env PYTHONPATH="$PWD/plugins/sdk-python" pytest -q -p operetta.testing.pytest_plugin || result=1
     done
     return $result
 }
