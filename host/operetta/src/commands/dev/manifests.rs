@@ -20,7 +20,8 @@ const SERVICE_ACCOUNT: &str = "ServiceAccount";
 /// The objects of a project.
 pub struct Manifests {
     folder: PathBuf,
-    namespace: String,
+    /// The namespace of the session.
+    pub namespace: String,
     objects: Vec<(&'static str, Value)>,
 }
 

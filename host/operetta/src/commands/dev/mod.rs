@@ -83,7 +83,7 @@ impl Started {
         let write = Write { manager: MANAGER, force: true, dry_run: false };
         host::install(&client, &args.namespace, write).await?;
         let host = DevHost::start(&connection, &self.project, None).await?;
-        let ended = self.run(client, &args.namespace, write, &host).await;
+        let ended = self.run(client, write, &host).await;
         host.stop().await;
         ended
     }
@@ -96,16 +96,15 @@ impl Started {
         let cluster = SharedCluster::prepare(client.clone(), namespace, plugin, args.force_conflicts).await?;
         self.view.say(&format!("using the cluster of {}, namespace {namespace}", selected(connection)));
         let host = DevHost::start(connection, &self.project, Some(namespace.clone())).await?;
-        let ended = self.run(client, namespace, cluster.write(), &host).await;
+        let ended = self.run(client, cluster.write(), &host).await;
         let deleted = cluster.delete_plugin().await;
         host.stop().await;
         ended.and(deleted).and(cluster.leave().await)
     }
 
-    async fn run(self, client: Client, namespace: &str, write: Write, host: &DevHost) -> Result<()> {
+    async fn run(self, client: Client, write: Write, host: &DevHost) -> Result<()> {
         let Signals { mut interrupted, mut terminated } = self.signals;
-        let mut session =
-            Session::new(self.project, host.engine(), self.manifests, client, namespace, write, self.view);
+        let mut session = Session::new(self.project, host.engine(), self.manifests, client, write, self.view);
         tokio::select! {
             ended = session.run() => ended,
             ended = host.ended() => ended,

@@ -44,7 +44,6 @@ pub struct Session {
     project: Project,
     manifests: Manifests,
     client: Client,
-    namespace: String,
     write: Write,
     builder: Builder,
     view: View,
@@ -60,13 +59,11 @@ impl Session {
         engine: &Engine,
         manifests: Manifests,
         client: Client,
-        namespace: &str,
         write: Write,
         view: View,
     ) -> Self {
         let builder = Builder::new(project.clone(), engine);
-        let namespace = namespace.to_owned();
-        Self { project, manifests, client, namespace, write, builder, view, builds: 0, shown: None }
+        Self { project, manifests, client, write, builder, view, builds: 0, shown: None }
     }
 
     /// Runs until `q` is pressed.
@@ -177,7 +174,7 @@ impl Session {
         let plugin = json!({
             "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
             "metadata": {
-                "name": self.project.name, "namespace": self.namespace,
+                "name": self.project.name, "namespace": self.manifests.namespace,
                 "annotations": {BUILD: self.builds.to_string()},
             },
             "spec": {
