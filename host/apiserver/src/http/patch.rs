@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::{
     call::{Answer, Call, remove_type},
-    create::store_new,
     field_error::FieldError,
     json, metadata,
     negotiate::{PatchKind, patch_kind},
@@ -12,7 +11,7 @@ use super::{
     read_object::{check_patched_namespace, yaml_to_json},
     resource::{Flavor, Part},
     status::ApiError,
-    update::{Change, check_name, commit},
+    update::{Change, check_name, commit, store_absent},
 };
 use crate::golang;
 
@@ -190,7 +189,9 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         if part != Part::Main && !call.view.resource.rules.create_on_update {
             call.find(name)?;
         }
-        return store_new(call, object, options, "PatchOptions");
+        if let Some(answer) = store_absent(call, name, object, options, "PatchOptions")? {
+            return Ok(answer);
+        }
     }
     let options_kind = "PatchOptions";
     let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: true };

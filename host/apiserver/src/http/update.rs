@@ -46,11 +46,32 @@ pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     let exists = call.state.store.get(&call.storage(), &call.key(name)).is_some();
     if !exists && call.view.resource.rules.create_on_update && part == Part::Main {
         check_uid(call, &object, &call.key(name), "", &options)?;
-        return store_new(call, object, &options, "UpdateOptions");
+        if let Some(answer) = store_absent(call, name, object.clone(), &options, "UpdateOptions")? {
+            return Ok(answer);
+        }
     }
     let options_kind = "UpdateOptions";
     let change = Change { options: &options, options_kind, part, uid_is_precondition: true, is_tracked: false };
     commit(call, name, &change, |_| Ok(object.clone()))
+}
+
+/// Stores an object that did not exist when the write began. Returns None if another write has created it meanwhile: then this one
+/// changes it.
+///
+/// # Errors
+///
+/// What the client gets.
+pub(super) fn store_absent(
+    call: &Call<'_>,
+    name: &str,
+    object: Value,
+    options: &WriteOptions,
+    options_kind: &str,
+) -> Result<Option<Answer>, ApiError> {
+    match store_new(call, object, options, options_kind) {
+        Err(error) if error.reason == "AlreadyExists" && call.state.store.get(&call.storage(), &call.key(name)).is_some() => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// Checks that an object has the name of the path.

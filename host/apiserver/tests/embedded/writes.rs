@@ -1,6 +1,9 @@
 //! Writes of built-in kinds: defaults, managers of fields, patches, and what is refused.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::client::Client;
 
@@ -37,6 +40,32 @@ async fn applies_of_two_managers_conflict_and_one_may_force() {
     assert_eq!((code, &forced["spec"]["replicas"]), (200, &json!(2)));
     let (_, same) = apply("b", "", 2).await;
     assert_eq!(same["metadata"]["resourceVersion"], forced["metadata"]["resourceVersion"], "nothing changed");
+}
+
+/// One of them creates the object, and the others change it: none is refused because it exists by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn applies_at_the_same_time_all_succeed() {
+    let client = Arc::new(Client::new());
+    for round in 0..100 {
+        let path = format!("/api/v1/namespaces/default/configmaps/c{round}?fieldManager=m");
+        let together = Arc::new(Barrier::new(4));
+        let applies: Vec<_> = (0..4)
+            .map(|_| {
+                let (client, path, together) = (Arc::clone(&client), path.clone(), Arc::clone(&together));
+                tokio::spawn(async move {
+                    together.wait().await;
+                    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
+                    client.send("PATCH", &path, &["content-type: application/apply-patch+yaml"], &object).await
+                })
+            })
+            .collect();
+        let mut codes = Vec::new();
+        for apply in applies {
+            codes.push(apply.await.expect("an answer").0);
+        }
+        codes.sort_unstable();
+        assert_eq!(codes, [200, 200, 200, 201]);
+    }
 }
 
 #[tokio::test]
