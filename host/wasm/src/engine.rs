@@ -89,6 +89,9 @@ pub struct EngineConfig {
     /// True to keep compiled functions in memory and use them for later components. For the builds of one author: it is
     /// never emptied. Only compilations in this process use it.
     pub keep_functions: bool,
+    /// True to let guests yield at each tick of the machine's clock. Without ticks nothing ends a guest that spins: only for
+    /// simulations of plugins that do not, which are the same each time.
+    pub ticks: bool,
 }
 
 impl Default for EngineConfig {
@@ -103,6 +106,7 @@ impl Default for EngineConfig {
             max_idle_code: Duration::from_secs(300),
             optimize: true,
             keep_functions: false,
+            ticks: true,
         }
     }
 }
@@ -163,7 +167,8 @@ impl Engine {
             Allocation::Auto => adaptive(config)?,
         };
         let linker = imports::linker(&wasmtime).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
-        let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
+        let ticker = if config.ticks { Ticker::start(wasmtime.clone()) } else { Ok(Ticker::stopped()) };
+        let ticker = ticker.map_err(EngineError::Thread)?;
         let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
@@ -347,12 +352,17 @@ fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
 struct Ticker {
     /// Set by a guest that has run for a tick.
     spinning: Arc<AtomicBool>,
-    /// None only while dropping.
+    /// None while dropping, and without a thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
+    /// Returns one that never ticks.
+    fn stopped() -> Self {
+        Self { spinning: Arc::default(), stop: None, thread: None }
+    }
+
     fn start(engine: wasmtime::Engine) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let spinning = Arc::new(AtomicBool::new(false));
@@ -393,6 +403,15 @@ mod tests {
         let few = Resident::within(2 << 20, 24 << 30, 16);
         assert_eq!(few, Resident { memory: 2 << 20, table: 512 << 10 }, "16 calls keep all they may");
         assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
+    }
+
+    #[test]
+    fn engine_without_ticks_has_no_thread() {
+        let [with, without] = [true, false].map(|ticks| {
+            let config = EngineConfig { ticks, allocation: Allocation::OnDemand, ..EngineConfig::default() };
+            Engine::new(&config).expect("an engine").shared.ticker.thread.is_some()
+        });
+        assert!(with && !without, "with ticks: {with}, without: {without}");
     }
 
     #[test]

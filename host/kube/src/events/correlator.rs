@@ -6,11 +6,9 @@
 //! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as combined;
 //! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
 
-use std::{
-    collections::HashSet,
-    num::NonZeroUsize,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
+
+use tokio::time::Instant;
 
 use lru::LruCache;
 use operetta_core::ports::EventNote;

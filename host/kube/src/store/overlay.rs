@@ -12,8 +12,10 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
