@@ -6,8 +6,10 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{

@@ -6,8 +6,10 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use operetta_api::{names::is_dns_label, reasons};
 use operetta_core::object::{Object, ObjectKey};

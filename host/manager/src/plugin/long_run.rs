@@ -2,11 +2,9 @@
 //!
 //! A plugin that loops for ever does so for each key. So a controller is reported at most once a minute.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, fmt, time::Duration};
+
+use tokio::time::Instant;
 
 use operetta_api::reasons;
 use operetta_core::{

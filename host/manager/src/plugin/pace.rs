@@ -1,10 +1,9 @@
 //! The pace at which the host follows changes of an object: one that somebody changes continually costs the host and the
 //! API server no more than one that changes every second.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
 
 use operetta_core::object::ObjectKey;
 use parking_lot::Mutex;
