@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test-python: ## The Python SDK's tests and the Python examples' tests
 
 test-c: ## The C SDK's tests
 	@scripts/test.sh c
+
+test-embedded: ## The tests that use a control plane, on the embedded API server; lists those that need a real one
+	@scripts/test.sh embedded
 
 lint: ## Format, lints and other static checks of all languages
 	@scripts/tools.sh && scripts/lint.sh
@@ -70,7 +73,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-replicas ## Run all benchmarks; they print tables and write target/bench/*.json
+bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -106,9 +109,16 @@ bench-start: controlplane build ## Measure the start of a plugin and the swap of
 	@scripts/guests.sh rust
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench start
 
+bench-dev: ## Measure operetta dev in each language: from a save, and from a new project, to the reconcile (ONLY=rust,go)
+	@scripts/tools.sh && scripts/targets.sh
+	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench dev
+
 bench-replicas: controlplane build ## Measure fail-over, requests and watches of several replicas, and stale writes beside controller-runtime (ONLY=kill, stop, lease_requests, watch_share or stale_writes)
 	@scripts/guests.sh rust
 	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench replicas
+
+bench-server: controlplane ## Measure the embedded API server beside kube-apiserver with etcd: start, memory, requests, watches
+	cargo bench --locked --workspace --bench server
 
 test-ha: controlplane ## Kill, stop, cut off and replace replicas at random: SEEDS=200 histories from FIRST=0, PARALLEL=5 at once
 	@scripts/guests.sh rust
@@ -131,8 +141,8 @@ fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TAR
 fuzz-gate: controlplane ## Compare the gate with a real API server in SEQUENCES=100000 random sequences of calls and RBAC changes
 	GATE_SEQUENCES=$(or $(SEQUENCES),100000) RUST_BACKTRACE=0 cargo test --locked --workspace --test gate -- --nocapture
 
-test-differential: controlplane ## Send the same requests to the embedded API server and a real one, and compare (SOURCES=random,kubectl; RECORD=1 writes the recording)
-	DIFFERENTIAL=$(or $(SOURCES),all) RUST_BACKTRACE=0 cargo test --locked --package operetta-apiserver --test differential live -- --ignored --nocapture
+test-differential: controlplane ## Send the same requests to the embedded API server and a real one, and compare (SOURCES=random,kubectl; SEED=7 of random ones; RECORD=1 writes the recording)
+	DIFFERENTIAL=$(or $(SOURCES),all) DIFFERENTIAL_SEED=$(SEED) RUST_BACKTRACE=0 cargo test --locked --package operetta-apiserver --test differential live -- --ignored --nocapture
 
 clean: ## Remove target/
 	rm -rf target/

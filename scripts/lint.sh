@@ -107,6 +107,9 @@ text() {
     for copy in plugins/sdk-*/controller.wit plugins/sdk-*/wit/controller.wit plugins/sdk-python/operetta/wit/controller.wit; do
         cmp wit/controller.wit "$copy"
     done
+    for copy in plugins/sdk-js plugins/sdk-python/operetta; do
+        cmp wit/development/development.wit "$copy/wit/development/development.wit"
+    done
     say "each package's copy of the license"
     for copy in host/api plugins/sdk-rust plugins/sdk-rust/derive plugins/sdk-go plugins/sdk-js plugins/sdk-python; do
         cmp LICENSE "$copy/LICENSE"

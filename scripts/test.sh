@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# test.sh [LANGUAGE...]: the tests of these languages: rust, go, typescript, python, c. Without any it runs everything that
-# CI runs: static checks, the plugins' builds and all tests. It installs its tools into ignored folders.
+# test.sh [LANGUAGE...]: the tests of these languages: rust, go, typescript, python, c; `embedded` stands for the Rust tests that
+# use a control plane, on the embedded API server. Without any it runs everything that CI runs: static checks, the plugins'
+# builds and all tests. It installs its tools into ignored folders.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0 GOTOOLCHAIN=local PATH="$PWD/target/tools/bin:$PATH"
+# The program whose test server the tests of all SDKs use.
+export OPERETTA="$PWD/target/debug/operetta"
 
 started=$SECONDS
 failures=()
@@ -52,6 +55,8 @@ test_languages() {
     return $result
 }
 
+build_operetta() { cargo build --locked --quiet --workspace --bin operetta; }
+
 # Cargo's tests: those in the documentation, which nextest does not run, and all others with nextest. Its summary comes last.
 rust_builds() { cargo nextest run --locked --cargo-quiet --workspace --no-run; }
 doc_tests() { cargo test --locked --quiet --workspace --doc; }
@@ -62,6 +67,33 @@ test_rust() {
     cargo nextest run --locked --cargo-quiet --workspace
 }
 
+# on_embedded ARGUMENT...: runs tests on the embedded API server: these arguments of cargo select them. cargo runs the tests of
+# a program in one process, which so has one server and one host. The skipped tests, which need a real server, come last.
+on_embedded() {
+    local result=0
+    rm -rf target/skipped-tests
+    OPERETTA_TEST_SERVER=embedded cargo test --locked --quiet --workspace --no-fail-fast "$@" || result=1
+    if [ -d target/skipped-tests ]; then
+        echo "test: skipped on the embedded API server:"
+        sed 's/^/test:   /' target/skipped-tests/*
+    fi
+    return $result
+}
+# A small share for every run: each example in one language, one SDK, and a restart of the server. Most of their time they wait.
+test_embedded_share() {
+    on_embedded --test examples --test conformance --test outage -- --test-threads 6 \
+        sample_controller::rust app_service::typescript cloud_manager::go pod_tracker multi_tenant \
+        rust_conforms api_server_restart
+}
+# All test programs that use a control plane.
+test_embedded() {
+    local program programs=()
+    for program in host/operetta/tests/* host/kube/tests/*; do
+        if grep -rqs ControlPlane "$program"; then programs+=(--test "$(basename "$program" .rs)"); fi
+    done
+    on_embedded "${programs[@]}" -- --test-threads 6
+}
+
 everything() {
     local program languages=target/test-languages.log languages_pid
     for program in cargo rustup go node npm python3 cc; do
@@ -69,6 +101,7 @@ everything() {
     done
     step scripts/controlplane.sh
     step scripts/tools.sh
+    step build_operetta
     # The tests of the other languages run in parallel with the Rust build, which does not use all processors.
     test_languages >"$languages" 2>&1 &
     languages_pid=$!
@@ -80,6 +113,7 @@ everything() {
     cat "$languages"
     echo "test: all but the following tests took $((SECONDS - started)) s"
     [ ${#failures[@]} -eq 0 ] || printf 'test: FAILED: %s\n' "${failures[@]}"
+    step test_embedded_share
     test_rust || failures+=("test_rust")
 }
 
@@ -88,6 +122,7 @@ if [ $# -eq 0 ]; then
     everything
 else
     scripts/tools.sh
+    step build_operetta
     for language; do
         case $language in
         rust)
@@ -95,6 +130,11 @@ else
             step scripts/guests.sh
             step doc_tests
             test_rust || failures+=("test_rust")
+            ;;
+        embedded)
+            step scripts/controlplane.sh
+            step scripts/guests.sh
+            test_embedded || failures+=("test_embedded")
             ;;
         go | typescript | python | c) step "test_$language" ;;
         *) echo "test: no tests for $language" >&2; exit 2 ;;

@@ -1,6 +1,6 @@
 /*
- * The SDK in one file: compile it with your plugin. A component calls the host. A native build calls the in-memory API
- * server of operetta_testing.h.
+ * The SDK in one file: compile it with your plugin. A component calls the host. A native build calls the API
+ * server for tests of operetta_testing.h.
  *
  * This file includes the parts of the SDK. vendor/yyjson is the JSON library.
  */
@@ -32,8 +32,8 @@
 #include "src/output.c"
 #pragma clang attribute pop
 #else
-#include "testing/selector.c"
-#include "testing/store.c"
+#include "testing/server.c"
+#include "testing/cluster.c"
 #include "testing/backend.c"
 #include "testing/kit.c"
 #endif

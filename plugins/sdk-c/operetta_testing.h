@@ -1,5 +1,5 @@
 /*
- * Unit tests of plugins, natively and without a cluster: an API server in memory, and a small test runner.
+ * Unit tests of plugins, natively and without a real cluster: an API server for tests, and a small test runner.
  *
  *     OPERETTA_TEST(a_greeting_gets_its_words) {
  *         operetta_test_add_json("{\"apiVersion\":\"example.com/v1\",\"kind\":\"Greeting\",…}");
@@ -9,13 +9,18 @@
  *     }
  *     OPERETTA_TEST_MAIN
  *
- * It implements what reconcilers rely on: resourceVersions and conflicts, already-exists, uids, generations, the
- * status subresource, finalizers and deletionTimestamps, label selectors, owners and declared indexes, merge and JSON
- * patches. A panic becomes a retry, as on the host.
+ * Each test gets an empty cluster of its own on the test server, a part of the program operetta: an API server with CRDs,
+ * validation, defaults, server-side apply and all that reconcilers rely on. A panic becomes a retry, as on the host. If a test
+ * fails, the runner prints the objects of its cluster and the calls.
  *
- * Limits: it has no schemas (it does not validate, default or prune), no controllers (nothing is garbage collected) and no
- * RBAC. It rejects server-side apply, strict validation, generateName, foreground and orphan deletion, the scale
- * subresource and raw requests with an error.
+ * `operetta test` starts a server and runs the tests with it. Without it the first call of a test program starts a server,
+ * which needs the program operetta on PATH, or its path in the environment variable OPERETTA.
+ *
+ * The server has the CRDs of the project. It makes a CRD without a schema for each other kind at the first object that a
+ * test adds or the plugin creates; operetta_test_define says more about such a kind.
+ *
+ * Limits: the cluster runs no controllers (nothing is garbage collected, no Pod becomes ready), and does not check the
+ * plugin's permissions.
  */
 #ifndef OPERETTA_TESTING_H
 #define OPERETTA_TESTING_H
@@ -32,19 +37,24 @@
 extern "C" {
 #endif
 
-/* Empties the cluster, and removes the configuration, events, logs and faults. The runner calls this before each test. */
+/* Ends the cluster, and removes the configuration, events, logs and faults. The next call has a new, empty cluster. The
+ * runner calls this before each test. */
 void operetta_test_reset(void);
 
-/* Adds an object with its status and deletionTimestamp. Sets the fields of the API server (uid, resourceVersion,
- * creationTimestamp, generation) if they are missing. Panics if the object exists or has no name. */
+/* Adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets the
+ * resourceVersion, and uid, generation and creationTimestamp where they are missing. An object that it rejects fails the
+ * test. */
 void operetta_test_add(const operetta_value *object);
 void operetta_test_add_json(const char *text);
 
 /* Sets the Plugin's spec.config, as JSON. */
 void operetta_test_config(const char *text);
 
-/* Declares that a kind has no status subresource. By default ConfigMap, Secret and other kinds without a status have
- * none. */
+/* Makes the API server serve a custom resource without a schema: `plural` is its name in URLs (NULL: that which kubectl
+ * guesses), and `status` tells whether it has a status subresource. Call it before there is an object of the kind. */
+void operetta_test_define(operetta_kind kind, const char *plural, bool namespaced, bool status);
+
+/* Declares that a namespaced custom resource has no status subresource, as operetta_test_define does. */
 void operetta_test_without_status(operetta_kind kind);
 
 /* Makes the next call of a verb fail with an error. The verbs are `get`, `list`, `create`, `update`, `update-status`,
@@ -59,7 +69,7 @@ operetta_result operetta_test_reconcile(const char *controller, const char *name
  * is no such controller. */
 const char *operetta_test_map(const char *controller, const operetta_value *object, const operetta_value *old);
 
-/* Returns the manifest that the plugin declares. */
+/* Returns the manifest that the plugin declares. The cluster then has its indexes. */
 operetta_value *operetta_test_manifest(void);
 
 /* Returns a stored object; NULL if there is none. */
@@ -70,6 +80,9 @@ operetta_value *operetta_test_object(operetta_kind kind, const char *namespace_,
 const char *operetta_test_write(size_t position); /* e.g. `create ConfigMap ns/name`, `update-status Foo ns/name` */
 const char *operetta_test_event(size_t position); /* e.g. `Normal Greeted Say: the words are in place` */
 const char *operetta_test_log(size_t position);   /* e.g. `info scaled replicas=3` */
+
+/* Returns the objects of the cluster and the calls so far, as text. The runner prints it when a test fails. */
+const char *operetta_test_dump(void);
 
 /* ---- The runner ---- */
 

@@ -45,17 +45,21 @@ OPERETTA_TEST(deleted_foo_is_done) {
     EXPECT_STRING(NULL, operetta_test_event(0));
 }
 
-OPERETTA_TEST(empty_deployment_name_is_not_retried) {
-    add_foo("", 2);
-    operetta_result result = sync();
-    EXPECT_INT(OPERETTA_RESULT_TERMINAL, result.kind);
-    EXPECT_STRING("ns/example-foo: deployment name must be specified", result.message);
-    EXPECT_STRING(NULL, operetta_test_write(0));
+OPERETTA_TEST(empty_deployment_name_is_rejected_by_crd_yaml) {
+    operetta_error *error;
+    operetta_value *foo = operetta_new(FOO, "ns", "example-foo");
+    operetta_set_string(foo, "spec.deploymentName", "");
+    EXPECT(operetta_create(foo, NULL, &error) == NULL);
+    EXPECT(operetta_is(error, OPERETTA_INVALID));
+    EXPECT(error != NULL && error->cause_count == 1 && strcmp(error->causes[0].field, "spec.deploymentName") == 0);
 }
 
 OPERETTA_TEST(deployment_of_another_owner_is_kept_with_warning) {
     static const char message[] = "Resource \"example-foo\" already exists and is not managed by Foo";
-    operetta_test_add(operetta_new(OPERETTA_DEPLOYMENT, "ns", "example-foo"));
+    operetta_test_add_json(
+        "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"namespace\":\"ns\",\"name\":\"example-foo\"},"
+        "\"spec\":{\"selector\":{\"matchLabels\":{\"app\":\"theirs\"}},\"template\":{\"metadata\":{\"labels\":{"
+        "\"app\":\"theirs\"}},\"spec\":{\"containers\":[{\"name\":\"theirs\",\"image\":\"nginx\"}]}}}}");
     add_foo("example-foo", 2);
     operetta_result result = sync();
     EXPECT_INT(OPERETTA_RESULT_RETRY, result.kind);
@@ -90,6 +94,8 @@ OPERETTA_TEST(status_follows_deployment) {
     add_foo("example-foo", 2);
     sync();
     operetta_value *available = deployment();
+    operetta_set_int(available, "status.replicas", 2);
+    operetta_set_int(available, "status.readyReplicas", 2);
     operetta_set_int(available, "status.availableReplicas", 2);
     EXPECT(operetta_update_status(available, NULL, NULL) != NULL);
     EXPECT_INT(OPERETTA_RESULT_DONE, sync().kind);

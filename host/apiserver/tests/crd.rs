@@ -218,51 +218,6 @@ fn openapi_document_equals_that_of_the_real_server() {
     }
 }
 
-/// Replays the answers that `crd/upstream.py` has recorded; the folder is in `UPSTREAM_CRDS`.
-#[test]
-#[ignore = "needs the definitions of other projects, which crd/upstream.py collects"]
-fn upstream_definitions_and_samples_get_the_answers_of_the_real_server() {
-    let folder = std::path::PathBuf::from(std::env::var("UPSTREAM_CRDS").expect("UPSTREAM_CRDS"));
-    let read =
-        |name: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(name)).expect(name)).expect(name) };
-    let mut failures = Vec::new();
-    let mut served: std::collections::BTreeMap<String, Crd> = std::collections::BTreeMap::new();
-    let answers = read("answers.list");
-    let answers = answers.as_array().expect("answers");
-    for answer in answers {
-        if let Some(name) = answer["definition"].as_str() {
-            let mut object = read(&format!("{name}.json"));
-            object["spec"].as_object_mut().expect("spec").remove("conversion");
-            let decoded = admission::decode(&object).expect("decoded").object;
-            match admission::admit_create(decoded) {
-                Ok(admitted) => {
-                    let settled =
-                        admission::reconcile_status(&admitted.object, &[], NOW).expect("status").expect("changed");
-                    served.insert(name.to_owned(), Crd::from_value(&settled).expect("definition"));
-                }
-                Err(refusal) if answer["code"] == refusal.code() => {}
-                Err(refusal) => failures.push(format!("{name}: {refusal}")),
-            }
-            continue;
-        }
-        let Some(crd) = served.get(answer["crd"].as_str().expect("crd")) else { continue };
-        let version = answer["new"]["apiVersion"].as_str().and_then(|v| crd.version(v.rsplit('/').next()?));
-        let name = answer["new"].to_string();
-        // Objects pass through the version in which they are stored.
-        let version = version.expect("version");
-        let stored = crd.storage_version().expect("storage version");
-        let answered = admit(version, answer).map(|(object, warnings)| {
-            let through =
-                if stored.name() == version.name() { object } else { version.convert(stored.convert(object)) };
-            (through, warnings)
-        });
-        let mut answer = answer.clone();
-        answer["unordered"] = json!(true);
-        compare(&name, &answer, answered, &mut failures);
-    }
-    report(answers.len(), &failures);
-}
-
 /// Returns a definition with a rule that costs 1.6 times what one rule may.
 fn costly() -> Value {
     let rule = json!({"rule": "self.all(x, self.all(y, x == y))"});

@@ -33,6 +33,12 @@ pub struct HostConfig {
     /// True if this process compiles plugins itself and keeps compiled functions, for `operetta dev`: no file sets it.
     #[serde(skip)]
     pub compile_here: bool,
+    /// The folder of the interpreters of `operetta dev`, which run source; None runs none: no file sets it.
+    #[serde(skip)]
+    pub interpreters: Option<PathBuf>,
+    /// The only namespace whose Plugins this host runs, for `operetta dev` on a cluster of others: no file sets it.
+    #[serde(skip)]
+    pub only_namespace: Option<String>,
     /// The maximum size of a component in bytes, decompressed.
     pub max_wasm_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
@@ -131,6 +137,8 @@ impl Default for HostConfig {
             health_address: None,
             secure_endpoints: None,
             compile_here: false,
+            interpreters: None,
+            only_namespace: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
             require_digest: false,
             exact_access_reviews: false,
@@ -257,6 +265,7 @@ impl HostConfig {
             max_mapped_code_bytes,
             keep_functions: self.compile_here,
             optimize: !self.compile_here,
+            interpreters: self.interpreters.clone(),
             ..engine
         }
     }

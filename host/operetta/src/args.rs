@@ -18,7 +18,7 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
-pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs};
+pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs, TestArgs};
 pub use retry::RetryArgs;
 
 use crate::examples;
@@ -60,9 +60,16 @@ pub enum Command {
     ///
     /// Run an API server, a host and a project's plugin in one process, apply the project's crd.yaml, rbac.yaml and
     /// object.yaml, and build the plugin again on each save. It prints each reconcile with what it wrote. Nothing has to be
-    /// installed; kubectl works with the kubeconfig that it prints.
+    /// installed; kubectl works with the kubeconfig that it prints. With --context or --kubeconfig it uses a cluster instead, on
+    /// which no Operetta host may run.
     #[command(after_help = examples::DEV)]
     Dev(DevArgs),
+    /// Run a project's tests against an API server of their own
+    ///
+    /// Run a project's tests with the language's own test runner, against an embedded API server with the project's
+    /// crd.yaml: each test has a cluster of its own. Nothing has to be installed. The exit code is that of the test runner.
+    #[command(after_help = examples::TEST)]
+    Test(TestArgs),
     /// Make a plugin project of an operator for controller-runtime or kube-rs
     ///
     /// Make a plugin project of an operator for controller-runtime, in kubebuilder's layout, or for kube-rs: the plugin's main,

@@ -35,7 +35,18 @@ pub const DEV: &str = "Examples:
   operetta dev
 
   # Keep the objects from one run to the next
-  operetta dev ./greeter --data greeter.db";
+  operetta dev ./greeter --data greeter.db
+
+  # Use a cluster of the kubeconfig
+  operetta dev --context kind-kind --namespace greeters";
+
+/// The examples of `operetta test`.
+pub const TEST: &str = "Examples:
+  # Run the tests of this folder's project
+  operetta test
+
+  # Run the Go tests whose name has 'Reconcile', and print their log
+  operetta test ./greeter -- -v -run Reconcile";
 
 /// The examples of `operetta import`.
 pub const IMPORT: &str = "Examples:

@@ -1,6 +1,7 @@
 //! The `operetta` binary: the host, and the commands around it.
 //!
-//! Exit codes: 0 success, 1 failure, 2 wrong usage. `rbac --diff` has the exit codes of `kubectl diff`.
+//! Exit codes: 0 success, 1 failure, 2 wrong usage. `rbac --diff` has the exit codes of `kubectl diff`, `test` those of
+//! the language's test runner.
 
 mod args;
 mod commands;
@@ -72,6 +73,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::New(args) => commands::new::new(&args),
         Command::Import(args) => commands::import::import(&args),
         Command::Dev(args) => commands::dev::dev(&args).await,
+        Command::Test(args) => return commands::test::test(&args).await,
         Command::Build(args) => commands::build::build(&args).await,
         Command::Generate(args) => commands::generate::generate(args).await,
         Command::Explain(args) => commands::explain::explain(&args),

@@ -16,11 +16,13 @@ const FOO: Kind = Kind("samplecontroller.k8s.io/v1alpha1", "Foo");
 async fn apply_foos(namespace: &TestNamespace<'_>, names: impl Iterator<Item = String>) {
     let wanted = |name: String| {
         let metadata = json!({"name": name, "namespace": namespace.name()});
-        json!({"apiVersion": FOO.0, "kind": FOO.1, "metadata": metadata, "spec": {"deploymentName": name, "replicas": 1}})
+        let spec = json!({"deploymentName": name, "replicas": 1});
+        json!({"apiVersion": FOO.0, "kind": FOO.1, "metadata": metadata, "spec": spec}).to_string()
     };
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": names.map(wanted).collect::<Vec<_>>()});
-    let file = namespace.control_plane().folder().join("foos.json");
-    std::fs::write(&file, list.to_string()).expect("written");
+    // Not a List, which kubectl validates with OpenAPI of version 2.
+    let documents: Vec<String> = names.map(wanted).collect();
+    let file = namespace.control_plane().folder().join("foos.yaml");
+    std::fs::write(&file, documents.join("\n---\n")).expect("written");
     let args = ["apply", "-f", file.to_str().expect("a path")];
     eventually("the Foos are taken", async || {
         let output = namespace.control_plane().kubectl_output(&args);

@@ -31,7 +31,7 @@ pub fn control_plane(condition: &str, denies: impl Fn(&Value) -> bool + Send + S
     };
     let server = tls_server::serve_routes(Router::new().route("/", post(answer)), false);
     let argument = format!("--authorization-config={}", configuration(condition, server).display());
-    ControlPlane::start_with_arguments(&[], &[argument]).unwrap_or_else(|error| panic!("{error}"))
+    ControlPlane::start_real(&[], &[argument]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Writes the AuthorizationConfiguration and returns its path.

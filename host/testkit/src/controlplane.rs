@@ -66,19 +66,22 @@ impl ControlPlane {
         started(&SHARED, &["controllers", "scheduler", "kwok"]).await
     }
 
-    /// Starts a control plane for one test, which may break it. Blocks until it is ready.
+    /// Starts a control plane for one test, which may break it. Blocks until it is ready. With `controllers` among `with`,
+    /// the embedded API server has all of its controllers.
     ///
     /// # Errors
     /// Returns the missing program, or the messages of the supervisor.
     pub fn start(with: &[&str]) -> Result<Self, String> {
-        Self::start_with_arguments(with, &[])
+        if is_embedded() { Self::start_embedded(with.contains(&"controllers")) } else { Self::start_real(with, &[]) }
     }
 
-    /// Starts a control plane as [`ControlPlane::start`] does, with further arguments of `controlplane up`.
+    /// Starts a real control plane with further arguments of `controlplane up`. Its test says why the embedded server is
+    /// not enough: [`needs_real_server`](crate::needs_real_server).
     ///
     /// # Errors
     /// Fails as [`ControlPlane::start`] does.
-    pub(crate) fn start_with_arguments(with: &[&str], arguments: &[String]) -> Result<Self, String> {
+    pub(crate) fn start_real(with: &[&str], arguments: &[String]) -> Result<Self, String> {
+        assert!(!is_embedded(), "this test needs a real control plane: begin it with `needs_real_server`");
         let folder = new_folder()?;
         let text = |error: io::Error| format!("{}: {error}", folder.display());
         let messages = folder.join("stderr");
@@ -278,9 +281,13 @@ impl ControlPlane {
         u32::try_from(pid).expect("a pid")
     }
 
-    /// Kills the API server with SIGKILL. The supervisor restarts it; see [`ControlPlane::wait_ready`].
+    /// Kills the API server with SIGKILL. The supervisor restarts it; see [`ControlPlane::wait_ready`]. The embedded one ends
+    /// all connections, and starts again on its objects.
     pub fn kill_apiserver(&self) {
-        signal("-9", self.pid("kube-apiserver"));
+        match &self.supervisor {
+            Supervisor::Embedded { thread } => thread.kill(),
+            Supervisor::Own(_) | Supervisor::Shared { .. } => drop(signal("-9", self.pid("kube-apiserver"))),
+        }
     }
 
     /// Kills etcd with SIGKILL. The supervisor restarts it on the same data; until then the API server is not ready.
@@ -322,7 +329,7 @@ impl Drop for ControlPlane {
 }
 
 /// Reports whether the tests use the embedded API server in place of a real one: `OPERETTA_TEST_SERVER=embedded`.
-fn is_embedded() -> bool {
+pub(crate) fn is_embedded() -> bool {
     match std::env::var("OPERETTA_TEST_SERVER").as_deref() {
         Ok("embedded") => true,
         Ok("real") | Err(_) => false,
@@ -346,9 +353,8 @@ async fn started(
     with: &'static [&'static str],
 ) -> &'static ControlPlane {
     let start_or_attach = move || match TestRun::current() {
-        _ if is_embedded() => ControlPlane::start_embedded(!with.is_empty()),
-        Some(run) => ControlPlane::attach(run, with),
-        None => ControlPlane::start(with),
+        Some(run) if !is_embedded() => ControlPlane::attach(run, with),
+        _ => ControlPlane::start(with),
     };
     let start = move || cell.get_or_init(start_or_attach);
     let started = tokio::task::spawn_blocking(start).await.expect("a control plane");

@@ -85,7 +85,7 @@ impl Egress {
         let file = self.folder.join("egress.yaml");
         fs::write(&file, configuration.to_string()).expect("written");
         let argument = format!("--egress-selector-config={}", file.display());
-        ControlPlane::start_with_arguments(&[], &[argument]).unwrap_or_else(|error| panic!("{error}"))
+        ControlPlane::start_real(&[], &[argument]).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Creates a Pod with the address `ip`, which leads to a process at `address`. An API server connects to addresses of

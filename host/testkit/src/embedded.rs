@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use operetta_apiserver::{
@@ -15,15 +16,27 @@ use operetta_apiserver::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::{net::TcpListener, runtime::Builder, sync::oneshot};
+use tokio::{
+    net::TcpListener,
+    runtime::Builder,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::sleep,
+};
+
+/// The time for which a killed server is down.
+const DOWN: Duration = Duration::from_secs(1);
 
 /// A server that runs until this is dropped.
 pub(crate) struct EmbeddedThread {
     /// Refuses writes as a webhook would.
     pub refusals: Arc<Refusals>,
-    stop: Option<oneshot::Sender<()>>,
+    /// Kills the server, which starts again on its objects. It ends when this is dropped.
+    kills: Option<UnboundedSender<Kill>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Gets a message when the server is down.
+type Kill = mpsc::Sender<()>;
 
 impl EmbeddedThread {
     /// Starts a server with all controllers or none, and writes the administrator's kubeconfig into a folder. Returns the
@@ -41,25 +54,51 @@ impl EmbeddedThread {
         let log = File::create(folder.join("audit.log")).map_err(|error| error.to_string())?;
         options.audit = Some(Arc::new(AuditFile(Mutex::new(log))));
         let server = EmbeddedServer::start(options).map_err(|error| error.to_string())?;
-        let (stop, stopped) = oneshot::channel();
+        let (kills, killed) = unbounded_channel();
         let (started, ready) = mpsc::channel();
         let kubeconfig = folder.join("kubeconfig");
         let path = kubeconfig.clone();
-        // A runtime of its own, because a test's runtime ends with the test.
+        // A runtime of its own, because a test's runtime ends with the test. With two threads, renewals of Leases do not wait for
+        // a request with a large body.
         let thread = thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let listener = match listen(&credentials, &path).await {
                     Ok(listener) => listener,
                     Err(error) => return drop(started.send(Err(format!("{}: {error}", path.display())))),
                 };
                 drop(started.send(Ok(())));
-                let until_stopped = async { drop(stopped.await) };
-                server.serve(listener, &credentials, until_stopped).await.expect("a loopback address");
+                serve(&server, &credentials, listener, killed).await;
             });
         });
         ready.recv().map_err(|_| "the embedded API server ended".to_owned())??;
-        Ok((Self { refusals, stop: Some(stop), thread: Some(thread) }, kubeconfig))
+        Ok((Self { refusals, kills: Some(kills), thread: Some(thread) }, kubeconfig))
+    }
+
+    /// Ends all connections. For [`DOWN`] the server accepts none and its controllers stand still.
+    pub fn kill(&self) {
+        let (killed, is_down) = mpsc::channel();
+        let sent = self.kills.as_ref().is_some_and(|kills| kills.send(killed).is_ok());
+        assert!(sent && is_down.recv().is_ok(), "the embedded API server has ended");
+    }
+}
+
+/// Serves until nobody can kill the server any more.
+async fn serve(
+    server: &EmbeddedServer,
+    credentials: &Credentials,
+    mut listener: TcpListener,
+    mut kills: UnboundedReceiver<Kill>,
+) {
+    let address = listener.local_addr().expect("an address");
+    loop {
+        let mut kill = None;
+        let until_killed = async { kill = kills.recv().await };
+        server.serve(listener, credentials, until_killed).await.expect("a loopback address");
+        let Some(kill) = kill else { return };
+        let _nobody_waits = kill.send(());
+        sleep(DOWN).await;
+        listener = TcpListener::bind(address).await.expect("the same port");
     }
 }
 
@@ -71,7 +110,7 @@ async fn listen(credentials: &Credentials, kubeconfig: &Path) -> io::Result<TcpL
 
 impl Drop for EmbeddedThread {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.kills.take());
         if let Some(thread) = self.thread.take() {
             let _either_way = thread.join();
         }

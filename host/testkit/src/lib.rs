@@ -56,6 +56,7 @@ mod install;
 pub mod namespace;
 pub mod peers;
 pub mod pods;
+mod real_server;
 mod shared;
 mod shell;
 pub mod tls_server;
@@ -73,6 +74,7 @@ pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy, Held};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};
+pub use real_server::needs_real_server;
 pub use shell::{run_what_it_says, shell};
 pub use wait::{eventually, in_effect_after, throughout, within};
 

@@ -47,6 +47,8 @@ pub(crate) const IMPORTS: &[(&str, &str)] = &[
         r#"(import "operetta:controller/log@0.1.0" "enabled" (func $log_enabled (param i32) (result i32)))"#,
     ),
     ("$config", r#"(import "operetta:controller/config@0.1.0" "get" (func $config (param i32)))"#),
+    ("$source", r#"(import "operetta:development/source@0.1.0" "get" (func $source (param i32)))"#),
+    ("$source_fail", r#"(import "operetta:development/source@0.1.0" "fail" (func $source_fail (param i32 i32)))"#),
     ("$exit", r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#),
     ("$stderr", r#"(import "wasi:cli/stderr@0.2.0" "get-stderr" (func $stderr (result i32)))"#),
     (
@@ -260,6 +262,7 @@ pub fn component(world: &str, module: &[u8]) -> Vec<u8> {
 pub(crate) fn component_of(world: &str, module: &[u8], encoding: StringEncoding) -> Vec<u8> {
     let mut resolve = Resolve::default();
     resolve.push_dir(crate::workspace().join("wit")).expect("the contract");
+    resolve.push_str("development.wit", include_str!("../../../wit/development/development.wit")).expect("its package");
     let package = resolve.push_str("wat_guest.wit", include_str!("wat_guest.wit")).expect("wat_guest.wit");
     let world = resolve.select_world(&[package], Some(world)).expect("a world of wat_guest.wit");
     let mut module = module.to_vec();

@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,6 +27,7 @@ use crate::{
     code::{
         Code,
         function_cache::FunctionCache,
+        interpreters::Interpreters,
         resident::{MappedTotals, ResidentSet},
     },
     imports,
@@ -92,6 +94,9 @@ pub struct EngineConfig {
     /// True to let guests yield at each tick of the machine's clock. Without ticks nothing ends a guest that spins: only for
     /// simulations of plugins that do not, which are the same each time.
     pub ticks: bool,
+    /// The folder of the interpreters that run a [`Program`](crate::Program); None refuses programs. Only `operetta dev`
+    /// sets it.
+    pub interpreters: Option<PathBuf>,
 }
 
 impl Default for EngineConfig {
@@ -107,6 +112,7 @@ impl Default for EngineConfig {
             optimize: true,
             keep_functions: false,
             ticks: true,
+            interpreters: None,
         }
     }
 }
@@ -139,6 +145,8 @@ struct Shared {
     warm: Arc<Semaphore>,
     /// The source of compiled code.
     code: Code,
+    /// The interpreters; None if programs are refused.
+    interpreters: Option<Interpreters>,
     /// The mapped code of all plugins.
     resident_set: ResidentSet,
     /// The number of calls that the pool has room for; None without a pool.
@@ -166,7 +174,9 @@ impl Engine {
             Allocation::Pooling => (pooling(config, config.concurrent_calls)?, Some(config.concurrent_calls)),
             Allocation::Auto => adaptive(config)?,
         };
-        let linker = imports::linker(&wasmtime).map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let interpreters = config.interpreters.clone().map(Interpreters::new);
+        let linker = imports::linker(&wasmtime, interpreters.is_some())
+            .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
         let ticker = if config.ticks { Ticker::start(wasmtime.clone()) } else { Ok(Ticker::stopped()) };
         let ticker = ticker.map_err(EngineError::Thread)?;
         let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
@@ -174,7 +184,7 @@ impl Engine {
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
         let resident_set = ResidentSet::new(config.max_mapped_code_bytes, config.max_idle_code);
-        let shared = Shared { wasmtime, linker, calls, warm, code, resident_set, slots, ticker };
+        let shared = Shared { wasmtime, linker, calls, warm, code, interpreters, resident_set, slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -226,6 +236,11 @@ impl Engine {
 
     pub(crate) fn resident_set(&self) -> &ResidentSet {
         &self.shared.resident_set
+    }
+
+    /// Returns the interpreters; None if programs are refused.
+    pub(crate) fn interpreters(&self) -> Option<&Interpreters> {
+        self.shared.interpreters.as_ref()
     }
 
     /// Returns the source of compiled code.

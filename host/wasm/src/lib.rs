@@ -66,14 +66,18 @@ mod mapper_bindings {
 }
 
 mod call;
+mod check;
 pub mod code;
 mod engine;
 mod imports;
+mod interpreted;
 mod load_error;
 mod plugin;
+mod program;
 mod store_data;
 
 pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
+pub use check::check;
 pub use code::{
     Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, SnapshotError, Worker, WorkerLimits, digest,
     inspect,
@@ -83,7 +87,8 @@ pub use code::{
 pub use engine::{Allocation, Engine, EngineConfig, EngineError, memory_bytes};
 pub use imports::offered;
 pub use load_error::LoadError;
-pub use plugin::{LoadLimits, Plugin, check};
+pub use plugin::{LoadLimits, Plugin};
+pub use program::Program;
 
 /// The version of `operetta:controller` that this host implements. It runs every plugin of the same `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";

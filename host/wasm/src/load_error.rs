@@ -100,6 +100,20 @@ pub enum LoadError {
         /// The limit in seconds of processor time.
         limit_seconds: u64,
     },
+    /// It is a [`Program`](crate::Program), which only `operetta dev` runs.
+    #[error("this is a development build of `operetta dev`, which only that command runs: build with `operetta build`")]
+    DevelopmentBuild,
+    /// The interpreter of a [`Program`](crate::Program) cannot be read.
+    #[error("failed to read the development interpreter {name}: {error}")]
+    MissingInterpreter {
+        /// The name of its file.
+        name: String,
+        /// The error.
+        error: String,
+    },
+    /// The source of a [`Program`](crate::Program) cannot be evaluated.
+    #[error("{0}")]
+    NotEvaluated(String),
     /// `describe()` trapped.
     #[error("describe() trapped: {0}")]
     DescribeTrapped(String),
@@ -132,15 +146,16 @@ impl LoadError {
             Self::CoreModule => reasons::CORE_MODULE,
             Self::InvalidComponent(_) => reasons::INVALID_COMPONENT,
             Self::UnsupportedVersion { .. } => reasons::UNSUPPORTED_VERSION,
-            Self::MissingExport { .. } => reasons::MISSING_EXPORT,
+            Self::MissingExport { .. } | Self::DevelopmentBuild => reasons::MISSING_EXPORT,
             Self::IncompatibleExport { .. } => reasons::INCOMPATIBLE_EXPORT,
+            Self::MissingInterpreter { .. } => reasons::SOURCE_UNREADABLE,
             Self::MissingMapper { .. } => reasons::MISSING_MAPPER,
             Self::MissingImport { .. } => reasons::MISSING_IMPORT,
             Self::IncompatibleImport(_) => reasons::INCOMPATIBLE_IMPORT,
             Self::CompileFailed(_) => reasons::COMPILE_FAILED,
             Self::CompileMemoryExceeded { .. } => reasons::COMPILE_MEMORY_EXCEEDED,
             Self::CompileTimedOut { .. } => reasons::COMPILE_TIMED_OUT,
-            Self::DescribeTrapped(_) => reasons::DESCRIBE_TRAPPED,
+            Self::DescribeTrapped(_) | Self::NotEvaluated(_) => reasons::DESCRIBE_TRAPPED,
             Self::DescribeTimedOut { .. } => reasons::DESCRIBE_TIMED_OUT,
             Self::DescribeMemoryExceeded { .. } => reasons::DESCRIBE_MEMORY_EXCEEDED,
             Self::InvalidManifest(_) => reasons::INVALID_MANIFEST,

@@ -4,7 +4,10 @@
 //! checks come before the expensive compilation. A loaded plugin has answered `describe()` once, within limits and without
 //! access to the API server.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{
     controller::request::Fault,
@@ -16,12 +19,13 @@ use operetta_core::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    CONTRACT_VERSION, Code, Engine, Format, Inspection, LoadError, Provenance,
+    Code, Engine, Inspection, LoadError, Origin, Provenance,
     call::{self, Budget, CallError},
-    code::{compile_cost, inspect, link::Linked, resident::MappedCode},
-    cut,
-    imports::{self, InterfaceName},
-    load_error::MAX_MESSAGE,
+    check::{check, exports_mapper},
+    code::{digest, link::Linked, resident::MappedCode},
+    interpreted::interpreter,
+    program::Program,
+    store_data::Evaluated,
 };
 
 /// The limits of loading a plugin.
@@ -55,6 +59,8 @@ pub struct Plugin {
     /// The inspection of the file; its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
+    /// The source, if an interpreter runs it.
+    source: Option<Arc<str>>,
 }
 
 impl Plugin {
@@ -68,6 +74,9 @@ impl Plugin {
         limits: &LoadLimits,
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
+        if let Some(program) = Program::read(&bytes) {
+            return Self::interpret(engine, &bytes, program, limits, logs).await;
+        }
         let bytes = Arc::new(bytes);
         let to_check = bytes.clone();
         let max_bytes = limits.max_wasm_bytes;
@@ -75,14 +84,28 @@ impl Plugin {
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) =
             Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;
-        let has_mapper = inspection.exports.iter().any(|name| is_contract(name, Some("mapper")));
-        let code = MappedCode::new(engine, obtained, has_mapper)?;
-        let linked = code.linked().await?;
-        let manifest = describe(engine, &linked, limits, logs).await?;
-        if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
-            return Err(LoadError::MissingMapper { controller: controller.name.clone() });
-        }
-        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance })
+        let code = MappedCode::new(engine, obtained, exports_mapper(&inspection))?;
+        let manifest = describe(engine, &code, None, limits, logs).await?;
+        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: None })
+    }
+
+    /// Loads a program of `operetta dev`: it compiles nothing once the interpreter is loaded.
+    async fn interpret(
+        engine: &Engine,
+        bytes: &[u8],
+        program: Program,
+        limits: &LoadLimits,
+        logs: Arc<dyn LogSink>,
+    ) -> Result<Self, LoadError> {
+        let Some(interpreters) = engine.interpreters() else { return Err(LoadError::DevelopmentBuild) };
+        let started = Instant::now();
+        let interpreter = interpreter(engine, interpreters, &program.interpreter, limits).await?;
+        let code = interpreter.code.clone();
+        let provenance = Provenance { origin: Origin::Cache, took: started.elapsed() };
+        let source: Arc<str> = program.source.into();
+        let manifest = describe(engine, &code, Some(source.clone()), limits, logs).await?;
+        let inspection = Inspection { digest: digest(bytes), size: bytes.len(), ..interpreter.inspection.clone() };
+        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: Some(source) })
     }
 
     /// Returns `sha256:` and the hash of the component's bytes in hex.
@@ -124,6 +147,11 @@ impl Plugin {
         self.code.has_mapper
     }
 
+    /// Returns what a call of an interpreter evaluates; None if the plugin has code of its own.
+    pub(crate) fn evaluated(&self) -> Option<Evaluated> {
+        self.source.clone().map(|source| Evaluated { source, problem: None })
+    }
+
     /// Returns the linked code that instances are created from.
     ///
     /// # Errors
@@ -134,69 +162,22 @@ impl Plugin {
     }
 }
 
-/// Checks the structure of a file of at most `max_bytes`, as [`Plugin::load`] does before it compiles anything. A file
-/// that passes exports a reconciler and imports only interfaces that this host offers. Its code is not validated.
-///
-/// # Errors
-/// Returns a [`LoadError`] for the first mistake.
-pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
-    if bytes.len() > max_bytes {
-        return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
-    }
-    let inspection = inspect(bytes);
-    match inspection.format {
-        Format::Component => {}
-        Format::CoreModule => return Err(LoadError::CoreModule),
-        Format::NotWasm => return Err(LoadError::NotWasm { found: first_bytes(bytes) }),
-    }
-    if let Some(error) = inspection.error {
-        return Err(LoadError::InvalidComponent(cut(error, MAX_MESSAGE)));
-    }
-    let Inspection { imports, exports, .. } = &inspection;
-    if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
-        let other_version = exports.iter().find(|name| {
-            InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
-        });
-        return Err(match other_version {
-            Some(found) => LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) },
-            None => LoadError::MissingExport { exports: exports.clone() },
-        });
-    }
-    let missing: Vec<String> = imports.iter().filter(|name| !imports::is_offered(name)).cloned().collect();
-    let is_other_version = |name: &&String| {
-        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
-    };
-    if let Some(found) = missing.iter().find(is_other_version) {
-        return Err(LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) });
-    }
-    if !missing.is_empty() {
-        return Err(LoadError::MissingImport { missing });
-    }
-    compile_cost::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
-    Ok(inspection)
-}
-
-const PACKAGE: &str = "operetta:controller";
-
-/// Reports whether a name stands for an interface of the contract, or for this one, in a version that the host supports.
-fn is_contract(name: &str, interface: Option<&str>) -> bool {
-    let major_minor = CONTRACT_VERSION.rsplit_once('.').map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
-    InterfaceName::parse(name).is_some_and(|name| {
-        name.package == PACKAGE
-            && interface.is_none_or(|interface| interface == name.interface)
-            && name.agrees_with(major_minor)
-    })
-}
-
-/// Returns the manifest that a fresh instance describes.
+/// Returns the manifest that a fresh instance describes, of this source if the code is an interpreter.
 async fn describe(
     engine: &Engine,
-    linked: &Linked,
+    code: &MappedCode,
+    source: Option<Arc<str>>,
     limits: &LoadLimits,
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
+    let linked = code.linked().await?;
     let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let text = match call_describe(engine, linked, &budget, logs).await {
+    let mut evaluated = source.map(|source| Evaluated { source, problem: None });
+    let described = call_describe(engine, &linked, &mut evaluated, &budget, logs).await;
+    if let Some(problem) = evaluated.and_then(|evaluated| evaluated.problem) {
+        return Err(LoadError::NotEvaluated(problem));
+    }
+    let text = match described {
         Ok(text) => text,
         Err(CallError::Busy(why)) => return Err(LoadError::Busy(why)),
         Err(CallError::Fault(fault)) => {
@@ -207,42 +188,28 @@ async fn describe(
             });
         }
     };
-    Ok(manifest::parse(&text)?)
+    let manifest = manifest::parse(&text)?;
+    if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
+        return Err(LoadError::MissingMapper { controller: controller.name.clone() });
+    }
+    Ok(manifest)
 }
 
 async fn call_describe(
     engine: &Engine,
     linked: &Linked,
+    evaluated: &mut Option<Evaluated>,
     budget: &Budget,
     logs: Arc<dyn LogSink>,
 ) -> Result<String, CallError> {
     let _slot = call::slots(engine, linked.slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
+    store.data_mut().evaluated = evaluated.take();
     let answer = tokio::time::timeout(budget.timeout, async {
         let guest = linked.pre.instantiate_async(&mut store).await?;
         guest.operetta_controller_reconciler().call_describe(&mut store).await
     });
     let answer = answer.await;
+    *evaluated = store.data_mut().evaluated.take();
     call::finish(&mut store, answer, budget)
-}
-
-/// Describes the first bytes of a file that is not WebAssembly.
-fn first_bytes(bytes: &[u8]) -> String {
-    let known: &[(&[u8], &str)] = &[
-        (b"\x28\xb5\x2f\xfd", "is compressed with zstd"),
-        (b"\x1f\x8b", "is compressed with gzip"),
-        (b"\x7fELF", "is a native program or a precompiled module"),
-        (b"(", "is WebAssembly text; convert it with `wasm-tools parse`"),
-        (b"\0asm", "has an unknown WebAssembly version"),
-    ];
-    if bytes.is_empty() {
-        return "is empty".to_owned();
-    }
-    match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        Some((_, what)) => (*what).to_owned(),
-        None => {
-            let first: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            format!("begins with {}", first.join(" "))
-        }
-    }
 }

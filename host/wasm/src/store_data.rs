@@ -1,6 +1,9 @@
 //! The data of a call's store: the session, the limits and the WASI state.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use operetta_core::{gate::Session, nondeterminism};
 use wasmtime_wasi::{WasiCtxView, WasiView};
@@ -16,6 +19,13 @@ pub(crate) const MAX_LOGGED: usize = 2048;
 /// The maximum number of live handles of one call, such as streams and pollables. Each takes host memory.
 pub(crate) const MAX_HANDLES: usize = 1024;
 
+/// The source of a call, and what its interpreter reported about it.
+pub(crate) struct Evaluated {
+    pub source: Arc<str>,
+    /// The reason why the source cannot be evaluated.
+    pub problem: Option<String>,
+}
+
 /// The data of a call's store.
 pub(crate) struct Call {
     pub(crate) session: Session,
@@ -24,6 +34,8 @@ pub(crate) struct Call {
     pub(crate) wasi: Option<Box<Wasi>>,
     /// The last line that the guest logged as an error. Guests without a stderr log their panics.
     pub(crate) last_error: Option<String>,
+    /// The source that an interpreter runs; None for a plugin with code of its own.
+    pub(crate) evaluated: Option<Evaluated>,
     pub(crate) started: Instant,
     pub(crate) run_time: RunTime,
     pub(crate) timeout: Duration,

@@ -52,8 +52,10 @@ OPERETTA_TEST(too_many_lines_are_a_terminal_error) {
 OPERETTA_TEST(config_map_of_another_owner_is_not_changed) {
     operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, "ns", "hi");
     operetta_set_bool(map, "metadata.ownerReferences[0].controller", true);
+    operetta_set_string(map, "metadata.ownerReferences[0].apiVersion", "example.com/v1");
     operetta_set_string(map, "metadata.ownerReferences[0].kind", "Other");
     operetta_set_string(map, "metadata.ownerReferences[0].name", "o");
+    operetta_set_string(map, "metadata.ownerReferences[0].uid", "1");
     operetta_test_add(map);
     operetta_test_add_json(GREETING("{\"words\":\"hello\"}"));
     EXPECT_INT(OPERETTA_RESULT_RETRY, reconcile().kind);

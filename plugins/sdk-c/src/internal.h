@@ -1,8 +1,8 @@
 /*
  * Declarations that the SDK's own files share. A plugin never includes this header.
  *
- * The SDK makes all its calls through the backend below: it is the host in a component (src/guest.c) and an in-memory
- * API server in a native test (testing/). Objects are passed as JSON text.
+ * The SDK makes all its calls through the backend below: it is the host in a component (src/guest.c) and an API
+ * server for tests in a native build (testing/). Objects are passed as JSON text.
  */
 #ifndef OPERETTA_INTERNAL_H
 #define OPERETTA_INTERNAL_H
@@ -57,12 +57,6 @@ operetta_result manifest_reconcile(operetta_request *request);
 bool manifest_map(const char *controller, operetta_kind kind, const operetta_value *object, const operetta_value *old,
                   operetta_keys *keys);
 
-/* Reports whether a kind has a declared index of this name. */
-bool manifest_has_index(const char *name, operetta_kind kind);
-
-/* Returns an object's value in a declared index; NULL if it has none. */
-const char *manifest_indexed(const char *name, operetta_kind kind, const operetta_value *object);
-
 struct operetta_keys {
     struct operetta_key {
         const char *namespace_; /* NULL for objects of cluster-scoped kinds */
@@ -75,9 +69,6 @@ struct operetta_keys {
 /* ---- Metadata (metadata.c) ---- */
 
 bool same_kind(operetta_kind a, operetta_kind b);
-
-/* Returns the name of the controlling owner, if it is of this kind in any version of its group; NULL otherwise. */
-const char *metadata_controller_name(const operetta_value *object, operetta_kind owner);
 
 /* ---- The backend (guest.c or testing/backend.c) ---- */
 

@@ -178,28 +178,6 @@ void operetta_add_controller_index(const char *name, operetta_kind kind, operett
     add_index((plugin_index){.name = name, .kind = kind, .owner = owner});
 }
 
-static const plugin_index *find_index(const char *name, operetta_kind kind) {
-    const plugin_index *index = indexes;
-    while (index != NULL && (strcmp(index->name, name) != 0 || !same_kind(index->kind, kind))) {
-        index = index->next;
-    }
-    return index;
-}
-
-bool manifest_has_index(const char *name, operetta_kind kind) { return find_index(name, kind) != NULL; }
-
-const char *manifest_indexed(const char *name, operetta_kind kind, const operetta_value *object) {
-    const plugin_index *index = find_index(name, kind);
-    if (index->path != NULL) {
-        return operetta_text(object, index->path, NULL);
-    }
-    if (index->label != NULL) {
-        const operetta_value *label = operetta_member(operetta_at(object, "metadata.labels"), index->label);
-        return operetta_string(label, "", NULL);
-    }
-    return metadata_controller_name(object, index->owner);
-}
-
 static operetta_value *kind_value(operetta_kind kind) {
     operetta_value *value = operetta_new_object();
     operetta_set_string(value, "apiVersion", kind.api_version);

@@ -61,11 +61,6 @@ static operetta_value *controller_of(const operetta_value *object) {
     return NULL;
 }
 
-const char *metadata_controller_name(const operetta_value *object, operetta_kind owner) {
-    const operetta_value *reference = controller_of(object);
-    return reference != NULL && is_of(reference, owner) ? operetta_string(reference, "name", NULL) : NULL;
-}
-
 bool operetta_is_controlled_by(const operetta_value *child, const operetta_value *owner) {
     const char *uid = operetta_uid(owner);
     return *uid != '\0' && strcmp(operetta_string(controller_of(child), "uid", ""), uid) == 0;

@@ -1,92 +1,67 @@
 /* The SDK's backend on the test cluster. */
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "store.h"
 #include "testing.h"
 
 static const char *const VERBS[] = {"get", "list", "create", "update", "update-status", "patch", "delete"};
 
-static object_id id_of(operetta_kind kind, const char *namespace_, const char *name) {
-    return (object_id){kind, namespace_ == NULL ? "" : namespace_, name};
+static void set_some(operetta_value *value, const char *path, const char *text) {
+    if (text != NULL && *text != '\0') {
+        operetta_set_string(value, path, text);
+    }
+}
+
+static void set_write_options(operetta_value *request, const operetta_write_options *options) {
+    operetta_set_bool(request, "options.dryRun", options->dry_run);
+    operetta_set_bool(request, "options.strict", options->strict);
+    set_some(request, "options.fieldManager", options->field_manager);
 }
 
 static const char *text_of(const operetta_value *object) { return object == NULL ? NULL : operetta_to_json(object); }
 
-static void recorded(verb verb, operetta_kind kind, const char *namespace_, const char *name, bool dry, bool worked) {
-    if (worked && !dry) {
-        record_add(&test_writes, call_name(VERBS[verb], kind, namespace_, name));
+/* Sends a write and records it, unless it is a dry run. Returns the stored object as text. */
+static const char *write_and_record(const operetta_value *request, verb verb, operetta_kind kind,
+                                    const char *namespace_, const char *name, bool dry, operetta_error **error) {
+    const operetta_value *stored = cluster_call(request, error);
+    if (*error == NULL && !dry) {
+        /* The API server chooses the name of an object with a generateName. */
+        record_add(&test_writes, call_name(VERBS[verb], kind, namespace_, *name == '\0' ? operetta_name(stored) : name));
     }
+    return text_of(stored);
 }
 
 const char *backend_get(operetta_kind kind, const char *namespace_, const char *name, bool live,
                         operetta_error **error) {
-    (void)live;
-    return test_fault(VERBS[VERB_GET], error) ? NULL : text_of(store_get(id_of(kind, namespace_, name), error));
+    if (test_fault(VERBS[VERB_GET], error)) {
+        return NULL;
+    }
+    operetta_value *request = cluster_request_for_key("get", kind, namespace_, name);
+    operetta_set_string(request, "read", live ? "live" : "cached");
+    return text_of(cluster_call(request, error));
 }
 
-static bool chosen_by_fields(const object_id *id, const char *fields, operetta_error **error) {
-    for (const char *at = fields; *at != '\0';) {
-        size_t length = strcspn(at, ",");
-        const char *part = memory_text(at, length);
-        const char *value = strchr(part, '=');
-        bool by_name = strncmp(part, "metadata.name=", 14) == 0;
-        if (value == NULL || (!by_name && strncmp(part, "metadata.namespace=", 19) != 0)) {
-            fail_with(error, OPERETTA_BAD_REQUEST, "", "\"%s\" is not a field that cached reads know", part);
-            return false;
-        }
-        value += 1 + (value[1] == '=');
-        if (strcmp(value, by_name ? id->name : id->namespace_) != 0) {
-            return false;
-        }
-        at += length + (at[length] == ',');
+static operetta_value *list_request(operetta_kind kind, const operetta_list_options *options) {
+    operetta_value *request = cluster_request_for_kind("list", kind);
+    operetta_set_string(request, "options.read", options->live ? "live" : "cached");
+    set_some(request, "options.namespace", options->namespace_);
+    set_some(request, "options.labels", options->labels);
+    set_some(request, "options.fields", options->fields);
+    set_some(request, "options.continueToken", options->continue_token);
+    if (options->limit != 0) {
+        operetta_set_int(request, "options.limit", options->limit);
     }
-    return true;
-}
-
-static bool chosen(const object_id *id, const operetta_value *object, const operetta_list_options *options,
-                   operetta_error **error) {
-    const char *malformed = NULL;
-    if (options->namespace_ != NULL && strcmp(options->namespace_, id->namespace_) != 0) {
-        return false;
-    }
-    if (options->labels != NULL &&
-        !selector_matches(options->labels, operetta_at(object, "metadata.labels"), &malformed)) {
-        if (malformed != NULL) {
-            fail_with(error, OPERETTA_BAD_REQUEST, "", "failed to parse label selector: %s", malformed);
-        }
-        return false;
-    }
-    if (options->fields != NULL && !chosen_by_fields(id, options->fields, error)) {
-        return false;
+    for (const char *const *path = options->keep; path != NULL && *path != NULL; path++) {
+        operetta_append_string(request, "options.projection", *path);
     }
     if (options->index != NULL) {
-        const char *value = manifest_indexed(options->index, id->kind, object);
-        return value != NULL && strcmp(value, options->index_value) == 0;
+        operetta_set_string(request, "options.selection.type", "by-index");
+        operetta_set_string(request, "options.selection.index", options->index);
+        operetta_set_string(request, "options.selection.value", options->index_value);
+    } else if (options->owner_uid != NULL) {
+        operetta_set_string(request, "options.selection.type", "by-owner");
+        operetta_set_string(request, "options.selection.uid", options->owner_uid);
     }
-    if (options->owner_uid != NULL) {
-        operetta_value *owner = operetta_new_object();
-        operetta_set_string(owner, "metadata.uid", options->owner_uid);
-        return operetta_is_controlled_by(object, owner);
-    }
-    return true;
-}
-
-static operetta_value *projected(const operetta_value *object, const char *const *keep) {
-    static const char *const always[] = {"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid",
-                                         "metadata.resourceVersion", NULL};
-    operetta_value *part = operetta_new_object();
-    for (int round = 0; round < 2; round++) {
-        for (const char *const *path = round == 0 ? always : keep; *path != NULL; path++) {
-            operetta_value *value = operetta_at(object, *path);
-            if (value != NULL) {
-                operetta_set(part, *path, value);
-            }
-        }
-    }
-    return part;
+    return request;
 }
 
 bool backend_list(operetta_kind kind, const operetta_list_options *options, backend_page *page,
@@ -94,95 +69,93 @@ bool backend_list(operetta_kind kind, const operetta_list_options *options, back
     if (test_fault(VERBS[VERB_LIST], error)) {
         return false;
     }
-    if (options->index != NULL && !manifest_has_index(options->index, kind)) {
-        fail_with(error, OPERETTA_BAD_REQUEST, "", "the manifest declares no index \"%s\" for %s", options->index,
-                  kind.kind);
+    const operetta_value *found = cluster_call(list_request(kind, options), error);
+    if (found == NULL) {
         return false;
     }
-    if ((options->index != NULL || options->owner_uid != NULL) && options->live) {
-        fail_with(error, OPERETTA_BAD_REQUEST, "", "indexes and owners need a cached list");
-        return false;
+    const operetta_value *items = operetta_at(found, "items");
+    page->count = operetta_count(items, "");
+    page->items = operetta_allocate(page->count * sizeof *page->items);
+    for (size_t i = 0; i < page->count; i++) {
+        page->items[i] = operetta_to_json(operetta_element(items, i));
     }
-    size_t skip = options->continue_token == NULL ? 0 : strtoul(options->continue_token, NULL, 10);
-    size_t seen = 0;
-    size_t all = 0;
-    for (const stored *at = store_first(); at != NULL; at = at->next) {
-        all++;
-    }
-    page->items = operetta_allocate(all * sizeof *page->items);
-    for (const stored *at = store_first(); at != NULL; at = at->next) {
-        if (!same_kind(at->id.kind, kind)) {
-            continue;
-        }
-        operetta_value *object = value_of_host(at->text, "the test cluster");
-        bool wanted = chosen(&at->id, object, options, error);
-        if (*error != NULL) {
-            return false;
-        }
-        if (!wanted || seen++ < skip) {
-            continue;
-        }
-        if (options->limit != 0 && page->count == options->limit) {
-            page->continue_token = operetta_format("%zu", skip + page->count);
-            break;
-        }
-        page->items[page->count++] =
-            options->keep == NULL ? at->text : operetta_to_json(projected(object, options->keep));
-    }
-    page->resource_version = store_version();
+    page->resource_version = operetta_string(found, "resourceVersion", "");
+    page->continue_token = operetta_string(found, "continueToken", NULL);
     return true;
 }
 
 const char *backend_write(verb verb, operetta_kind kind, const char *namespace_, const char *name, const char *object,
                           const operetta_write_options *options, operetta_error **error) {
-    object_id id = id_of(kind, namespace_, name);
     if (test_fault(VERBS[verb], error)) {
         return NULL;
     }
-    if (options->strict) {
-        store_unsupported(error, "strict validation");
-        return NULL;
+    operetta_value *request;
+    if (verb == VERB_CREATE) {
+        request = cluster_request_for_kind("create", kind);
+        set_some(request, "namespace", namespace_);
+    } else {
+        request = cluster_request_for_key(verb == VERB_UPDATE ? "update" : "updateStatus", kind, namespace_, name);
     }
-    operetta_value *sent = value_of_host(object, "the test cluster");
-    operetta_value *result = verb == VERB_CREATE
-                                 ? store_create(id, sent, options->dry_run, error)
-                                 : store_update(id, sent, verb == VERB_UPDATE_STATUS, options->dry_run, error);
-    recorded(verb, kind, namespace_, name, options->dry_run, result != NULL);
-    return text_of(result);
+    operetta_set(request, "object", value_of_host(object, "the test cluster"));
+    set_write_options(request, options);
+    return write_and_record(request, verb, kind, namespace_, name, options->dry_run, error);
 }
 
 const char *backend_patch(operetta_kind kind, const char *namespace_, const char *name,
                           const operetta_patch_request *patch, const char *body, operetta_error **error) {
-    bool status = patch->subresource != NULL && strcmp(patch->subresource, "status") == 0;
+    static const char *const types[] = {"merge", "json", "apply"};
     if (test_fault(VERBS[VERB_PATCH], error)) {
         return NULL;
     }
-    if (patch->type == OPERETTA_APPLY_PATCH || patch->options.strict || (patch->subresource != NULL && !status)) {
-        store_unsupported(error, patch->type == OPERETTA_APPLY_PATCH ? "server-side apply"
-                                 : patch->options.strict             ? "strict validation"
-                                                                     : "this subresource");
-        return NULL;
-    }
-    operetta_value *result = store_patch(id_of(kind, namespace_, name), patch->type,
-                                         value_of_host(body, "the test cluster"), status, patch->options.dry_run, error);
-    recorded(VERB_PATCH, kind, namespace_, name, patch->options.dry_run, result != NULL);
-    return text_of(result);
+    operetta_value *request = cluster_request_for_key("patch", kind, namespace_, name);
+    set_some(request, "subresource", patch->subresource);
+    operetta_set_string(request, "type", types[patch->type]);
+    operetta_set(request, "body", value_of_host(body, "the test cluster"));
+    operetta_set_bool(request, "force", patch->force);
+    set_write_options(request, &patch->options);
+    return write_and_record(request, VERB_PATCH, kind, namespace_, name, patch->options.dry_run, error);
 }
 
 bool backend_delete(operetta_kind kind, const char *namespace_, const char *name,
                     const operetta_delete_options *options, operetta_error **error) {
-    bool deleted = !test_fault(VERBS[VERB_DELETE], error) && store_delete(id_of(kind, namespace_, name), options, error);
-    recorded(VERB_DELETE, kind, namespace_, name, options->dry_run, deleted);
-    return deleted;
+    static const char *const propagations[] = {NULL, "background", "foreground", "orphan"};
+    if (test_fault(VERBS[VERB_DELETE], error)) {
+        return false;
+    }
+    operetta_value *request = cluster_request_for_key("delete", kind, namespace_, name);
+    set_some(request, "options.uid", options->uid);
+    set_some(request, "options.resourceVersion", options->resource_version);
+    set_some(request, "options.propagation", propagations[options->propagation]);
+    operetta_set_bool(request, "options.dryRun", options->dry_run);
+    if (options->has_grace_period) {
+        operetta_set_int(request, "options.gracePeriodSeconds", options->grace_period_seconds);
+    }
+    write_and_record(request, VERB_DELETE, kind, namespace_, name, options->dry_run, error);
+    return *error == NULL;
 }
 
-const operetta_raw_response *backend_raw(const operetta_raw_request *request) {
+const operetta_raw_response *backend_raw(const operetta_raw_request *given) {
+    operetta_value *request = cluster_request("send");
+    operetta_error *error = NULL;
+    operetta_set_string(request, "request.method", given->method);
+    operetta_set_string(request, "request.path", given->path);
+    operetta_set_string(request, "request.query", given->query == NULL ? "" : given->query);
+    operetta_set_bool(request, "request.cached", given->cached);
+    set_some(request, "request.contentType", given->content_type);
+    set_some(request, "request.accept", given->accept);
+    if (given->body != NULL) {
+        operetta_set_string(request, "request.body", given->body);
+    }
+    const operetta_value *answer = cluster_call(request, &error);
+    if (answer == NULL) {
+        test_end("the call send of the test server failed: %s", error == NULL ? "no response" : error->message);
+    }
     operetta_raw_response *response = operetta_allocate(sizeof *response);
-    response->status = 501;
-    response->content_type = "application/json";
-    response->body = operetta_format("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"code\":501,"
-                                     "\"message\":\"raw requests (%s %s): not supported by the test kit\"}",
-                                     request->method, request->path);
+    response->status = (uint16_t)operetta_int(answer, "status", 0);
+    response->content_type = operetta_string(answer, "contentType", "");
+    response->has_retry_after = operetta_type_at(answer, "retryAfterSeconds") == OPERETTA_NUMBER;
+    response->retry_after_seconds = (uint32_t)operetta_int(answer, "retryAfterSeconds", 0);
+    response->body = operetta_string(answer, "body", "");
     return response;
 }
 
@@ -214,6 +187,5 @@ void backend_trap(const char *message) {
         test_panic = operetta_format("%s", message);
         longjmp(test_return, 1);
     }
-    fprintf(stderr, "%s\n", message);
-    exit(2);
+    test_end("%s", message);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store.h"
 #include "testing.h"
 
 typedef struct fault {
@@ -28,6 +27,24 @@ static const char *config;
 static unsigned reconciles;
 static test *tests;
 static unsigned failures;
+static bool running;      /* whether the runner runs a test */
+static jmp_buf test_ends; /* the point to return to when a test ends early */
+
+void test_end(const char *format, ...) {
+    static char message[1024]; /* memory may be exhausted */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    test_reconciling = false;
+    if (!running) {
+        fprintf(stderr, "%s\n", message);
+        exit(2);
+    }
+    failures++;
+    printf("  %s\n", message);
+    longjmp(test_ends, 1);
+}
 
 void record_add(record *record, const char *line) {
     if (record->count == record->room) {
@@ -50,7 +67,7 @@ const char *operetta_test_event(size_t position) { return record_line(&test_even
 const char *operetta_test_log(size_t position) { return record_line(&test_logs, position); }
 
 void operetta_test_reset(void) {
-    store_reset();
+    cluster_close();
     values_reset();
     objects_reset();
     forget_unset_field();
@@ -68,13 +85,28 @@ void operetta_test_config(const char *text) {
     config = operetta_format("%s", text);
 }
 
-void operetta_test_without_status(operetta_kind kind) { store_without_status(kind); }
+void operetta_test_define(operetta_kind kind, const char *plural, bool namespaced, bool status) {
+    operetta_error *error = NULL;
+    operetta_value *request = cluster_request_for_kind("define", kind);
+    operetta_set_bool(request, "namespaced", namespaced);
+    operetta_set_bool(request, "status", status);
+    if (plural != NULL) {
+        operetta_set_string(request, "plural", plural);
+    }
+    cluster_call(request, &error);
+    if (error != NULL) {
+        operetta_panic("operetta_test_define: %s", error->message);
+    }
+}
+
+void operetta_test_without_status(operetta_kind kind) { operetta_test_define(kind, NULL, true, false); }
 
 void operetta_test_add(const operetta_value *object) {
     operetta_error *error = NULL;
-    const char *namespace_ = operetta_namespace(object);
-    object_id id = {operetta_kind_of(object), namespace_ == NULL ? "" : namespace_, operetta_name(object)};
-    if (store_seed(id, operetta_copy(object), &error) == NULL) {
+    operetta_value *request = cluster_request("add");
+    operetta_set(request, "object", operetta_copy(object));
+    cluster_call(request, &error);
+    if (error != NULL) {
         operetta_panic("operetta_test_add: %s", error->message);
     }
 }
@@ -83,7 +115,14 @@ void operetta_test_add_json(const char *text) { operetta_test_add(value_of_host(
 
 operetta_value *operetta_test_object(operetta_kind kind, const char *namespace_, const char *name) {
     operetta_error *error = NULL;
-    return store_get((object_id){kind, namespace_ == NULL ? "" : namespace_, name}, &error);
+    operetta_value *request = cluster_request_for_key("get", kind, namespace_, name);
+    operetta_set_string(request, "read", "live");
+    return cluster_call(request, &error);
+}
+
+const char *operetta_test_dump(void) {
+    operetta_error *error = NULL;
+    return cluster_is_open() ? operetta_string(cluster_call(cluster_request("dump"), &error), "", "") : "";
 }
 
 void operetta_test_fail_next(const char *verb, operetta_error_variant variant, const char *message) {
@@ -122,6 +161,7 @@ operetta_result operetta_test_reconcile(const char *controller, const char *name
     forget_unset_field();
     test_reconciling = true;
     if (setjmp(test_return) == 0) {
+        cluster_declare(manifest_describe());
         result = manifest_reconcile(&request);
     } else {
         result = operetta_retry("%s", test_panic);
@@ -151,7 +191,11 @@ const char *operetta_test_map(const char *controller, const operetta_value *obje
     return text;
 }
 
-operetta_value *operetta_test_manifest(void) { return value_of_host(manifest_describe(), "describe"); }
+operetta_value *operetta_test_manifest(void) {
+    const char *text = manifest_describe();
+    cluster_declare(text);
+    return value_of_host(text, "describe");
+}
 
 void operetta_test_register(const char *name, operetta_test_function function) {
     test **end = &tests;
@@ -186,15 +230,28 @@ void operetta_test_expect_int(const char *file, int line, int64_t expected, int6
     }
 }
 
+/* Runs a test, and then prints its cluster if the test failed. Reports whether it passed. */
+static bool passes(const test *test) {
+    failures = 0;
+    operetta_test_reset();
+    running = true;
+    if (setjmp(test_ends) == 0) {
+        test->function();
+    }
+    if (failures > 0 && setjmp(test_ends) == 0 && cluster_is_open()) {
+        printf("the cluster at the end of the test:\n%s\n", operetta_test_dump());
+    }
+    running = false;
+    return failures == 0;
+}
+
 int operetta_test_main(void) {
     unsigned passed = 0;
     unsigned failed = 0;
     for (const test *test = tests; test != NULL; test = test->next) {
-        failures = 0;
-        operetta_test_reset();
-        test->function();
-        printf("%s %s\n", failures == 0 ? "ok  " : "FAIL", test->name);
-        *(failures == 0 ? &passed : &failed) += 1;
+        bool pass = passes(test);
+        printf("%s %s\n", pass ? "ok  " : "FAIL", test->name);
+        *(pass ? &passed : &failed) += 1;
     }
     operetta_test_reset();
     printf("%u passed, %u failed\n", passed, failed);

@@ -1,4 +1,4 @@
-/* Tests of reads, writes, helpers and results on the in-memory API server. */
+/* Tests of reads, writes, helpers and results on the test server. */
 #include "../operetta_testing.h"
 
 extern operetta_reconciler under_test; /* plugin.c */
@@ -9,9 +9,9 @@ static operetta_value *map_with(const char *name, const char *word) {
     return map;
 }
 
-static operetta_value *foo(const char *name) {
-    return operetta_new((operetta_kind){"example.com/v1", "Foo"}, "ns", name);
-}
+static const operetta_kind FOO = {"example.com/v1", "Foo"};
+
+static operetta_value *foo(const char *name) { return operetta_new(FOO, "ns", name); }
 
 OPERETTA_TEST(manifest_contains_all_declarations) {
     EXPECT_STRING(
@@ -38,7 +38,7 @@ OPERETTA_TEST(get_of_missing_object_fails_and_find_returns_null) {
     operetta_error *error;
     EXPECT(operetta_get(OPERETTA_CONFIG_MAP, "ns", "a", &error) == NULL);
     EXPECT(operetta_is(error, OPERETTA_NOT_FOUND));
-    EXPECT_STRING("get ConfigMap ns/a: ConfigMap \"a\" not found", operetta_error_text(error));
+    EXPECT_STRING("get ConfigMap ns/a: configmaps \"a\" not found", operetta_error_text(error));
     EXPECT(operetta_find(OPERETTA_CONFIG_MAP, "ns", "a", &error) == NULL);
     EXPECT(error == NULL);
     operetta_test_fail_next("get", OPERETTA_UNAVAILABLE, "no connection");
@@ -167,9 +167,8 @@ OPERETTA_TEST(merge_patch_applies_and_bad_json_patch_is_invalid) {
         operetta_patch(OPERETTA_CONFIG_MAP, "ns", "a", &(operetta_patch_request){.body = merge}, &error);
     EXPECT_STRING("{\"other\":\"2\"}", operetta_to_json(operetta_at(map, "data")));
     operetta_value *json = operetta_new_array();
-    operetta_set_string(json, "[0].op", "replace");
+    operetta_set_string(json, "[0].op", "remove");
     operetta_set_string(json, "[0].path", "/data/none");
-    operetta_set_string(json, "[0].value", "x");
     operetta_patch_request request = {.type = OPERETTA_JSON_PATCH, .body = json};
     EXPECT(operetta_patch(OPERETTA_CONFIG_MAP, "ns", "a", &request, &error) == NULL);
     EXPECT(operetta_is(error, OPERETTA_INVALID));
@@ -180,17 +179,16 @@ OPERETTA_TEST(merge_patch_applies_and_bad_json_patch_is_invalid) {
 
 OPERETTA_TEST(deleted_object_stays_until_finalizer_is_removed) {
     operetta_error *error;
-    operetta_kind kind = {"example.com/v1", "Foo"};
     operetta_value *object = operetta_create(foo("a"), NULL, NULL);
     EXPECT(operetta_add_finalizer(object, "example.com/cleanup", &error));
     EXPECT(operetta_add_finalizer(object, "example.com/cleanup", &error));
     EXPECT_STRING("patch Foo ns/a", operetta_test_write(1));
     EXPECT(operetta_test_write(2) == NULL);
-    EXPECT(operetta_delete(kind, "ns", "a", NULL, &error));
-    object = operetta_get(kind, "ns", "a", &error);
+    EXPECT(operetta_delete(FOO, "ns", "a", NULL, &error));
+    object = operetta_get(FOO, "ns", "a", &error);
     EXPECT(operetta_is_being_deleted(object));
     EXPECT(operetta_remove_finalizer(object, "example.com/cleanup", &error));
-    EXPECT(operetta_test_object(kind, "ns", "a") == NULL);
+    EXPECT(operetta_test_object(FOO, "ns", "a") == NULL);
 }
 
 OPERETTA_TEST(set_controller_reference_rejects_invalid_owners) {
@@ -217,14 +215,6 @@ OPERETTA_TEST(delete_with_unmet_precondition_conflicts) {
     EXPECT(operetta_is(error, OPERETTA_CONFLICT));
     EXPECT(operetta_delete(OPERETTA_CONFIG_MAP, "ns", "a", &(operetta_delete_options){.dry_run = true}, &error));
     EXPECT(operetta_test_object(OPERETTA_CONFIG_MAP, "ns", "a") != NULL);
-}
-
-OPERETTA_TEST(kit_rejects_unsupported_calls) {
-    operetta_error *error;
-    EXPECT(operetta_create(map_with("a", "1"), &(operetta_write_options){.strict = true}, &error) == NULL);
-    EXPECT_INT(501, error->code);
-    EXPECT_STRING("strict validation: not supported by the test kit; test it on an API server", error->message);
-    EXPECT_INT(501, operetta_raw(&(operetta_raw_request){.method = "GET", .path = "/api"})->status);
 }
 
 static operetta_result panics(const operetta_request *request) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +53,16 @@ func seeded(t *testing.T, words ...string) *operettatest.Cluster {
 		}
 	}
 	return cluster
+}
+
+// addDeployment adds the Deployment ns/a with 7 replicas.
+func addDeployment(t *testing.T, cluster *operettatest.Cluster) {
+	t.Helper()
+	text := `{"metadata":{"namespace":"ns","name":"a"},"spec":{"replicas":7,"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	if err := cluster.AddJSON(operetta.GVK("apps/v1", "Deployment"), []byte(text)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func named(name string) *corev1.ConfigMap {
@@ -168,13 +177,13 @@ func TestClientReturnsApimachineryErrors(t *testing.T) {
 
 func TestStatusEventsAndLogs(t *testing.T) {
 	cluster := seeded(t, "x")
-	cluster.Add(operetta.NewUnstructured(operetta.GVK("apps/v1", "Deployment"), at))
+	addDeployment(t, cluster)
 	result, err := with(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
 		var deployment appsv1.Deployment
 		if err := mgr.GetAPIReader().Get(ctx, types.NamespacedName{Namespace: "ns", Name: "a"}, &deployment); err != nil {
 			return ctrl.Result{}, err
 		}
-		deployment.Status.ReadyReplicas = 4
+		deployment.Status.Replicas, deployment.Status.ReadyReplicas = 4, 4
 		if err := mgr.GetClient().Status().Update(ctx, &deployment); err != nil || deployment.Status.ReadyReplicas != 4 {
 			t.Errorf("status: %+v %v", deployment.Status, err)
 		}
@@ -209,27 +218,15 @@ func TestPanicErrorNamesItsLocation(t *testing.T) {
 func sing() string { return "boom" }
 
 func TestClientsetAndSubresourcesUseRawRequests(t *testing.T) {
-	cluster := seeded(t, "x")
-	var asked []string
-	cluster.OnRaw(func(request operetta.RawRequest) operetta.RawResponse {
-		asked = append(asked, request.Method+" "+request.Path+"?"+request.Query)
-		body := map[string]string{
-			"/apis/apps/v1": `{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment"}]}`,
-			"/apis/apps/v1/namespaces/ns/deployments/a": `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"ns"},"spec":{"replicas":7}}`,
-			"/api/v1/namespaces/ns/configmaps/b":        `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"raw":"yes"}}`,
-		}[request.Path]
-		if body == "" {
-			return operetta.RawResponse{Status: 404, ContentType: "application/json", Body: []byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"reason":"NotFound","message":"no"}`)}
-		}
-		return operetta.RawResponse{Status: 200, ContentType: "application/json", Body: []byte(body)}
-	})
+	cluster := seeded(t, "x", "yes")
+	addDeployment(t, cluster)
 	_, err := with(t, cluster, func(ctx context.Context, mgr ctrl.Manager) (ctrl.Result, error) {
 		clientset, err := kubernetes.NewForConfig(mgr.GetConfig())
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		got, err := clientset.CoreV1().ConfigMaps("ns").Get(ctx, "b", metav1.GetOptions{})
-		if err != nil || got.Data["raw"] != "yes" {
+		if err != nil || got.Data["word"] != "yes" {
 			t.Errorf("clientset: %+v %v", got, err)
 		}
 		if _, err := clientset.CoreV1().ConfigMaps("ns").Get(ctx, "c", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -238,7 +235,7 @@ func TestClientsetAndSubresourcesUseRawRequests(t *testing.T) {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 		before := deployment.DeepCopy()
 		deployment.Labels = map[string]string{"a": "b"}
-		if err := mgr.GetClient().Patch(ctx, deployment, client.StrategicMergeFrom(before)); err != nil || *deployment.Spec.Replicas != 7 {
+		if err := mgr.GetClient().Patch(ctx, deployment, client.StrategicMergeFrom(before)); err != nil || *deployment.Spec.Replicas != 7 || deployment.Labels["a"] != "b" {
 			t.Errorf("strategic: %+v %v", deployment.Spec, err)
 		}
 		namespaced, err := mgr.GetClient().IsObjectNamespaced(deployment)
@@ -247,8 +244,8 @@ func TestClientsetAndSubresourcesUseRawRequests(t *testing.T) {
 		}
 		return ctrl.Result{}, nil
 	})
-	if err != nil || !slices.Contains(asked, "PATCH /apis/apps/v1/namespaces/ns/deployments/a?") {
-		t.Errorf("%v %q", err, asked)
+	if err != nil {
+		t.Error(err)
 	}
 }
 

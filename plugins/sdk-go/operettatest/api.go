@@ -1,9 +1,9 @@
 package operettatest
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
+	"encoding/json"
+	"strings"
+	"time"
 
 	"operetta.dev/sdk-go"
 )
@@ -11,15 +11,51 @@ import (
 // Cluster implements the contract's imports. Reconcilers call them through [operetta.Client].
 var _ operetta.API = (*Cluster)(nil)
 
+// wireKind returns the server's form of a kind.
+func wireKind(kind operetta.GroupVersionKind) map[string]string {
+	return map[string]string{"apiVersion": kind.APIVersion, "kind": kind.Kind}
+}
+
+// wireKey returns the server's form of a key.
+func wireKey(key operetta.Key) map[string]string {
+	if key.Namespace == "" {
+		return map[string]string{"name": key.Name}
+	}
+	return map[string]string{"namespace": key.Namespace, "name": key.Name}
+}
+
+// wireRead returns the server's form of the source of a read.
+func wireRead(live bool) string {
+	if live {
+		return "live"
+	}
+	return "cached"
+}
+
+// setJSON sets an argument to JSON, or `text` to what is not JSON, which the server rejects as the host does.
+func (a arguments) setJSON(name string, text []byte) {
+	if json.Valid(text) {
+		a[name] = json.RawMessage(text)
+	} else {
+		a["text"] = string(text)
+	}
+}
+
+// setSome sets an argument unless it is empty.
+func (a arguments) setSome(name, value string) {
+	if value != "" {
+		a[name] = value
+	}
+}
+
 // Get returns one object.
-func (c *Cluster) Get(kind operetta.GroupVersionKind, key operetta.Key, _ operetta.Read) ([]byte, error) {
+func (c *Cluster) Get(kind operetta.GroupVersionKind, key operetta.Key, read operetta.Read) ([]byte, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if err := c.fail(VerbGet); err != nil {
 		return nil, err
 	}
-	object, err := c.store.get(kind, key)
-	return encode(object), err
+	return c.call("get", arguments{"kind": wireKind(kind), "key": wireKey(key), "read": wireRead(read == operetta.Live)})
 }
 
 // List returns one page.
@@ -29,149 +65,158 @@ func (c *Cluster) List(kind operetta.GroupVersionKind, options operetta.ListOpti
 	if err := c.fail(VerbList); err != nil {
 		return operetta.Page{}, err
 	}
-	if options.Live && (options.Index != "" || options.OwnerUID != "") {
-		return operetta.Page{}, badRequest("owners and indexes need a cached read")
-	}
-	chosen, err := c.chooser(kind, options)
+	text, err := c.call("list", arguments{"kind": wireKind(kind), "options": wireListOptions(options)})
 	if err != nil {
 		return operetta.Page{}, err
 	}
-	skip := 0
-	if options.Continue != "" {
-		if skip, err = strconv.Atoi(options.Continue); err != nil {
-			return operetta.Page{}, badRequest("%q is not a continue token", options.Continue)
-		}
+	var page struct {
+		Items           []json.RawMessage
+		ResourceVersion string
+		ContinueToken   string
 	}
-	page := operetta.Page{ResourceVersion: strconv.Itoa(c.store.version)}
-	at := 0
-	for _, key := range c.store.keysOf(kind) {
-		object := c.store.objects[id{kind, key}]
-		if !chosen(key, object) {
-			continue
-		}
-		if at++; at <= skip {
-			continue
-		}
-		if options.Limit > 0 && len(page.Items) == int(options.Limit) {
-			page.Continue = strconv.Itoa(at - 1)
-			break
-		}
-		page.Items = append(page.Items, encode(projected(object, options.Projection)))
+	if err := json.Unmarshal(text, &page); err != nil {
+		c.t.Fatalf("the test server's response to list: %v", err)
 	}
-	return page, nil
+	items := make([][]byte, len(page.Items))
+	for i, item := range page.Items {
+		items[i] = item
+	}
+	return operetta.Page{Items: items, ResourceVersion: page.ResourceVersion, Continue: page.ContinueToken}, nil
 }
 
-func (c *Cluster) chooser(kind operetta.GroupVersionKind, options operetta.ListOptions) (func(operetta.Key, object) bool, error) {
-	labels, err := parseSelector(options.Labels)
-	if err != nil {
-		return nil, err
+func wireListOptions(options operetta.ListOptions) arguments {
+	wire := arguments{"read": wireRead(options.Live)}
+	wire.setSome("namespace", options.Namespace)
+	wire.setSome("labels", options.Labels)
+	wire.setSome("fields", options.Fields)
+	wire.setSome("continueToken", options.Continue)
+	if options.Limit > 0 {
+		wire["limit"] = options.Limit
 	}
-	fields, err := parseFields(options.Fields)
-	if err != nil {
-		return nil, err
+	if len(options.Projection) > 0 {
+		wire["projection"] = options.Projection
 	}
-	value := func(object) (string, bool) { return "", true }
-	wanted := ""
 	switch {
 	case options.Index != "":
-		i := slices.IndexFunc(c.indexes, func(of operetta.IndexManifest) bool {
-			return of.Name == options.Index && of.APIVersion == kind.APIVersion && of.Kind == kind.Kind
-		})
-		if i < 0 {
-			return nil, badRequest("the index %q is not declared on %s; Plugin.Index and its siblings do that", options.Index, kind)
-		}
-		value, wanted = indexed(c.indexes[i]), options.IndexValue
+		wire["selection"] = arguments{"type": "by-index", "index": options.Index, "value": options.IndexValue}
 	case options.OwnerUID != "":
-		value, wanted = controllerUID, options.OwnerUID
+		wire["selection"] = arguments{"type": "by-owner", "uid": options.OwnerUID}
 	}
-	return func(key operetta.Key, of object) bool {
-		found, ok := value(of)
-		return ok && found == wanted && (options.Namespace == "" || options.Namespace == key.Namespace) &&
-			labels.matches(member(of, "metadata", "labels")) && fields.matches(object{
-			"metadata.name": key.Name, "metadata.namespace": key.Namespace,
-		})
-	}, nil
+	return wire
 }
 
-// write applies a write to the store, or to a copy of it for a dry run.
-func (c *Cluster) write(verb Verb, options operetta.WriteOptions, kind operetta.GroupVersionKind, key operetta.Key, do func(*store) (object, error)) ([]byte, error) {
+// write sends a write, and records it unless it is a dry run.
+func (c *Cluster) write(write Write, dryRun bool, call string, arguments arguments) ([]byte, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if err := c.fail(verb); err != nil {
+	if err := c.fail(write.Verb); err != nil {
 		return nil, err
 	}
-	if options.Strict {
-		return nil, unsupported("strict field validation")
-	}
-	store := c.store
-	if options.DryRun {
-		store = store.clone()
-	}
-	written, err := do(store)
+	stored, err := c.call(call, arguments)
 	if err != nil {
 		return nil, err
 	}
-	if !options.DryRun {
-		c.writes = append(c.writes, Write{verb, kind, key})
+	if write.Key.Name == "" {
+		write.Key.Name = nameOf(stored)
 	}
-	return encode(written), nil
+	if !dryRun {
+		c.writes = append(c.writes, write)
+	}
+	return stored, nil
+}
+
+// nameOf returns the name of an object; empty if it has none.
+func nameOf(text []byte) string {
+	var object struct{ Metadata struct{ Name string } }
+	_ = json.Unmarshal(text, &object)
+	return object.Metadata.Name
+}
+
+func wireWriteOptions(options operetta.WriteOptions) arguments {
+	wire := arguments{"dryRun": options.DryRun, "strict": options.Strict}
+	wire.setSome("fieldManager", options.FieldManager)
+	return wire
 }
 
 // Create creates an object.
 func (c *Cluster) Create(kind operetta.GroupVersionKind, namespace string, text []byte, options operetta.WriteOptions) ([]byte, error) {
-	key := operetta.Key{Namespace: namespace}
-	if of, err := decode(text); err == nil {
-		key.Name = asString(member(of, "metadata"), "name")
-	}
-	return c.write(VerbCreate, options, kind, key, func(s *store) (object, error) { return s.create(kind, namespace, text) })
+	arguments := arguments{"kind": wireKind(kind), "options": wireWriteOptions(options)}
+	arguments.setSome("namespace", namespace)
+	arguments.setJSON("object", text)
+	// The API server chooses the name of an object with a generateName.
+	return c.write(Write{VerbCreate, kind, operetta.Key{Namespace: namespace}}, options.DryRun, "create", arguments)
 }
 
 // Update replaces an object.
 func (c *Cluster) Update(kind operetta.GroupVersionKind, key operetta.Key, text []byte, options operetta.WriteOptions) ([]byte, error) {
-	return c.write(VerbUpdate, options, kind, key, func(s *store) (object, error) { return s.updateText(kind, key, text, false) })
+	return c.replace(Write{VerbUpdate, kind, key}, "update", text, options)
 }
 
 // UpdateStatus replaces an object's status.
 func (c *Cluster) UpdateStatus(kind operetta.GroupVersionKind, key operetta.Key, text []byte, options operetta.WriteOptions) ([]byte, error) {
-	return c.write(VerbUpdateStatus, options, kind, key, func(s *store) (object, error) { return s.updateText(kind, key, text, true) })
+	return c.replace(Write{VerbUpdateStatus, kind, key}, "updateStatus", text, options)
 }
 
-// Patch patches an object or its status.
+func (c *Cluster) replace(write Write, call string, text []byte, options operetta.WriteOptions) ([]byte, error) {
+	arguments := arguments{"kind": wireKind(write.Kind), "key": wireKey(write.Key), "options": wireWriteOptions(options)}
+	arguments.setJSON("object", text)
+	return c.write(write, options.DryRun, call, arguments)
+}
+
+// Patch patches an object or a subresource of it.
 func (c *Cluster) Patch(kind operetta.GroupVersionKind, key operetta.Key, patch operetta.RawPatch) ([]byte, error) {
-	return c.write(VerbPatch, patch.Options, kind, key, func(s *store) (object, error) {
-		switch patch.Subresource {
-		case "", "status":
-		default:
-			return nil, unsupported(fmt.Sprintf("the subresource %s", patch.Subresource))
-		}
-		before, err := s.get(kind, key)
-		if err != nil {
-			return nil, err
-		}
-		after, err := patched(before, patch)
-		if err != nil {
-			return nil, err
-		}
-		return s.update(kind, key, after, patch.Subresource == "status")
-	})
+	arguments := arguments{
+		"kind": wireKind(kind), "key": wireKey(key), "type": [...]string{"merge", "json", "apply"}[patch.Type],
+		"force": patch.Force, "options": wireWriteOptions(patch.Options),
+	}
+	arguments.setSome("subresource", patch.Subresource)
+	arguments.setJSON("body", patch.Body)
+	return c.write(Write{VerbPatch, kind, key}, patch.Options.DryRun, "patch", arguments)
 }
 
 // Delete deletes an object, or marks it deleted while it has finalizers.
 func (c *Cluster) Delete(kind operetta.GroupVersionKind, key operetta.Key, options operetta.DeleteOptions) error {
-	_, err := c.write(VerbDelete, operetta.WriteOptions{DryRun: options.DryRun}, kind, key, func(s *store) (object, error) {
-		return object{}, s.delete(kind, key, options)
-	})
+	wire := arguments{"dryRun": options.DryRun}
+	wire.setSome("uid", options.UID)
+	wire.setSome("resourceVersion", options.ResourceVersion)
+	wire.setSome("propagation", strings.ToLower(string(options.Propagation)))
+	if options.GracePeriodSeconds != nil {
+		wire["gracePeriodSeconds"] = *options.GracePeriodSeconds
+	}
+	arguments := arguments{"kind": wireKind(kind), "key": wireKey(key), "options": wire}
+	_, err := c.write(Write{VerbDelete, kind, key}, options.DryRun, "delete", arguments)
 	return err
 }
 
-// Raw calls the function of [Cluster.OnRaw].
+// Raw sends an HTTP request to the API server, or to the function of [Cluster.OnRaw].
 func (c *Cluster) Raw(request operetta.RawRequest) operetta.RawResponse {
 	if c.raw != nil {
 		return c.raw(request)
 	}
-	return operetta.RawResponse{Status: 501, ContentType: "application/json", Body: []byte(
-		`{"kind":"Status","apiVersion":"v1","status":"Failure","code":501,"reason":"NotImplemented",` +
-			`"message":"the test kit answers raw requests only through Cluster.OnRaw"}`)}
+	wire := arguments{"method": request.Method, "path": request.Path, "query": request.Query, "cached": request.Cached}
+	wire.setSome("contentType", request.ContentType)
+	wire.setSome("accept", request.Accept)
+	if request.Body != nil {
+		wire["body"] = string(request.Body)
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	text, err := c.call("send", arguments{"request": wire})
+	var response struct {
+		Status            int
+		ContentType, Body string
+		RetryAfterSeconds int
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &response)
+	}
+	if err != nil {
+		c.t.Fatalf("the test server's response to %s %s: %v", request.Method, request.Path, err)
+	}
+	return operetta.RawResponse{
+		Status: response.Status, ContentType: response.ContentType, Body: []byte(response.Body),
+		RetryAfter: time.Duration(response.RetryAfterSeconds) * time.Second,
+	}
 }
 
 // Emit records an Event.
@@ -193,12 +238,3 @@ func (c *Cluster) Log(level operetta.LogLevel, message string, fields []operetta
 
 // Config returns the config of [Cluster.SetConfig].
 func (c *Cluster) Config() []byte { return c.config }
-
-func badRequest(format string, args ...any) error {
-	return operetta.NewAPIError(operetta.BadRequest, fmt.Sprintf(format, args...))
-}
-
-// unsupported returns the error of a call that the test kit does not support.
-func unsupported(what string) error {
-	return operetta.NewAPIError(operetta.Other, "the test kit does not know "+what+"; test it on a real API server")
-}

@@ -1,30 +1,37 @@
-// Package operettatest runs reconcilers in `go test`, without a cluster.
+// Package operettatest runs reconcilers in `go test`, on an API server for tests.
 //
-// A [Cluster] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and conflicts,
-// already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label selectors, owners
-// and declared indexes, merge and JSON patches. It runs reconcilers as the host does, and records their Events and log
-// lines:
+// A [Cluster] is an empty cluster of its own on the test server, a part of the program operetta: an API server with
+// CRDs, validation, defaults, server-side apply and all that reconcilers rely on. It runs reconcilers as the host does,
+// and records their writes, Events and log lines:
 //
 //	cluster := operettatest.New(t, &Foo{…})
 //	result, err := cluster.Reconcile(plugin(), "foo", operetta.Key{Namespace: "ns", Name: "a"})
 //	deployment := operettatest.Get[Deployment](cluster, operetta.Key{Namespace: "ns", Name: "a"})
 //
+// If the test fails, the objects of the cluster and the calls are part of its log.
+//
+// # The test server
+//
+// `operetta test` starts a server and runs `go test ./...` with it. A plain `go test` works, too: the first cluster of a
+// package starts a server, which needs the program operetta on PATH, or its path in the environment variable OPERETTA.
+//
+// The server has the CRDs of the project. It makes a CRD without a schema for each other kind at the first object that a
+// test adds or the plugin creates; [Cluster.Define] says more about such a kind.
+//
 // # Limits
 //
-// A Cluster has no schemas, so it does not validate, default or prune fields. It runs no controllers: nothing is
-// garbage collected, no Pod becomes ready, and a test changes objects itself through [Cluster.Client]. It has no RBAC.
-// It rejects server-side apply, strict validation, generateName, foreground and orphan deletion, the scale subresource
-// and raw requests (but see [Cluster.OnRaw]) with an error.
+// A Cluster runs no controllers: nothing is garbage collected, no Pod becomes ready, and a test changes objects itself
+// through [Cluster.Client]. The reconciler may do everything: the cluster does not check the plugin's permissions.
 package operettatest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"operetta.dev/sdk-go"
 )
@@ -75,13 +82,15 @@ type fault struct {
 	err  error
 }
 
-// Cluster is an API server in memory. It may be used by several goroutines.
+// Cluster is a cluster of the test server, which ends with the test. It may be used by several goroutines.
 type Cluster struct {
 	t testing.TB
 
-	lock       sync.Mutex
-	store      *store
-	indexes    []operetta.IndexManifest
+	lock sync.Mutex
+	// connection is nil until the first call that needs the server.
+	connection *connection
+	// manifest is the text of the manifest that the server knows.
+	manifest   string
 	config     []byte
 	raw        func(operetta.RawRequest) operetta.RawResponse
 	faults     []fault
@@ -91,18 +100,67 @@ type Cluster struct {
 	reconciles int
 }
 
-// New returns a cluster with these objects, including their status and deletionTimestamp. Missing fields that the API
-// server sets (uid, resourceVersion, creationTimestamp, generation) are set.
+// New returns a cluster with these objects, as [Cluster.Add] adds them.
 func New(t testing.TB, objects ...operetta.Object) *Cluster {
 	t.Helper()
-	cluster := &Cluster{t: t, store: newStore(), config: []byte("{}")}
+	cluster := &Cluster{t: t, config: []byte("{}")}
+	t.Cleanup(cluster.close)
 	for _, object := range objects {
 		cluster.Add(object)
 	}
 	return cluster
 }
 
-// Add adds an object as [New] does.
+// close ends the cluster. If the test has failed, it logs the objects and the calls.
+func (c *Cluster) close() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.connection == nil {
+		return
+	}
+	if c.t.Failed() {
+		var dump string
+		text, err := c.connection.call("dump", arguments{})
+		if err == nil {
+			err = json.Unmarshal(text, &dump)
+		}
+		if err != nil {
+			dump = err.Error()
+		}
+		c.t.Logf("the cluster at the end of the test:\n%s", dump)
+	}
+	_ = c.connection.socket.Close()
+}
+
+// call sends a request to the test server. The error is that of the API server; any other failure ends the test. The lock
+// must be held.
+func (c *Cluster) call(name string, arguments arguments) (json.RawMessage, error) {
+	c.t.Helper()
+	result, err := c.try(name, arguments)
+	if api := (*operetta.APIError)(nil); err != nil && !errors.As(err, &api) {
+		c.t.Fatal(err)
+	}
+	return result, err
+}
+
+// try sends a request to the test server, and connects before the first one. The lock must be held.
+func (c *Cluster) try(name string, arguments arguments) (json.RawMessage, error) {
+	c.t.Helper()
+	if c.connection == nil {
+		address, err := serverAddress()
+		if err == nil {
+			c.connection, err = connect(address)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return c.connection.call(name, arguments)
+}
+
+// Add adds an object with its status, and with its deletionTimestamp if it has finalizers. The API server sets the
+// resourceVersion, and uid, generation and creationTimestamp where they are missing. An object that it rejects fails the
+// test.
 func (c *Cluster) Add(object operetta.Object) {
 	c.t.Helper()
 	text, err := json.Marshal(object)
@@ -110,15 +168,37 @@ func (c *Cluster) Add(object operetta.Object) {
 		err = c.AddJSON(operetta.KindOfObject(object), text)
 	}
 	if err != nil {
-		c.t.Fatalf("adding %s %s: %v", operetta.KindOfObject(object), operetta.KeyOf(object), err)
+		c.t.Fatal(err)
 	}
 }
 
-// AddJSON adds an object of a kind, as JSON.
+// AddJSON adds an object of a kind, as JSON. It returns an error if the API server rejects the object.
 func (c *Cluster) AddJSON(kind operetta.GroupVersionKind, text []byte) error {
+	c.t.Helper()
+	typed, err := withType(text, kind)
+	if err != nil {
+		return err
+	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	return c.store.seed(kind, text)
+	_, err = c.try("add", arguments{"object": typed})
+	return err
+}
+
+// withType returns the members of an object of a kind, with apiVersion and kind.
+func withType(text []byte, kind operetta.GroupVersionKind) (map[string]any, error) {
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("this %s is not a JSON object: %s", kind, text)
+	}
+	typed := map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind}
+	for name, value := range members {
+		if want, found := typed[name]; found && string(value) != fmt.Sprintf("%q", want) {
+			return nil, fmt.Errorf("the object's %s is %s, not %q", name, value, want)
+		}
+		typed[name] = value
+	}
+	return typed, nil
 }
 
 // SetConfig sets the Plugin object's `spec.config`.
@@ -131,13 +211,42 @@ func (c *Cluster) SetConfig(config any) {
 	c.config = text
 }
 
-// WithoutStatusSubresource declares that a kind has no status subresource, so that its status is an ordinary field. By
-// default all kinds have one, except built-in kinds without a status.
-func (c *Cluster) WithoutStatusSubresource(kind operetta.GroupVersionKind) {
-	c.store.noStatus[kind] = true
+// Definition is a custom resource without a schema, for [Cluster.Define].
+type Definition struct {
+	Kind operetta.GroupVersionKind
+	// Plural is the name in URLs; empty is that which kubectl guesses, e.g. `foos` and `policies`.
+	Plural string
+	// ClusterScoped is true if its objects have no namespace.
+	ClusterScoped bool
+	// WithoutStatus is true if the kind has no status subresource, so that its status is an ordinary field.
+	WithoutStatus bool
 }
 
-// OnRaw sets the function that answers raw requests. Without it the response is 501 NotImplemented.
+// Define makes the API server serve a custom resource. By default it serves each kind once there is an object of it, with
+// a status subresource, and namespaced if that object is. Call Define before there is one.
+func (c *Cluster) Define(definition Definition) {
+	c.t.Helper()
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	arguments := arguments{
+		"kind": wireKind(definition.Kind), "namespaced": !definition.ClusterScoped, "status": !definition.WithoutStatus,
+	}
+	if definition.Plural != "" {
+		arguments["plural"] = definition.Plural
+	}
+	if _, err := c.call("define", arguments); err != nil {
+		c.t.Fatalf("defining %s: %v", definition.Kind, err)
+	}
+}
+
+// WithoutStatusSubresource declares that a namespaced custom resource has no status subresource, so that its status is an
+// ordinary field, as [Cluster.Define] does.
+func (c *Cluster) WithoutStatusSubresource(kind operetta.GroupVersionKind) {
+	c.t.Helper()
+	c.Define(Definition{Kind: kind, WithoutStatus: true})
+}
+
+// OnRaw sets the function that answers raw requests instead of the API server.
 func (c *Cluster) OnRaw(answer func(operetta.RawRequest) operetta.RawResponse) { c.raw = answer }
 
 // FailNext makes the next call of this verb fail. Several faults are used in order.
@@ -161,15 +270,11 @@ var reconciling sync.Mutex
 func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Request) (operetta.Result, error) {
 	c.t.Helper()
 	text, err := plugin.Describe()
-	var manifest operetta.Manifest
-	if err == nil {
-		err = json.Unmarshal(text, &manifest)
-	}
 	if err != nil {
 		c.t.Fatalf("the plugin cannot be described: %v", err)
 	}
+	c.declare(string(text))
 	c.lock.Lock()
-	c.indexes = manifest.Indexes
 	c.reconciles++
 	if request.ReconcileID == "" {
 		request.ReconcileID = fmt.Sprintf("test-%d", c.reconciles)
@@ -184,23 +289,47 @@ func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Req
 	return plugin.Reconcile(c, request)
 }
 
+// declare sends the manifest to the server, unless it is the last one sent.
+func (c *Cluster) declare(manifest string) {
+	c.t.Helper()
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if manifest == c.manifest {
+		return
+	}
+	if _, err := c.call("manifest", arguments{"manifest": manifest}); err != nil {
+		c.t.Fatalf("the host rejects the plugin's manifest: %v", err)
+	}
+	c.manifest = manifest
+}
+
 // Client returns a client of this cluster, to read and change objects as a user would. Its writes are recorded, too.
 func (c *Cluster) Client() *operetta.Client { return operetta.NewClient(c) }
 
 // Get returns the object of a key; nil if there is none. An object that does not fit the type fails the test.
 func Get[T any, P operetta.Pointer[T]](c *Cluster, key operetta.Key) P {
 	c.t.Helper()
-	c.lock.Lock()
-	defer c.lock.Unlock()
 	object := P(new(T))
-	there, found := c.store.objects[id{operetta.KindOfObject(object), key}]
-	if !found {
+	kind := operetta.KindOfObject(object)
+	text, err := c.stored(kind, key)
+	if operetta.IsNotFound(err) {
 		return nil
 	}
-	if err := json.Unmarshal(encode(there), object); err != nil {
-		c.t.Fatalf("%s %s does not fit the type %T: %v", operetta.KindOfObject(object), key, object, err)
+	if err != nil {
+		c.t.Fatalf("reading %s %s: %v", kind, key, err)
+	}
+	if err := json.Unmarshal(text, object); err != nil {
+		c.t.Fatalf("%s %s does not fit the type %T: %v", kind, key, object, err)
 	}
 	return object
+}
+
+// stored returns an object as the API server has it, apart from the faults that the test has planned.
+func (c *Cluster) stored(kind operetta.GroupVersionKind, key operetta.Key) (json.RawMessage, error) {
+	c.t.Helper()
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.call("get", arguments{"kind": wireKind(kind), "key": wireKey(key), "read": "live"})
 }
 
 // Writes returns the writes since the last call of this function, in order.
@@ -238,9 +367,4 @@ func (c *Cluster) fail(verb Verb) error {
 		}
 	}
 	return nil
-}
-
-// now returns the time of a clock that advances with each write and is the same in each run.
-func now(version int) string {
-	return time.Date(2030, 1, 1, 0, 0, version, 0, time.UTC).Format(time.RFC3339)
 }

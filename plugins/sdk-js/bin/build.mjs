@@ -79,8 +79,12 @@ async function componentOf(project, plugin, world, size) {
     external: ["operetta:*"],
   });
   report(`bundled ${path.relative(project, plugin)}`, bundled, code.length);
-  const source = `${code}\n;globalThis.__operettaLines = ${lineTable(map, project, SDK)};\n`;
-  return await componentize(source, world, size);
+  return await componentize(withLines(code, map, project), { world, size });
+}
+
+/** Returns a bundle with the table of its source lines, which the guest reads. */
+export function withLines(code, map, project) {
+  return `${code}\n;globalThis.__operettaLines = ${lineTable(map, project, SDK)};\n`;
 }
 
 async function readPackage(project) {
@@ -95,7 +99,12 @@ async function readPackage(project) {
   }
 }
 
-function entryOf(project, entry) {
+/**
+ * Returns the file that exports the plugin.
+ *
+ * @throws BuildError if the project has none.
+ */
+export function entryOf(project, entry) {
   const candidates = entry ? [entry] : ENTRIES;
   const found = candidates.map((name) => path.resolve(project, name)).find((name) => existsSync(name));
   if (!found) {
@@ -109,7 +118,12 @@ function nameOf({ name }, project) {
   return typeof name === "string" && name ? name.replace(/^.*\//, "") : path.basename(project);
 }
 
-async function componentize(source, world, size) {
+/**
+ * Makes a component of a bundle and the engine.
+ *
+ * @throws BuildError if the engine is not installed, or the bundle does not start.
+ */
+export async function componentize(source, { world, size = false, wit = path.join(SDK, "wit") }) {
   let engine;
   try {
     engine = await import("componentize-qjs");
@@ -118,7 +132,7 @@ async function componentize(source, world, size) {
   }
   try {
     // Without `sync` the component needs async WIT functions, which the contract lacks.
-    const options = { witPath: path.join(SDK, "wit"), world, jsSource: source, sync: true, optSize: size };
+    const options = { witPath: wit, world, jsSource: source, sync: true, optSize: size };
     return (await engine.componentize(options)).component;
   } catch (error) {
     throw new BuildError(`the plugin does not start: ${error.message}`);

@@ -4,6 +4,7 @@
  *
  *     operetta-js build [DIR] [-o FILE] [--entry FILE] [--size] [--no-check]
                                                                  a component; by default build/NAME.wasm
+ *     operetta-js develop DIR --interpreters FOLDER                the helper of `operetta dev`
  *     operetta-js test [FILE…]                                     test/*.test.{ts,js,mjs}, bundled, under `node --test`
  *
  * Exit code 0: done, 1: failed, 2: wrong usage.
@@ -11,6 +12,7 @@
 import { parseArgs } from "node:util";
 
 import { build, BuildError } from "./build.mjs";
+import { develop } from "./develop.mjs";
 import { test } from "./test.mjs";
 
 const USAGE = `usage: operetta-js build [DIR] [-o FILE] [--entry FILE] [--size] [--no-check]
@@ -28,6 +30,14 @@ const commands = {
       usage("build takes one folder");
     }
     await build({ dir: positionals[0] ?? ".", ...values });
+    return 0;
+  },
+  async develop(args) {
+    const { values, positionals } = parse(args, { interpreters: { type: "string" } });
+    if (positionals.length !== 1 || !values.interpreters) {
+      usage("develop takes one folder, and --interpreters");
+    }
+    await develop({ dir: positionals[0], ...values });
     return 0;
   },
   test: async (args) => test(parse(args, {}).positionals),

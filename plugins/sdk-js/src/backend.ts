@@ -1,5 +1,6 @@
 /**
- * The interface below a {@link Context}: the host implements it in a plugin, a cluster in memory in a test. Objects are
+ * The interface below a {@link Context}: the host implements it in a plugin, the test server in a
+ * test. Objects are
  * passed as JSON text. A failed call throws an ApiError.
  */
 import type { Kind, ObjectKey } from "./object.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 
-import { stackOf } from "../src/guest/stack.ts";
+import { setSourceLines, stackOf } from "../src/guest/stack.ts";
 
 // @ts-expect-error: plain JavaScript
 import { lineTable } from "../bin/lines.mjs";
@@ -102,6 +102,14 @@ test("stack lines map to source files", () => {
   const error = new Error("boom");
   error.stack = ["", "    at sing (componentize-qjs:user.js:3:22)", "    at <anonymous> (componentize-qjs:user.js:4:1)"].join("\n");
   assert.equal(stackOf(error), "at sing (src/a.ts:8)\nat <anonymous> (@operetta/sdk/src/b.ts:3)");
+});
+
+test("frames of evaluated source have lines of their own table", () => {
+  Object.assign(globalThis, { __operettaLines: { files: ["sdk.ts"], lines: "9:0" } });
+  setSourceLines({ files: ["src/plugin.ts"], lines: "-,3:0" });
+  const error = new Error("boom");
+  error.stack = ["    at sing (<input>:2:13)", "    at run (componentize-qjs:user.js:1:2)", "    at eval (native)"].join("\n");
+  assert.equal(stackOf(error), "at sing (src/plugin.ts:3)\nat run (sdk.ts:9)");
 });
 
 function mkdirs(folder: string): string {

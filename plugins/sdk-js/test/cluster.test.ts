@@ -17,7 +17,7 @@ import {
   type ObjectKey,
   setControllerReference,
 } from "@operetta/sdk";
-import { ConfigMap, Secret } from "@operetta/sdk/kinds";
+import { ConfigMap, Deployment, Secret } from "@operetta/sdk/kinds";
 import { Cluster } from "@operetta/sdk/testing";
 
 import { Foo, foo, key } from "./foo.ts";
@@ -80,28 +80,96 @@ test("merge and JSON patches change the named fields", () => {
   context.patch(ConfigMap, key, { merge: { data: { a: "1", b: "2" } } });
   const json = [
     { op: "remove", path: "/data/a" },
-    { op: "add", path: "/data/c~1d", value: "3" },
+    { op: "add", path: "/metadata/labels", value: {} },
+    { op: "add", path: "/metadata/labels/c~1d", value: "3" },
   ] as const;
-  assert.deepEqual(context.patch(ConfigMap, key, { json }).data, { b: "2", "c/d": "3" });
+  const patched = context.patch(ConfigMap, key, { json });
+  assert.deepEqual([patched.data, patched.metadata.labels], [{ b: "2" }, { "c/d": "3" }]);
   assert.throws(() => context.patch(ConfigMap, key, { merge: { metadata: { resourceVersion: "1" } } }), isConflict);
   const wrong = [{ op: "test", path: "/data/b", value: "3" }] as const;
   assert.throws(() => context.patch(ConfigMap, key, { json: wrong }), isInvalid);
 });
 
-test("the kit rejects unsupported calls by name", () => {
-  const { context } = new Cluster().with(Foo, foo()).with(ConfigMap, { metadata: key });
-  const calls = [
-    () => context.patch(ConfigMap, key, { apply: {} }),
-    () => context.patch(ConfigMap, key, { merge: {} }, { subresource: "scale" }),
-    () => context.create(ConfigMap, { metadata: key }, { strict: true }),
-    () => context.create(ConfigMap, { metadata: { generateName: "a-" } }),
-    () => context.deleteKey(ConfigMap, key, { propagation: "orphan" }),
-    () => context.create(Foo, { metadata: { name: "b" }, spec: { size: null as never } }),
-  ];
-  for (const call of calls) {
-    assert.throws(call, /not supported by the test kit/);
-  }
-  assert.equal(context.raw({ method: "GET", path: "/api/v1" }).status, 501);
+test("server-side apply owns fields", () => {
+  const { context } = new Cluster().with(ConfigMap, { metadata: key });
+  const apply = (value: string) => ({ apply: { metadata: key, data: { a: value } } });
+  assert.deepEqual(context.patch(ConfigMap, key, apply("1")).data, { a: "1" });
+  assert.throws(
+    () => context.patch(ConfigMap, key, apply("2"), { fieldManager: "other" }),
+    (error) => isConflict(error) && error.causes[0]?.field === ".data.a",
+  );
+  const forced = context.patch(ConfigMap, key, apply("2"), { fieldManager: "other", force: true });
+  assert.deepEqual(forced.data, { a: "2" });
+});
+
+test("options of writes reach the API server", () => {
+  const cluster = new Cluster();
+  const { context } = cluster;
+  const { name } = context.create(ConfigMap, { metadata: { namespace: "ns", generateName: "a-" } }).metadata;
+  assert.match(name, /^a-./);
+  assert.deepEqual(cluster.writes(), [`create ConfigMap ns/${name}`]);
+  const unknown = { metadata: key, unknown: 1 };
+  assert.throws(() => context.create(ConfigMap, unknown, { strict: true }), /unknown field "unknown"/);
+  assert.equal("unknown" in context.create(ConfigMap, unknown), false);
+  const labels = { app: "a" };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "a", image: "a" }] } };
+  cluster.with(Deployment, { metadata: key, spec: { selector: { matchLabels: labels }, template } });
+  const scale = context.patch(Deployment, key, { merge: { spec: { replicas: 3 } } }, { subresource: "scale" });
+  assert.deepEqual([scale.kind, context.get(Deployment, key).spec?.replicas], ["Scale", 3]);
+  context.deleteKey(Deployment, key, { propagation: "foreground" });
+  assert.deepEqual(context.get(Deployment, key).metadata.finalizers, ["foregroundDeletion"]);
+});
+
+test("raw requests reach the API server", () => {
+  const { context } = new Cluster().with(ConfigMap, { metadata: key, data: { a: "1" } });
+  const path = "/api/v1/namespaces/ns/configmaps/a";
+  assert.equal(context.raw({ method: "GET", path }).json<ConfigMap>().data?.["a"], "1");
+  assert.equal(context.raw({ method: "GET", path: `${path}b` }).status, 404);
+});
+
+test("an invalid object is rejected with its causes", () => {
+  const cluster = new Cluster();
+  assert.throws(
+    () => cluster.context.create(ConfigMap, { metadata: { ...key, name: "Not_A_Name" } }),
+    (error) => isInvalid(error) && error.causes[0]?.field === "metadata.name",
+  );
+  const empty = { metadata: key, spec: {} as never };
+  assert.throws(() => cluster.with(Deployment, empty), /^Error: add Deployment.apps\/v1 ns\/a: .*spec.selector: Required value/);
+  assert.throws(() => cluster.with(ConfigMap, {}), TypeError);
+  assert.deepEqual(cluster.writes(), []);
+});
+
+test("with keeps the status and a deletion", () => {
+  const dying = { ...key, name: "b", deletionTimestamp: "2030-01-01T00:00:00Z", finalizers: ["e.dev/f"] };
+  const cluster = new Cluster()
+    .with(Foo, { ...foo(), status: { phase: "ready" } })
+    .with(Foo, { metadata: dying, spec: {} });
+  assert.equal(cluster.get(Foo, key)?.status?.phase, "ready");
+  assert(cluster.get(Foo, { ...key, name: "b" })?.metadata.deletionTimestamp);
+  assert.deepEqual(cluster.writes(), [], "these are no writes of a reconciler");
+  assert.throws(() => cluster.with(Foo, foo()), /^Error: add Foo.e.dev\/v1 ns\/a: .*already exists/);
+});
+
+test("a defined kind has its plural, scope and status", () => {
+  const { context } = new Cluster().define(Foo, { plural: "fooes", namespaced: false, status: false });
+  const made = context.create(Foo, { metadata: { name: "a" }, spec: {}, status: { phase: "a" } });
+  assert.equal(context.raw({ method: "GET", path: "/apis/e.dev/v1/fooes/a" }).status, 200);
+  assert.equal(context.update({ ...made, status: { phase: "b" } }).status?.phase, "b");
+  const namespaced = new Cluster().withoutStatusSubresource(Foo).context;
+  assert.equal(namespaced.create(Foo, { ...foo(), status: { phase: "a" } }).status?.phase, "a");
+});
+
+test("a kind is defined with its first object", () => {
+  const { context } = new Cluster();
+  assert.equal(context.tryGet(Foo, key), undefined);
+  assert.deepEqual(context.create(Foo, foo()), context.get(Foo, key, { live: true }));
+});
+
+test("clusters are isolated", () => {
+  const [first, second] = [new Cluster().with(Foo, foo({ size: 1 })), new Cluster()];
+  assert.equal(second.get(Foo, key), undefined);
+  second.with(Foo, foo({ size: 2 }));
+  assert.deepEqual([first.get(Foo, key)?.spec.size, second.get(Foo, key)?.spec.size], [1, 2]);
 });
 
 test("lists filter by selectors, owner and index, and return pages", () => {

@@ -1,4 +1,4 @@
-"""The backend of a context: the host in a plugin, a `testing.Cluster` in a unit test.
+"""The backend of a context: the host in a plugin, the test server in a unit test.
 
 Objects cross as JSON text. Failed calls raise `ApiError`.
 """

@@ -188,18 +188,37 @@ def export(module, root):
     Raises:
         ManifestError: The module has no plugin, or the host would refuse it.
     """
+    use(module)
+    _plugin.manifest()
+    log_to_host(root)
+    _logging.keep_sources(
+        [other for other in list(sys.modules.values()) if str(getattr(other, "__file__", "")).startswith(root)]
+    )
+    freeze()
+
+
+def use(module):
+    """Makes the author's module this component's plugin.
+
+    Raises:
+        ManifestError: The module has no plugin.
+    """
     global _plugin
     plugin = getattr(module, "plugin", None)
     if not isinstance(plugin, Plugin):
         raise ManifestError(f"{module.__name__}.py has no variable `plugin` of type operetta.Plugin")
-    plugin.manifest()
     _plugin = plugin
+
+
+def log_to_host(root):
+    """Passes what `logging` gets to the host. Messages leave out this folder of the author's code."""
     _logging.roots.append(root)
-    _logging.keep_sources(
-        [other for other in list(sys.modules.values()) if str(getattr(other, "__file__", "")).startswith(root)]
-    )
     logging.root.addHandler(_HANDLER)
     logging.raiseExceptions = False
+
+
+def freeze():
+    """Prepares the collector for the snapshot of the memory."""
     # These objects live as long as the instance: the collector then neither scans them nor writes to their pages.
     gc.collect()
     gc.freeze()

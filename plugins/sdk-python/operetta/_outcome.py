@@ -31,9 +31,9 @@ def run(plugin: Plugin, ctx: Context) -> tuple[Optional[Requeue], Optional[Failu
     try:
         return plugin.reconcile(ctx), None
     except TerminalError as error:
-        return None, _failure(error, True)
+        return None, failure_of(error, terminal=True)
     except BaseException as error:  # includes SystemExit: an instance that exits reports nothing
-        return None, _failure(error, False)
+        return None, failure_of(error)
 
 
 def run_mapping(plugin: Plugin, event: MapEvent) -> tuple[list[Key], Optional[Failure]]:
@@ -41,7 +41,7 @@ def run_mapping(plugin: Plugin, event: MapEvent) -> tuple[list[Key], Optional[Fa
     try:
         return plugin.map(event), None
     except BaseException as error:
-        return [], _failure(error, False)
+        return [], failure_of(error)
 
 
 def _message(error: BaseException) -> str:
@@ -56,7 +56,7 @@ def _message(error: BaseException) -> str:
     return f"{name}: {message[:_MAX_MESSAGE]}{_logging.where(error)}" if message else f"{name}{_logging.where(error)}"
 
 
-def _failure(error: BaseException, terminal: bool) -> Failure:
+def failure_of(error: BaseException, terminal: bool = False) -> Failure:
     """Logs the traceback and returns the failure. The host logs the failure's message."""
     message = _message(error)
     try:

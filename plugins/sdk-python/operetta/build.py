@@ -54,35 +54,22 @@ def main(arguments: Optional[list[str]] = None) -> None:
 
 def build(project: Path, output: Optional[Path], debug: bool) -> Path:
     """Builds the project's component and returns its path. Exits the process with a message if the build fails."""
-    settings = _settings(project)
-    module = settings.get("tool", {}).get("operetta", {}).get("module", "plugin")
-    _check_module(project, module)
+    settings = settings_of(project)
+    module = module_in(project, settings)
     output = output or project / "build" / f"{settings['project']['name']}.wasm"
     output.parent.mkdir(parents=True, exist_ok=True)
-    tool = _componentize_py()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="operetta-build-") as folder:
-        stage, made = Path(folder) / "app", Path(folder) / "made.wasm"
-        _copy(project, stage)
-        _copy(_SDK, stage / "operetta")
+        stage = Path(folder) / "app"
+        copy_files(project, stage)
         # componentize-py mounts the paths of `-p` as /0, /1, …
-        (stage / "operetta_main.py").write_text(_MAIN.format(module=module, root="/0/"))
-        paths = [str(stage), *_dependencies(settings)]
-        command = [*tool, "-q", "-d", str(_SDK / "wit"), "-w", "mapping-plugin", "componentize"]
-        command += [argument for path in paths for argument in ("-p", path)]
-        # An empty environment: its own search would add all packages of this one, tools among them.
-        environment = {**os.environ, "VIRTUAL_ENV": folder, "RUST_BACKTRACE": "0"}
-        command += ["operetta_main", "-o", str(made)]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if run.returncode != 0 or not made.exists():
-            _fail(_explained(run.stdout + run.stderr, module))
-        component = made.read_bytes()
-    if not debug:
-        component = _strip.strip(component)
+        main = _MAIN.format(module=module, root="/0/")
         try:
-            component = _merge.merge(component)
-        except ValueError as error:
-            print(f"operetta.build: warning: cannot merge modules, so instances start slower: {error}", file=sys.stderr)
+            component = componentize(stage, main, dependencies(settings), _SDK / "wit", "mapping-plugin")
+        except ComponentizeError as error:
+            _fail(_explained(str(error), module))
+    if not debug:
+        component = stripped(component)
     partial = output.with_suffix(".partial")
     partial.write_bytes(component)
     partial.replace(output)
@@ -90,7 +77,43 @@ def build(project: Path, output: Optional[Path], debug: bool) -> Path:
     return output
 
 
-def _settings(project: Path) -> dict[str, Any]:
+class ComponentizeError(Exception):
+    """componentize-py failed; the message is its output."""
+
+
+def componentize(stage: Path, main: str, packages: list[str], wit: Path, world: str) -> bytes:
+    """Makes a component of the interpreter after it has run `main`. Copies the SDK into the folder of the modules.
+
+    Raises:
+        ComponentizeError: componentize-py failed.
+    """
+    copy_files(_SDK, stage / "operetta")
+    (stage / "operetta_main.py").write_text(main)
+    with tempfile.TemporaryDirectory(prefix="operetta-componentize-") as folder:
+        made = Path(folder) / "made.wasm"
+        command = [*_componentize_py(), "-q", "-d", str(wit), "-w", world, "componentize"]
+        command += [argument for path in (str(stage), *packages) for argument in ("-p", path)]
+        command += ["operetta_main", "-o", str(made)]
+        # An empty environment: its own search would add all packages of this one, tools among them.
+        environment = {**os.environ, "VIRTUAL_ENV": folder, "RUST_BACKTRACE": "0"}
+        run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if run.returncode != 0 or not made.exists():
+            raise ComponentizeError(run.stdout + run.stderr)
+        return made.read_bytes()
+
+
+def stripped(component: bytes) -> bytes:
+    """Returns a component without names, with its modules merged."""
+    component = _strip.strip(component)
+    try:
+        return _merge.merge(component)
+    except ValueError as error:
+        print(f"operetta.build: warning: cannot merge modules, so instances start slower: {error}", file=sys.stderr)
+        return component
+
+
+def settings_of(project: Path) -> dict[str, Any]:
+    """Returns the contents of pyproject.toml. Exits the process with a message if they are not usable."""
     file = project / "pyproject.toml"
     try:
         settings = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -104,7 +127,9 @@ def _settings(project: Path) -> dict[str, Any]:
     return settings
 
 
-def _check_module(project: Path, module: Any) -> None:
+def module_in(project: Path, settings: dict[str, Any]) -> str:
+    """Returns the name of the project's module. Exits the process with a message if there is none."""
+    module = settings.get("tool", {}).get("operetta", {}).get("module", "plugin")
     if not isinstance(module, str) or not all(part.isidentifier() for part in module.split(".")):
         _fail(f"{project / 'pyproject.toml'}: [tool.operetta] module must be a module's name, not {module!r}")
     path = project.joinpath(*module.split("."))
@@ -112,6 +137,7 @@ def _check_module(project: Path, module: Any) -> None:
         _fail(
             f"{path.with_suffix('.py')} does not exist; [tool.operetta] module in pyproject.toml names another module"
         )
+    return module
 
 
 def _componentize_py() -> list[str]:
@@ -122,25 +148,26 @@ def _componentize_py() -> list[str]:
     return [found]
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copies the files of a project, without tests, environments, nested projects and builds."""
+def ignored(folder: str, names: list[str]) -> set[str]:
+    """Returns the names in a folder that are no part of a plugin: tests, environments, nested projects and builds."""
+    here = Path(folder)
+    return {
+        name
+        for name in names
+        if name in _NOT_COPIED
+        or name.startswith((".", "test_"))
+        or name.endswith((".wasm", ".egg-info", ".pyc"))
+        or (here / name / "pyvenv.cfg").exists()
+        or (here / name / "pyproject.toml").exists()
+    }
 
-    def ignored(folder: str, names: list[str]) -> set[str]:
-        here = Path(folder)
-        return {
-            name
-            for name in names
-            if name in _NOT_COPIED
-            or name.startswith((".", "test_"))
-            or name.endswith((".wasm", ".egg-info", ".pyc"))
-            or (here / name / "pyvenv.cfg").exists()
-            or (here / name / "pyproject.toml").exists()
-        }
 
+def copy_files(source: Path, target: Path) -> None:
+    """Copies the files of a project."""
     shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
 
 
-def _dependencies(settings: dict[str, Any]) -> list[str]:
+def dependencies(settings: dict[str, Any]) -> list[str]:
     """Returns the folders of this interpreter's packages if the project has dependencies besides the SDK."""
     needed = settings["project"].get("dependencies", [])
     others = [need for need in needed if not re.match(r"operetta[-_.]sdk\b", need, re.IGNORECASE)]

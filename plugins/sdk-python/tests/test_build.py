@@ -107,7 +107,7 @@ def test_copies_only_importable_files(tmp_path: Path) -> None:
         (project / name).touch()
     (project / "sdk").mkdir()
     (project / "sdk" / "pyproject.toml").touch()
-    build._copy(project, tmp_path / "stage")
+    build.copy_files(project, tmp_path / "stage")
     stage = tmp_path / "stage"
     assert sorted(str(file.relative_to(stage)) for file in stage.rglob("*") if file.is_file()) == [
         "page/words.txt",
@@ -116,5 +116,5 @@ def test_copies_only_importable_files(tmp_path: Path) -> None:
 
 
 def test_other_dependencies_add_site_packages() -> None:
-    assert build._dependencies({"project": {"dependencies": ["operetta-sdk>=0.1"]}}) == []
-    assert build._dependencies({"project": {"dependencies": ["operetta_sdk", "semver"]}}) != []
+    assert build.dependencies({"project": {"dependencies": ["operetta-sdk>=0.1"]}}) == []
+    assert build.dependencies({"project": {"dependencies": ["operetta_sdk", "semver"]}}) != []

@@ -3,6 +3,7 @@
 These tests write its files and run its steps without a cluster. `host/operetta/tests/projects` runs all of its steps.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -30,8 +31,9 @@ def write_files(folder: Path) -> list[str]:
 
 def run(folder: Path, *command: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, env={"PYTHONPATH": str(SDK)}, capture_output=True, text=True
-    )
+        [sys.executable, "-m", *command], cwd=folder, env={**os.environ, "PYTHONPATH": str(SDK)}, capture_output=True,
+        text=True,
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout + ended.stderr
 

@@ -225,7 +225,7 @@ def test_failure_has_location_and_log_has_traceback() -> None:
 
     outcome(reconcile, cluster)
     (line,) = cluster.logs()
-    assert 'Foo.e.dev "none" not found' in line.message and "direct cause" in line.message
+    assert 'foos.e.dev "none" not found' in line.message and "direct cause" in line.message
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), RecursionError("deep"), MemoryError()])

@@ -1,4 +1,4 @@
-//! The interface between the SDK and its host: the imports in a guest, the test kit in a native build. Objects are
+//! The interface between the SDK and its host: the imports in a guest, a test's cluster in a native build. Objects are
 //! passed as JSON text, as in the contract.
 
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, WriteOptions};

@@ -99,11 +99,6 @@ impl Plugin {
         let found = self.controllers.iter().find(|controller| controller.name == name);
         found.ok_or_else(|| Error::terminal(format!("this plugin has no controller {name:?}")))
     }
-
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn indexes(&self) -> &[Index] {
-        &self.indexes
-    }
 }
 
 #[cfg(test)]

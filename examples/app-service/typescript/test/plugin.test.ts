@@ -59,7 +59,7 @@ test("the status follows the Deployment", () => {
   const api = cluster();
   reconcile(api);
   const deployment = api.context.get(Deployment, key);
-  api.context.updateStatus({ ...deployment, status: { availableReplicas: 2 } });
+  api.context.updateStatus({ ...deployment, status: { replicas: 2, readyReplicas: 2, availableReplicas: 2 } });
   reconcile(api);
   assert.equal(api.get(AppService, key)?.status?.availableReplicas, 2);
 });
@@ -88,7 +88,7 @@ test("a malformed annotation is a terminal error that names it", () => {
 });
 
 test("a child of another owner is not changed", () => {
-  const api = cluster().with(Service, { metadata: { ...key } });
+  const api = cluster().with(Service, { metadata: { ...key }, spec: { ports: [{ port: 80 }] } });
   assert.throws(() => reconcile(api), /a Service of this name exists that it does not control/);
 });
 

@@ -43,13 +43,16 @@ fn sync(ctx: &Context, pod: Option<OnlyMetadata<Pod>>) -> Result<Action, Error> 
 
 #[cfg(test)]
 mod tests {
+    use operetta_sdk::k8s_openapi::api::core::v1::{Container, PodSpec};
     use operetta_sdk::testing::Cluster;
     use operetta_sdk::{Level, Request, object_meta};
 
     use super::*;
 
     fn pod() -> Pod {
-        Pod { metadata: object_meta(("default", "mypod")), ..Pod::default() }
+        let container = Container { name: "a".to_owned(), image: Some("a".to_owned()), ..Container::default() };
+        let spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
+        Pod { metadata: object_meta(("default", "mypod")), spec, ..Pod::default() }
     }
 
     fn failing() -> Pod {

@@ -1,4 +1,4 @@
-//! Tests of the sample-controller with the SDK's test kit.
+//! Tests of the sample-controller on a test server (`operetta test`).
 
 use operetta_sdk::k8s_openapi::api::apps::v1::DeploymentStatus;
 use operetta_sdk::testing::{Cluster, RecordedEvent, Verb, Write};
@@ -74,18 +74,17 @@ fn deleted_foo_is_done() {
 }
 
 #[test]
-fn empty_deployment_name_is_terminal() {
+#[should_panic = "spec.deploymentName: Invalid value"]
+fn definition_refuses_empty_deployment_name() {
     let mut foo = foo();
     foo.spec.deployment_name.clear();
-    let cluster = Cluster::new().with(foo);
-    let error = reconcile(&cluster).expect_err("reported");
-    assert!(error.is_terminal());
-    assert_eq!(error.to_string(), "default/example-foo: deployment name must be specified");
+    drop(Cluster::new().with(foo));
 }
 
 #[test]
 fn foreign_deployment_is_kept_with_warning() {
-    let theirs = Deployment { metadata: foo().metadata, ..Deployment::default() };
+    let mut theirs = new_deployment(&foo());
+    theirs.metadata.owner_references = None;
     let cluster = Cluster::new().with(foo()).with(theirs);
     let error = reconcile(&cluster).expect_err("not ours");
     assert!(!error.is_terminal(), "it may become free");
@@ -125,7 +124,12 @@ fn status_follows_deployment() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
     let mut ready = deployment(&cluster);
-    ready.status = Some(DeploymentStatus { available_replicas: Some(2), ..DeploymentStatus::default() });
+    ready.status = Some(DeploymentStatus {
+        replicas: Some(2),
+        ready_replicas: Some(2),
+        available_replicas: Some(2),
+        ..DeploymentStatus::default()
+    });
     cluster.context().update_status(&ready).expect("is ready");
     reconcile(&cluster).expect("syncs");
     let foo: Foo = cluster.get(KEY).expect("a Foo");

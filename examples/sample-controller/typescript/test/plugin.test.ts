@@ -55,15 +55,18 @@ test("ignores a deleted Foo", () => {
 
 test("an empty deployment name is a terminal error", () => {
   const message = "default/example-foo: deployment name must be specified";
+  // The schema of the CRD refuses such a Foo: this kind has none.
+  const api = new Cluster().define(Foo).with(Foo, { metadata: { ...key }, spec: { deploymentName: "" } });
   assert.throws(
-    () => sync(cluster({ deploymentName: "" })),
+    () => sync(api),
     (error) => error instanceof TerminalError && error.message === message,
   );
 });
 
 test("keeps a Deployment of another owner, with a warning", () => {
   const labels = { app: "taken" };
-  const spec = { selector: { matchLabels: labels }, template: { metadata: { labels } } };
+  const containers = [{ name: "taken", image: "nginx" }];
+  const spec = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } };
   const api = cluster().with(Deployment, { metadata: { ...key }, spec });
   const message = 'Resource "example-foo" already exists and is not managed by Foo';
   assert.throws(() => sync(api), (error) => !(error instanceof TerminalError) && (error as Error).message === message);
@@ -94,7 +97,8 @@ test("keeps the size of the Deployment if the Foo has none", () => {
 test("the status follows the Deployment", () => {
   const api = cluster();
   sync(api);
-  api.context.updateStatus({ ...deployment(api), status: { availableReplicas: 2 } });
+  const status = { replicas: 2, readyReplicas: 2, availableReplicas: 2 };
+  api.context.updateStatus({ ...deployment(api), status });
   sync(api);
   assert.equal(api.get(Foo, key)?.status?.availableReplicas, 2);
 });

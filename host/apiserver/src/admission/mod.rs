@@ -2,8 +2,8 @@
 //!
 //! Pure functions over JSON objects. The caller calls them in the order of kube-apiserver:
 //!
-//! 1. [`namespace_lifecycle::admit`], [`limit_ranger::complete`] and [`service_account::complete`] before the object is
-//!    validated; the name of an object with `generateName` is not known yet;
+//! 1. [`limit_ranger::complete`] and [`service_account::complete`] before the object is validated; the name of an object
+//!    with `generateName` is not known yet;
 //! 2. the validation of the object;
 //! 3. [`limit_ranger::admit`], [`pod_security::admit`], [`policies::Policies::admit`] and [`resource_quota::admit`].
 //!
@@ -13,7 +13,6 @@
 pub mod cel;
 pub mod limit_ranger;
 mod matching;
-pub mod namespace_lifecycle;
 pub mod params;
 pub mod pod_security;
 pub mod policies;

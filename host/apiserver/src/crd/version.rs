@@ -161,6 +161,13 @@ impl CrdVersion {
         Ok(DecodedObject { object, unknown_fields })
     }
 
+    /// Sets the defaults of an object that server-side apply made. A field that is null and may not be stays, so that
+    /// validation refuses it.
+    pub fn complete_applied(&self, mut object: Value) -> Value {
+        defaults::apply(&mut object, &self.schema);
+        object
+    }
+
     /// Converts an object of another version of the same resource: its fields stay as far as this version has them, and
     /// this version's defaults are set. The real server does so with each object on its way to and from the store.
     pub fn convert(&self, mut object: Value) -> Value {

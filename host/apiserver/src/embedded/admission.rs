@@ -17,7 +17,7 @@ use crate::{
     },
     authz::{
         escalation::{self, RoleWrite},
-        rbac::Rbac,
+        rbac::{self, Rbac},
     },
     http::{self as api, ApiError, Resources},
     store::GroupResource,
@@ -74,7 +74,7 @@ impl Plugins {
 
     /// Refuses roles and bindings that give more rights than the user has. `name` is the one in the URL.
     fn check_escalation(&self, request: &AdmissionRequest<'_>, name: &str, object: &Value) -> Result<(), ApiError> {
-        if request.endpoint.group != "rbac.authorization.k8s.io" || request.operation == Operation::Delete {
+        if request.endpoint.group != rbac::GROUP || request.operation == Operation::Delete {
             return Ok(());
         }
         let write = RoleWrite {
@@ -94,7 +94,7 @@ impl Plugins {
         limit_ranger::admit(request, objects).map_err(refuse)?;
         warnings.extend(pod_security::admit(request, objects).map_err(refuse)?);
         let rbac = Rbac::new(objects);
-        let kinds = RegisteredKinds(&self.shared.resources);
+        let kinds = RegisteredKinds(&self.shared.resources());
         let cluster = Cluster { objects, authorizer: &rbac, kinds: &kinds };
         let outcome = self.compiled().admit(request, cluster).map_err(refuse)?;
         warnings.extend(outcome.warnings);
@@ -112,7 +112,7 @@ impl Plugins {
             resource: resource.names.plural.clone(),
             kind: resource.names.kind.clone(),
         };
-        let resources = &self.shared.resources;
+        let resources = self.shared.resources();
         let versions = resources.versions(&resource.group);
         let others = versions.iter().filter(|version| **version != resource.version);
         let others = others.filter_map(|version| resources.get(&resource.group, version, &resource.names.plural));
@@ -136,12 +136,6 @@ impl Plugins {
         let is_named = !of.attributes.name.is_empty();
         let name = if is_named { of.attributes.name.as_str() } else { own_name };
         let is_namespace = of.resource.group.is_empty() && of.resource.names.kind == "Namespace";
-        let old = of.old.map(|old| {
-            let mut old = old.clone();
-            old["kind"] = of.resource.names.kind.as_str().into();
-            old["apiVersion"] = of.resource.api_version().into();
-            old
-        });
         run(&AdmissionRequest {
             operation: match of.operation {
                 "CREATE" => Operation::Create,
@@ -155,7 +149,7 @@ impl Plugins {
             name,
             user: of.user,
             object,
-            old: old.as_ref(),
+            old: of.old,
             options: of.options,
         })
     }
@@ -163,6 +157,9 @@ impl Plugins {
 
 impl api::Admission for Plugins {
     fn mutate(&self, request: &api::AdmissionRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if !may_complete(request) && request.resource.group != rbac::GROUP {
+            return Ok(());
+        }
         let before = object.clone();
         let url_name = &request.attributes.name;
         self.with_request(request, Some(&before), |request| {
@@ -179,6 +176,14 @@ impl api::Admission for Plugins {
     ) -> Result<(), ApiError> {
         self.with_request(request, object, |request| self.judge(request, warnings))
     }
+}
+
+/// Reports whether [`Plugins::complete`] may change the object of a request.
+fn may_complete(request: &api::AdmissionRequest<'_>) -> bool {
+    let completed = ["pods", "persistentvolumeclaims", "persistentvolumes"];
+    request.operation == "CREATE"
+        && request.resource.group.is_empty()
+        && completed.contains(&request.resource.names.plural.as_str())
 }
 
 /// Completes a Pod as the plugins Priority and DefaultTolerationSeconds do, without priority classes of the cluster.

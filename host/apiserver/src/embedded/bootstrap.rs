@@ -83,7 +83,7 @@ fn create(shared: &Shared, prepared: &Value) -> Result<(), String> {
     let resource = kinds::resource_of_kind(text(&prepared["apiVersion"]), text(&prepared["kind"]))
         .ok_or_else(|| failed(&"its kind is not known"))?;
     let resource = shared
-        .resources
+        .resources()
         .get(&resource.group, &resource.version, &resource.plural)
         .ok_or_else(|| failed(&"it is not served"))?;
     let key = ObjectKey::new(Some(namespace).filter(|namespace| !namespace.is_empty()), name);

@@ -41,7 +41,7 @@ const ORPHANING: [&str; 2] = ["Job", "ReplicationController"];
 /// Registers all built-in resources.
 pub(super) fn register(shared: &Arc<Shared>) {
     for resource in kinds::resources() {
-        shared.resources.register(describe(resource, shared));
+        shared.resources().register(describe(resource, shared));
     }
 }
 

@@ -142,6 +142,13 @@ impl Strategy for BuiltInKind {
         Ok(Decoded { object: decoded.object, problems: decoded.warnings })
     }
 
+    fn reserve(&self, object: &Value) -> Result<(), ApiError> {
+        if self.resource.kind != "Service" {
+            return Ok(());
+        }
+        kinds::reserve_address(object, &mut Allocator::over(&*self.objects)).map_err(kind_error)
+    }
+
     fn admit_create(&self, _: &Resource, object: &Value, now: Timestamp) -> Option<Result<Admitted, ApiError>> {
         let (api_version, kind) = self.kind();
         let mut object = object.clone();
@@ -193,6 +200,16 @@ impl Strategy for BuiltInKind {
     fn field_names(&self) -> Vec<&str> {
         let (api_version, kind) = self.kind();
         kinds::selectable_fields(api_version, kind).to_vec()
+    }
+
+    fn unsupported_field(&self, field: &str) -> String {
+        match self.kind() {
+            (_, "Job") => format!("field label \"{field}\" not supported for Job"),
+            (version, "ResourceSlice") => {
+                format!("field label not supported for {version}, Kind=ResourceSlice: {field}")
+            }
+            _ => format!("field label not supported: {field}"),
+        }
     }
 
     fn columns(&self) -> Vec<Column> {

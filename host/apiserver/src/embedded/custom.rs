@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use super::definitions::refusal;
@@ -69,6 +69,8 @@ impl Custom {
 #[derive(Default)]
 pub(super) struct CustomResources {
     served: RwLock<HashMap<GroupResource, Arc<Custom>>>,
+    /// Held while what is served changes: a definition may be brought to its end by several at once.
+    changing: Mutex<()>,
 }
 
 impl CustomResources {
@@ -90,14 +92,18 @@ impl CustomResources {
         found
     }
 
-    /// Serves what a definition defines from now on.
+    /// Serves what a definition defines from now on, unless this revision or a later one is served.
     ///
     /// # Errors
     ///
     /// A message about a definition that this server cannot serve.
     pub fn serve(&self, definition: &Value, revision: u64, resources: &Resources) -> Result<(), String> {
+        let _changing = self.changing.lock();
         let key = resource_of(definition);
         let served = self.get(&key);
+        if served.as_ref().is_some_and(|served| served.revision >= revision) {
+            return Ok(());
+        }
         // A change of the status alone does not change what is served.
         let is_same = |served: &Arc<Custom>| {
             let generation = |object: &Value| object["metadata"]["generation"].as_i64();
@@ -106,15 +112,30 @@ impl CustomResources {
         };
         let since = served.filter(is_same).map_or(revision, |served| served.since);
         let custom = Arc::new(Custom::new(definition, revision, since)?);
-        resources.remove(key.group(), key.resource());
+        self.served.write().insert(key, Arc::clone(&custom));
+        self.register_one(&custom, resources);
+        Ok(())
+    }
+
+    /// Returns what is served, for another server. The prepared definitions are shared.
+    pub fn copy(&self) -> Self {
+        Self { served: RwLock::new(self.served.read().clone()), changing: Mutex::default() }
+    }
+
+    /// Registers what is served.
+    pub fn register(&self, resources: &Resources) {
+        for custom in self.served.read().values() {
+            self.register_one(custom, resources);
+        }
+    }
+
+    fn register_one(&self, custom: &Arc<Custom>, resources: &Resources) {
         let mut versions: Vec<_> = custom.crd.versions().iter().filter(|version| version.is_served()).collect();
         versions.sort_by(|left, right| crate::crd::version_order(right.name(), left.name()));
-        for version in &versions {
-            resources.register(describe(&custom, version));
-        }
-        self.served.write().insert(key.clone(), custom);
-        self.order_versions(key.group(), resources);
-        Ok(())
+        let spec = &custom.crd.definition().spec;
+        let described = versions.iter().map(|version| describe(custom, version)).collect();
+        resources.replace(&spec.group, &spec.names.plural, described);
+        self.order_versions(&spec.group, resources);
     }
 
     /// Puts the newest stable version of a group first, over all of its resources.
@@ -125,9 +146,11 @@ impl CustomResources {
         resources.set_version_order(group, &order);
     }
 
-    /// Ceases to serve a resource.
-    pub fn remove(&self, resource: &GroupResource, resources: &Resources) {
-        if self.served.write().remove(resource).is_some() {
+    /// Ceases to serve a resource as a definition of this revision or an earlier one defines it.
+    pub fn remove(&self, resource: &GroupResource, revision: u64, resources: &Resources) {
+        let _changing = self.changing.lock();
+        if self.get(resource).is_some_and(|served| served.revision <= revision) {
+            self.served.write().remove(resource);
             resources.remove(resource.group(), resource.resource());
         }
     }
@@ -205,6 +228,10 @@ impl Strategy for CustomKind {
         let mut problems: Vec<String> = parsed.problems.into_iter().chain(unknown).collect();
         problems.sort_by_key(|problem| !problem.starts_with("duplicate field"));
         Ok(Decoded { object: decoded.object, problems })
+    }
+
+    fn complete_applied(&self, _: &Resource, object: &Value) -> Result<Value, String> {
+        Ok(self.version.complete_applied(object.clone()))
     }
 
     fn admit_create(&self, _: &Resource, object: &Value, _now: Timestamp) -> Option<Result<Admitted, ApiError>> {

@@ -54,36 +54,53 @@ pub(super) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
 
 fn cease(shared: &Shared, stored: &StoredObject) {
     if let Ok(definition) = stored.to_value() {
-        shared.customs.remove(&resource_of(&definition), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources());
     }
 }
 
 /// Brings a definition to its end: its status is right, it is served or not, and if it was deleted, so are its objects.
 async fn settle(shared: &Arc<Shared>, api: &ApiServer, key: &ObjectKey) {
-    while let Some(stored) = shared.store.get(&definitions(), key) {
-        let Ok(definition) = stored.to_value() else { return };
-        let now = format_time(shared.environment.now());
-        let others = other_definitions(shared, key);
-        let others: Vec<&Value> = others.iter().collect();
-        match reconcile_status(&definition, &others, &now) {
-            Ok(Some(changed)) => {
-                if is_written(shared, &stored, changed) {
-                    continue;
-                }
-                return;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!("failed to set the status of CustomResourceDefinition {}: {error}", key.name());
-                return;
-            }
-        }
-        serve(shared, &stored);
+    while let Some((stored, definition)) = establish(shared, key) {
         let finalizers = definition["metadata"]["finalizers"].as_array();
         let is_ending = definition["metadata"]["deletionTimestamp"].is_string()
             && finalizers.is_some_and(|finalizers| finalizers.contains(&json!(CLEANUP_FINALIZER)));
         if !is_ending || !end(shared, api, &stored, &definition).await {
             return;
+        }
+    }
+}
+
+/// Brings all stored definitions to the state in which they are served, or not.
+pub(super) fn establish_stored(shared: &Arc<Shared>) {
+    let listing = shared.store.list(&definitions(), &ListQuery::default());
+    for stored in listing.map(|listing| listing.items).unwrap_or_default() {
+        establish(shared, stored.key());
+    }
+}
+
+/// Sets the status of a definition, and serves it or not. Returns the definition as it is stored then; None if there is
+/// none, or its status cannot be set.
+fn establish(shared: &Arc<Shared>, key: &ObjectKey) -> Option<(Arc<StoredObject>, Value)> {
+    loop {
+        let stored = shared.store.get(&definitions(), key)?;
+        let definition = stored.to_value().ok()?;
+        let now = format_time(shared.environment.now());
+        let others = other_definitions(shared, key);
+        let others: Vec<&Value> = others.iter().collect();
+        match reconcile_status(&definition, &others, &now) {
+            Ok(Some(changed)) => {
+                if !is_written(shared, &stored, changed) {
+                    return None;
+                }
+            }
+            Ok(None) => {
+                serve(shared, &stored);
+                return Some((stored, definition));
+            }
+            Err(error) => {
+                tracing::error!("failed to set the status of CustomResourceDefinition {}: {error}", key.name());
+                return None;
+            }
         }
     }
 }
@@ -103,7 +120,7 @@ fn is_written(shared: &Arc<Shared>, stored: &StoredObject, mut changed: Value) -
 
 /// Sets the manager of the fields of a status that this controller changed.
 fn track(shared: &Arc<Shared>, stored: &StoredObject, changed: &mut Value) {
-    let Some(resource) = shared.resources.preferred("apiextensions.k8s.io", "customresourcedefinitions") else {
+    let Some(resource) = shared.resources().preferred("apiextensions.k8s.io", "customresourcedefinitions") else {
         return;
     };
     let now = shared.environment.now();
@@ -131,10 +148,10 @@ fn serve(shared: &Shared, stored: &StoredObject) {
     let is_established =
         conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True");
     if !is_established {
-        shared.customs.remove(&resource_of(&definition), &shared.resources);
+        shared.customs.remove(&resource_of(&definition), stored.revision(), &shared.resources());
         return;
     }
-    if let Err(error) = shared.customs.serve(&definition, stored.revision(), &shared.resources) {
+    if let Err(error) = shared.customs.serve(&definition, stored.revision(), &shared.resources()) {
         tracing::error!("CustomResourceDefinition {} is not served: {error}", stored.key().name());
     }
 }
@@ -181,7 +198,7 @@ fn remove_finalizer(shared: &Arc<Shared>, stored: &StoredObject, definition: &Va
 
 /// Deletes all objects of a resource, as an administrator.
 async fn delete_objects(shared: &Shared, api: &ApiServer, resource: &GroupResource) {
-    let Some(served) = shared.resources.preferred(resource.group(), resource.resource()) else { return };
+    let Some(served) = shared.resources().preferred(resource.group(), resource.resource()) else { return };
     let listing = shared.store.list(resource, &ListQuery::default());
     for object in listing.map(|listing| listing.items).unwrap_or_default() {
         let namespace = object.key().namespace().map(|name| format!("namespaces/{name}/")).unwrap_or_default();

@@ -112,7 +112,7 @@ impl Eviction {
 
     /// Deletes the Pod, as a deletion with its grace period does.
     fn delete(&self, options: &Value, request: &HandlerRequest<'_>) -> Result<(), ApiError> {
-        let resource = self.shared.resources.preferred("", "pods");
+        let resource = self.shared.resources().preferred("", "pods");
         let resource = resource.ok_or_else(|| ApiError::internal("the resource pods is not served"))?;
         let requested = options["gracePeriodSeconds"].as_i64();
         pods::change(&self.shared, &request.attributes.namespace, &request.attributes.name, |mut pod| {

@@ -67,7 +67,7 @@ impl Fields {
         let filters = match &custom {
             Some(custom) => custom_filters(custom, resource, write.subresource),
             None => {
-                let versions = self.0.resources.versions(&resource.group);
+                let versions = self.0.resources().versions(&resource.group);
                 let versions: Vec<String> =
                     versions.iter().map(|version| qualified(&resource.group, version)).collect();
                 let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
@@ -111,31 +111,13 @@ fn qualified(group: &str, version: &str) -> String {
 /// Returns an object with its type.
 fn typed(object: &Value, resource: &Resource) -> Value {
     let mut object = object.clone();
-    object["kind"] = resource.names.kind.as_str().into();
-    object["apiVersion"] = resource.api_version().into();
+    add_type(&mut object, resource);
     object
 }
 
-/// Reports whether anybody manages the number of replicas. The managers of a scale that has none are not kept.
-fn is_scale_managed(resource: &Resource, live: &Value) -> bool {
-    let Some(scale) = &resource.subresources.scale else { return false };
-    let path: String = scale.spec_replicas.split('.').skip(1).map(|name| format!("/f:{name}")).collect();
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    entries.into_iter().flatten().any(|entry| entry["fieldsV1"].pointer(&path).is_some())
-}
-
-/// Removes the times of those that scale an object: the API server does not take them over from the scale.
-fn forget_times_of_scale(object: &mut Value) {
-    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-    let Some(entries) = entries else { return };
-    for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    // The order is that of the times, without a time first.
-    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-    entries.sort_by_key(|entry| (text(entry, "operation"), text(entry, "time")));
+fn add_type(object: &mut Value, resource: &Resource) {
+    object["kind"] = resource.names.kind.as_str().into();
+    object["apiVersion"] = resource.api_version().into();
 }
 
 fn apply_error(error: &ApplyError) -> ApiError {
@@ -156,19 +138,19 @@ impl Patcher for Fields {
     }
 
     fn track(&self, write: &FieldWrite<'_>, live: Option<&Value>, object: &mut Value) -> Result<(), ApiError> {
-        if write.subresource == "scale" && !live.is_some_and(|live| is_scale_managed(write.resource, live)) {
-            return Ok(());
-        }
         let live = live.map(|live| typed(live, write.resource));
-        let new = typed(object, write.resource);
+        let mut new = object.take();
+        add_type(&mut new, write.resource);
+        // Such labels have a manager, although the object gets them later, together with those that are generated.
+        let is_labelled = kinds::label_as_template(&write.resource.api_version(), &write.resource.names.kind, &mut new);
         let mut tracked =
             self.with_manager(write, |manager| manager.update(live.as_ref(), new, write.manager, write.now));
         if let Some(members) = tracked.as_object_mut() {
             members.remove("kind");
             members.remove("apiVersion");
         }
-        if write.subresource == "scale" {
-            forget_times_of_scale(&mut tracked);
+        if let Some(metadata) = tracked["metadata"].as_object_mut().filter(|_| is_labelled) {
+            metadata.remove("labels");
         }
         *object = tracked;
         Ok(())

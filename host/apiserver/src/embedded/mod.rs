@@ -141,24 +141,44 @@ impl EmbeddedServer {
                 store
             }
         };
+        let key = Arc::new(SigningKey::generate()?);
+        let server = Self::assemble(options, store, key, custom::CustomResources::default());
+        bootstrap::create_missing(&server.shared).map_err(StartError::Bootstrap)?;
+        custom_controller::serve_stored(&server.shared);
+        Ok(server)
+    }
+
+    /// Starts a server in memory with the objects of this one. From then on the two have nothing to do with each other. What
+    /// is costly to prepare is shared: the objects themselves, the key for tokens and what definitions define.
+    ///
+    /// `options.data` is not used.
+    #[must_use]
+    pub fn copy(&self, options: Options) -> Self {
+        let store = self.shared.store.copy(options.window);
+        let key = Arc::clone(&self.shared.key);
+        Self::assemble(options, store, key, self.shared.customs.copy())
+    }
+
+    /// Joins the parts of a server whose store has its objects already, or gets them next.
+    fn assemble(options: Options, store: Store, key: Arc<SigningKey>, customs: custom::CustomResources) -> Self {
         let resources = Resources::default();
-        let objects = Arc::new(StoredObjects::new(store.clone(), resources.clone()));
-        let mut authenticator = Authenticator::new(Arc::new(SigningKey::generate()?), DEFAULT_ISSUER);
+        let objects = Arc::new(StoredObjects::new(store.clone(), resources.downgrade()));
+        let mut authenticator = Authenticator::new(Arc::clone(&key), DEFAULT_ISSUER);
         for (token, user) in options.tokens {
             authenticator = authenticator.with_token(token, user);
         }
         let shared = Arc::new(Shared {
             store: store.clone(),
-            resources: resources.clone(),
+            registry: resources.downgrade(),
             environment: options.environment.clone(),
             objects,
-            customs: custom::CustomResources::default(),
+            customs,
+            key,
             authenticator: Arc::new(authenticator),
             has_disruption_budgets: options.controllers.enabled.contains(&ControllerName::DisruptionBudgets),
         });
         built_in::register(&shared);
-        bootstrap::create_missing(&shared).map_err(StartError::Bootstrap)?;
-        custom_controller::serve_stored(&shared);
+        shared.customs.register(&shared.resources());
         let access = Arc::new(access(&shared));
         let mut builder = ApiServer::builder(store, options.environment)
             .resources(resources)
@@ -178,13 +198,31 @@ impl EmbeddedServer {
         if let Some(sink) = options.audit {
             builder = builder.audit(sink);
         }
-        Ok(Self { api: builder.build(), shared, controllers: options.controllers })
+        Self { api: builder.build(), shared, controllers: options.controllers }
     }
 
     /// Returns the API. Requests without credentials are those of `system:anonymous`.
     #[must_use]
     pub fn api(&self) -> &ApiServer {
         &self.api
+    }
+
+    /// Returns the objects. What is written here passes no admission.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Returns the resources that are served now.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        self.shared.resources()
+    }
+
+    /// Serves what the stored definitions define before it returns. [`EmbeddedServer::run`] does the same in the
+    /// background, and also ends deleted definitions.
+    pub fn serve_definitions(&self) {
+        custom_controller::establish_stored(&self.shared);
     }
 
     /// Returns the API for an administrator in this process, who needs no credentials.
@@ -240,4 +278,30 @@ fn report(path: &std::path::Path, opened: &Opened) {
 /// Returns an error of authorization or admission as an answer.
 fn refused(error: &crate::authz::error::ApiError) -> ApiError {
     ApiError::from_status(&error.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures::FutureExt;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::http::Body;
+
+    #[tokio::test]
+    async fn stopped_server_leaves_memory() {
+        let options = Options::in_memory(Environment::fixed("2026-01-01T00:00:00Z".parse().expect("a time"), 1));
+        let server = EmbeddedServer::start(options).expect("a server");
+        let shared = Arc::downgrade(&server.shared);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let credentials = Credentials::generate().expect("credentials");
+        let request = http::Request::get("/api/v1/pods?watch=1").body(Body::full("")).expect("a request");
+        let watch = server.administrator().oneshot(request).await.expect("a watch");
+        let served = server.serve(listener, &credentials, std::future::pending());
+        assert!(served.now_or_never().is_none());
+        drop((server, watch));
+        assert!(shared.upgrade().is_none(), "something of the server holds it");
+    }
 }

@@ -1,13 +1,14 @@
 //! The objects of the store, as authorization and admission read them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, num::NonZeroUsize, sync::Arc};
 
+use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
     authz::objects::Objects,
-    http::Resources,
+    http::WeakResources,
     store::{GroupResource, ListQuery, ObjectKey, Store, StoredObject},
 };
 
@@ -17,24 +18,31 @@ struct Cached {
     objects: Arc<Vec<(ObjectKey, Arc<Value>)>>,
 }
 
+/// The single objects that are kept parsed.
+const SINGLE: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
+/// An object with its resource and its revision.
+type Single = LruCache<(GroupResource, ObjectKey), (u64, Arc<Value>)>;
+
 /// Reads objects of the store as JSON values.
 ///
 /// The objects of a resource that is listed are parsed once for each of its changes: bindings and roles are read for each
-/// request and change seldom.
+/// request and change seldom. So are single ones, such as the role of a binding or the account of a token.
 pub struct StoredObjects {
     store: Store,
-    resources: Resources,
+    resources: WeakResources,
     cache: Mutex<HashMap<GroupResource, Cached>>,
+    single: Mutex<Single>,
 }
 
 impl StoredObjects {
-    pub(super) fn new(store: Store, resources: Resources) -> Self {
-        Self { store, resources, cache: Mutex::new(HashMap::new()) }
+    pub(super) fn new(store: Store, resources: WeakResources) -> Self {
+        Self { store, resources, cache: Mutex::new(HashMap::new()), single: Mutex::new(LruCache::new(SINGLE)) }
     }
 
     fn parse(&self, resource: &GroupResource, object: &StoredObject) -> Option<Arc<Value>> {
         let mut value = object.to_value().ok()?;
-        if let Some(resource) = self.resources.preferred(resource.group(), resource.resource()) {
+        if let Some(resource) = self.resources.get().preferred(resource.group(), resource.resource()) {
             value["kind"] = resource.names.kind.as_str().into();
             value["apiVersion"] = resource.api_version().into();
         }
@@ -67,7 +75,16 @@ impl Objects for StoredObjects {
             let found = cached.objects.binary_search_by(|(other, _)| other.cmp(&key)).ok();
             return found.map(|index| Arc::clone(&cached.objects[index].1));
         }
-        self.store.get(&resource, &key).and_then(|object| self.parse(&resource, &object))
+        let object = self.store.get(&resource, &key)?;
+        let at = (resource, key);
+        if let Some((revision, parsed)) = self.single.lock().get(&at)
+            && *revision == object.revision()
+        {
+            return Some(Arc::clone(parsed));
+        }
+        let parsed = self.parse(&at.0, &object)?;
+        self.single.lock().put(at, (object.revision(), Arc::clone(&parsed)));
+        Some(parsed)
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {

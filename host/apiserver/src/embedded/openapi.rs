@@ -38,8 +38,8 @@ fn extend(merged: &mut Value, mut document: Value) {
 impl OpenApi for Documents {
     fn index(&self) -> Value {
         let mut index = kinds::openapi_v3_index();
-        for group in self.0.resources.groups() {
-            for version in self.0.resources.versions(&group) {
+        for group in self.0.resources().groups() {
+            for version in self.0.resources().versions(&group) {
                 let name = format!("apis/{group}/{version}");
                 let customs = self.0.customs.in_version(&group, &version);
                 if let Some(newest) = customs.iter().map(|custom| custom.revision).max() {

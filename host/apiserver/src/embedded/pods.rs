@@ -45,7 +45,7 @@ pub(super) fn change(
             Outcome::Deleted => shared.store.delete(&resource(), &key, live.revision()),
             Outcome::Changed(pod) => {
                 let mut draft = Draft::from_object(&pod).map_err(ApiError::internal)?;
-                if let Some(resource) = shared.resources.preferred("", "pods") {
+                if let Some(resource) = shared.resources().preferred("", "pods") {
                     draft = draft.with_fields(resource.strategy.fields(&pod));
                 }
                 shared.store.update(&resource(), &key, draft, live.revision())

@@ -4,19 +4,29 @@ use std::sync::Arc;
 
 use super::{custom::CustomResources, objects::StoredObjects};
 use crate::{
-    authz::authenticate::Authenticator,
-    http::{Environment, Resources},
+    authz::{authenticate::Authenticator, signing::SigningKey},
+    http::{Environment, Resources, WeakResources},
     store::Store,
 };
 
 /// The state that the parts of a server share.
 pub(super) struct Shared {
     pub store: Store,
-    pub resources: Resources,
+    /// The API holds the registry, and the registry's handlers hold this.
+    pub registry: WeakResources,
     pub environment: Environment,
     pub objects: Arc<StoredObjects>,
     pub customs: CustomResources,
+    /// The key that signs tokens.
+    pub key: Arc<SigningKey>,
     pub authenticator: Arc<Authenticator>,
     /// Reports whether a controller keeps the status of PodDisruptionBudgets.
     pub has_disruption_budgets: bool,
+}
+
+impl Shared {
+    /// Returns the registry of resources.
+    pub fn resources(&self) -> Resources {
+        self.registry.get()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use super::{
     status::ApiError,
     view::View,
 };
+use crate::apply::manager::manager_of_user_agent;
 use crate::store::{Draft, GroupResource, ObjectKey, StoreError, StoredObject};
 
 /// One request.
@@ -24,6 +25,8 @@ pub(super) struct Call<'a> {
     pub path: &'a ResourcePath,
     pub query: &'a Query,
     pub headers: &'a HeaderMap,
+    /// The manager of fields of a client that does not name one.
+    pub agent: String,
     pub user: &'a User,
     pub attributes: &'a Attributes,
     pub body: &'a [u8],
@@ -37,6 +40,8 @@ pub(super) enum Answer {
     Stored(u16, Arc<StoredObject>),
     /// An object without `kind` and `apiVersion`, in the version of the request.
     Object(u16, Value),
+    /// The scale of an object.
+    Scale(Value),
     /// Any other object, as it is.
     Plain(u16, Value),
 }
@@ -150,14 +155,9 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the manager of the fields: the option, or the first part of `User-Agent`.
+    /// Returns the manager of the fields: the option, or the one of the client.
     pub fn manager<'b>(&'b self, option: &'b str) -> &'b str {
-        if !option.is_empty() {
-            return option;
-        }
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let name = agent.unwrap_or("unknown").split('/').next().unwrap_or_default();
-        name.char_indices().nth(128).map_or(name, |(end, _)| &name[..end])
+        if option.is_empty() { &self.agent } else { option }
     }
 
     /// Returns a write as admission sees it.
@@ -197,25 +197,23 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Lets admission refuse a write.
+    /// Lets admission refuse a write. It sees `kind` and `apiVersion`.
     ///
     /// # Errors
     ///
     /// The refusal of an admission.
-    pub fn admit(&self, request: &AdmissionRequest<'_>, object: Option<&Value>) -> Result<(), ApiError> {
-        if self.state.admission.is_empty() {
-            return Ok(());
+    pub fn admit(&self, request: &AdmissionRequest<'_>, mut object: Option<&mut Value>) -> Result<(), ApiError> {
+        if let Some(object) = &mut object {
+            self.add_type(object);
         }
-        let typed = object.map(|object| {
-            let mut typed = object.clone();
-            self.add_type(&mut typed);
-            typed
-        });
         for admission in &self.state.admission {
             let mut warnings = Vec::new();
-            let outcome = admission.validate(request, typed.as_ref(), &mut warnings);
+            let outcome = admission.validate(request, object.as_deref(), &mut warnings);
             warnings.into_iter().for_each(|warning| self.warn(warning));
             outcome?;
+        }
+        if let Some(object) = object {
+            remove_type(object);
         }
         Ok(())
     }
@@ -237,6 +235,12 @@ impl Call<'_> {
             StoreError::Log(error) => ApiError::internal(error),
         }
     }
+}
+
+/// Returns the manager of fields of a client that does not name one.
+pub(super) fn agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(http::header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    manager_of_user_agent(&String::from_utf8_lossy(agent))
 }
 
 /// Removes `kind` and `apiVersion` of an object.

@@ -13,6 +13,8 @@ use super::{
 };
 use crate::store::StoreError;
 
+/// The kind of the options of a create. An update or an apply that creates an object may name a revision.
+const CREATE: &str = "CreateOptions";
 /// The kind of the options of a patch. An apply that creates an object has set its managed fields.
 const APPLY: &str = "PatchOptions";
 /// The number of names that are generated before a create is refused.
@@ -24,9 +26,9 @@ const NAME_ATTEMPTS: usize = 8;
 ///
 /// What the client gets.
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let options = WriteOptions::read(call.query, "CreateOptions", false)?;
+    let options = WriteOptions::read(call.query, CREATE, false)?;
     let object = read_object(call, options.field_validation)?;
-    store_new(call, object, &options, "CreateOptions")
+    store_new(call, object, &options, CREATE)
 }
 
 /// Returns the object in the body, with its managed fields, of a create that stores nothing.
@@ -35,7 +37,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
 ///
 /// What the client gets.
 pub(super) fn read(call: &Call<'_>) -> Result<Value, ApiError> {
-    let options = WriteOptions::read(call.query, "CreateOptions", false)?;
+    let options = WriteOptions::read(call.query, CREATE, false)?;
     let mut object = read_object(call, options.field_validation)?;
     prepare::clear_system_fields(&mut object);
     call.state.patcher.track(&call.field_write(&options), None, &mut object)?;
@@ -54,7 +56,8 @@ pub(super) fn store_new(
     options: &WriteOptions,
     options_kind: &str,
 ) -> Result<Answer, ApiError> {
-    for _ in 1..NAME_ATTEMPTS {
+    let attempts = if metadata::text(&object, "name").is_empty() { NAME_ATTEMPTS } else { 1 };
+    for _ in 1..attempts {
         match try_store(call, object.clone(), options, options_kind) {
             Err(Attempt::NameTaken(_)) => {}
             Err(Attempt::Refused(error)) => return Err(error),
@@ -104,13 +107,16 @@ fn try_store(
         metadata::set(&mut object, "name", name);
     }
     prepare::set_system_fields(&mut object, &call.state.environment);
+    if !options.dry_run {
+        call.view.resource.strategy.reserve(&object)?;
+    }
     let warnings = complete(call, &mut object)?;
-    call.admit(&request, Some(&object))?;
+    call.admit(&request, Some(&mut object))?;
     let revision = metadata::text(&object, "resourceVersion");
     if revision.parse::<u64>().is_err() && !revision.is_empty() {
         return Err(ApiError::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(revision))).into());
     }
-    if !options.dry_run && !revision.is_empty() {
+    if !options.dry_run && !revision.is_empty() && options_kind == CREATE {
         return Err(ApiError::plain("resourceVersion should not be set on objects to be created").into());
     }
     let name = metadata::text(&object, "name").to_owned();

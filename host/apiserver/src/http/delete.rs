@@ -52,8 +52,8 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// What the client gets.
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError> {
     let options = DeleteOptions::read(call)?;
-    options.warn_of_orphans(call);
     let page = list::page(call)?;
+    options.warn_of_orphans(call);
     for object in &page.listing.items {
         match delete_object(call, object.key().name(), &options) {
             Err(error) if error.code != 404 => return Err(error),
@@ -66,7 +66,8 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<list::Page, ApiError>
 fn delete_object(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Answer, ApiError> {
     for _ in 0..ATTEMPTS {
         let live = call.find(name)?;
-        let object = call.open(&live)?;
+        let mut object = call.open(&live)?;
+        call.add_type(&mut object);
         let is_namespace = namespaces::is_namespaces(call);
         options.check_preconditions(call, &live, is_namespace)?;
         let request = call.admission_request("DELETE", Some(&object), options.dry_run, &Value::Null);

@@ -68,7 +68,7 @@ pub struct AdmissionRequest<'a> {
     pub resource: &'a Resource,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'static str,
-    /// The stored object of an update or a deletion.
+    /// The stored object of an update or a deletion, with its type.
     pub old: Option<&'a Value>,
     /// Reports whether the write is only tried.
     pub dry_run: bool,

@@ -47,7 +47,8 @@ impl Selection {
     /// 400 for selectors that cannot be parsed, or that name other fields than the kind has.
     pub fn read(call: &Call<'_>) -> Result<Self, ApiError> {
         let Self { labels, fields } = Self::parse(call.query)?;
-        let own = call.view.resource.strategy.field_names();
+        let strategy = &call.view.resource.strategy;
+        let own = strategy.field_names();
         for field in fields.fields() {
             // Built-in kinds without fields of their own accept it even if they have no namespaces.
             let has_namespace =
@@ -56,8 +57,7 @@ impl Selection {
                 continue;
             }
             let has_own_rules = call.view.resource.flavor == Flavor::Custom || !own.is_empty();
-            let message =
-                if has_own_rules { format!("field label not supported: {field}") } else { unknown_field(field) };
+            let message = if has_own_rules { strategy.unsupported_field(field) } else { unknown_field(field) };
             return Err(ApiError::bad_request(message));
         }
         Ok(Self { labels, fields })
@@ -108,8 +108,9 @@ pub(super) fn check(call: &Call<'_>) -> Result<(), ApiError> {
         call.query.integer(number)?;
     }
     Selection::parse(call.query)?;
-    ListOptions::read(call.query, false)?;
-    Selection::read(call).map(drop)
+    let options = ListOptions::read(call.query, false)?;
+    Selection::read(call)?;
+    Token::decode_of(&options, call.namespace()).map(drop)
 }
 
 /// Waits until the revision that a get or list asks for is there.
@@ -218,16 +219,21 @@ struct Token {
 
 impl Token {
     fn read(options: &ListOptions, namespace: Option<&str>) -> Result<Option<Self>, ApiError> {
-        if options.continue_token.is_empty() {
-            return Ok(None);
-        }
+        let Some(token) = Self::decode_of(options, namespace)? else { return Ok(None) };
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
-        let token = Self::decode(&options.continue_token, namespace).map_err(|message| {
-            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {message}"))
-        })?;
         Ok(Some(token))
+    }
+
+    fn decode_of(options: &ListOptions, namespace: Option<&str>) -> Result<Option<Self>, ApiError> {
+        if options.continue_token.is_empty() {
+            return Ok(None);
+        }
+        let refuse = |message: String| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {message}"))
+        };
+        Self::decode(&options.continue_token, namespace).map(Some).map_err(refuse)
     }
 
     fn decode(text: &str, namespace: Option<&str>) -> Result<Self, String> {

@@ -70,6 +70,7 @@ mod represent;
 mod respond;
 mod root;
 mod scale;
+mod scale_kind;
 mod serve;
 mod server;
 mod service;
@@ -94,7 +95,7 @@ pub use self::{
         Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher, Requester,
     },
     query::FieldValidation,
-    registry::Resources,
+    registry::{Resources, WeakResources},
     resource::{AnyObject, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},
     serve::{ServeError, serve, serve_tls},
     server::{ApiServer, BODY_LIMIT, Builder, Version},

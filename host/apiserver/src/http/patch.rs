@@ -10,10 +10,11 @@ use super::{
     negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
     read_object::{check_patched_namespace, yaml_to_json},
-    resource::Part,
+    resource::{Flavor, Part},
     status::ApiError,
-    update::{Change, commit, name_mismatch},
+    update::{Change, check_name, commit},
 };
+use crate::golang;
 
 /// The type of an object, as the API server names it in errors.
 const OBJECT: &str = "map[string]interface {}";
@@ -40,33 +41,33 @@ pub(super) fn patch(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
         let mut current = old.clone();
         call.add_type(&mut current);
         let patched = patch.as_ref().map_err(ApiError::clone)?.apply(call, current)?;
-        finish(call, name, patched, &options)
+        let shown = patch.as_ref().map_or_else(|_| String::new(), |patch| patch.shown(&patched));
+        finish(call, name, decode(call, &patched, &shown, &options)?)
     })
 }
 
-/// Decodes a patched object as if it came from a client.
-fn finish(call: &Call<'_>, name: &str, patched: Value, options: &WriteOptions) -> Result<Value, ApiError> {
-    let text = serde_json::to_vec(&patched).map_err(ApiError::internal)?;
-    let refuse = |message: String| {
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)])
-    };
+/// Decodes a patched object as if it came from a client. Errors show a text instead of it.
+fn decode(call: &Call<'_>, patched: &Value, shown: &str, options: &WriteOptions) -> Result<Value, ApiError> {
+    let refuse = |message: String| ApiError::invalid("", "", "", &[FieldError::invalid("patch", shown, &message)]);
+    let resource = &call.view.resource;
     let member = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));
-    if kind != call.view.resource.names.kind || api_version != call.view.resource.api_version() {
+    if kind != resource.names.kind || api_version != resource.api_version() {
         return Err(refuse(format!(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
-    let decoded = call.view.resource.strategy.decode(&call.view.resource, &text).map_err(refuse)?;
+    let text = serde_json::to_vec(patched).map_err(ApiError::internal)?;
+    let decoded = resource.strategy.decode(resource, &text).map_err(refuse)?;
     call.check_problems(decoded.problems, options.field_validation, refuse)?;
-    let mut object = decoded.object;
+    Ok(decoded.object)
+}
+
+/// Completes a patched object and checks its name and namespace.
+fn finish(call: &Call<'_>, name: &str, mut object: Value) -> Result<Value, ApiError> {
     remove_type(&mut object);
     call.view.resource.strategy.default(&mut object);
-    match metadata::text(&object, "name") {
-        found if found == name => {}
-        found => return Err(name_mismatch(found, name)),
-    }
+    check_name(&object, name)?;
     check_patched_namespace(call, &mut object)?;
     Ok(object)
 }
@@ -84,6 +85,10 @@ impl Patch {
     fn read(kind: PatchKind, body: &[u8]) -> Result<Self, ApiError> {
         let value = json::parse(body).map_err(|error| malformed(&error))?.value;
         match kind {
+            // Go decodes null as an empty list or object.
+            PatchKind::Json if value.is_null() => Ok(Self::Json(json_patch::Patch(Vec::new()))),
+            PatchKind::Strategic if value.is_null() => Ok(Self::Strategic(Value::Object(Map::new()))),
+            _ if value.is_null() => Err(ApiError::bad_request("Invalid JSON Patch")),
             PatchKind::Json => {
                 let Some(operations) = value.as_array() else {
                     return Err(malformed(&mismatch(&value, "[]handlers.jsonPatchOp")));
@@ -97,6 +102,15 @@ impl Patch {
             _ if !value.is_object() => Err(malformed(&mismatch(&value, OBJECT))),
             PatchKind::Strategic => Ok(Self::Strategic(value)),
             PatchKind::Merge | PatchKind::Apply => Ok(Self::Merge(value)),
+        }
+    }
+
+    /// Returns the text that errors show of a patched object: the API server decodes the result of a strategic merge
+    /// without writing it as JSON, and shows the patch.
+    fn shown(&self, patched: &Value) -> String {
+        match self {
+            Self::Strategic(patch) => golang::plain(patch),
+            _ => patched.to_string(),
         }
     }
 
@@ -125,8 +139,16 @@ impl Patch {
     }
 }
 
-/// Applies one operation. As in the API server, `replace` of a missing member of an object adds it.
+/// Applies one operation. As in the API server, `replace` of a missing member of an object adds it, and `test` takes a missing
+/// member for null.
 fn apply_operation(object: &mut Value, operation: &json_patch::PatchOperation) -> Result<(), ApiError> {
+    if let json_patch::PatchOperation::Test(test) = operation
+        && test.value.is_null()
+        && object.pointer(test.path.as_str()).is_none()
+        && test.path.parent().and_then(|parent| object.pointer(parent.as_str())).is_some_and(Value::is_object)
+    {
+        return Ok(());
+    }
     let added = match operation {
         json_patch::PatchOperation::Replace(replace) if object.pointer(replace.path.as_str()).is_none() => {
             let parent = replace.path.parent().and_then(|parent| object.pointer(parent.as_str()));
@@ -155,22 +177,20 @@ fn too_many_operations(found: usize) -> ApiError {
 
 /// Applies a server-side apply patch, which creates what does not exist.
 fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Result<Answer, ApiError> {
-    let text =
-        yaml_to_json(call.body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
-    let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
-    if patch.is_null() {
-        return Err(ApiError::bad_request("invalid object type: /, Kind="));
-    }
-    if !patch.is_object() {
-        let message = format!("error unmarshaling JSON: while decoding JSON: {}", mismatch(&patch, OBJECT));
-        return Err(ApiError::bad_request(format!("error decoding YAML: {message}")));
-    }
-    let write = call.field_write(options);
     let is_new = call.state.store.get(&call.storage(), &call.key(name)).is_none();
-    if is_new && part == Part::Main {
+    let is_custom = call.view.resource.flavor == Flavor::Custom;
+    if is_new && part != Part::Main && is_custom {
+        call.find(name)?;
+    }
+    let patch = applied_configuration(call.body)?;
+    let write = call.field_write(options);
+    if is_new {
         let applied = call.state.patcher.apply(&write, None, &patch)?;
-        let object = named(finish_applied(call, applied, options)?, name)?;
-        return store_applied(call, object, options);
+        let object = finish_applied(call, name, applied, &patch)?;
+        if part != Part::Main && !call.view.resource.rules.create_on_update {
+            call.find(name)?;
+        }
+        return store_new(call, object, options, "PatchOptions");
     }
     let options_kind = "PatchOptions";
     let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: true };
@@ -178,26 +198,46 @@ fn apply(call: &Call<'_>, name: &str, options: &WriteOptions, part: Part) -> Res
         let mut current = old.clone();
         call.add_type(&mut current);
         let applied = call.state.patcher.apply(&write, Some(&current), &patch)?;
-        named(finish_applied(call, applied, options)?, name)
+        finish_applied(call, name, applied, &patch)
     })
 }
 
-fn finish_applied(call: &Call<'_>, mut applied: Value, options: &WriteOptions) -> Result<Value, ApiError> {
+/// Parses the configuration in the body of a server-side apply.
+///
+/// # Errors
+///
+/// 400 for what is no object.
+pub(super) fn applied_configuration(body: &[u8]) -> Result<Value, ApiError> {
+    let text = yaml_to_json(body).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+    let patch = json::parse(&text).map_err(|error| malformed(&error))?.value;
+    match patch {
+        Value::Null => Err(ApiError::bad_request("invalid object type: /, Kind=")),
+        Value::Object(_) => Ok(patch),
+        _ => {
+            let message = format!("error unmarshaling JSON: while decoding JSON: {}", mismatch(&patch, OBJECT));
+            Err(ApiError::bad_request(format!("error decoding YAML: {message}")))
+        }
+    }
+}
+
+fn finish_applied(call: &Call<'_>, name: &str, mut applied: Value, patch: &Value) -> Result<Value, ApiError> {
     call.add_type(&mut applied);
     if !applied["metadata"].is_object() {
         applied["metadata"] = Value::Object(Map::new());
     }
-    let name = metadata::text(&applied, "name").to_owned();
-    finish(call, &name, applied, options)
+    let resource = &call.view.resource;
+    let completed = resource.strategy.complete_applied(resource, &applied);
+    finish(call, name, completed.map_err(|error| unconvertible(call, patch, &error))?)
 }
 
-fn named(object: Value, name: &str) -> Result<Value, ApiError> {
-    match metadata::text(&object, "name") {
-        found if found == name => Ok(object),
-        found => Err(name_mismatch(found, name)),
-    }
-}
-
-fn store_applied(call: &Call<'_>, object: Value, options: &WriteOptions) -> Result<Answer, ApiError> {
-    store_new(call, object, options, "PatchOptions")
+/// Returns the error for a configuration whose fields have the types of the schema, but no valid values.
+fn unconvertible(call: &Call<'_>, patch: &Value, error: &str) -> ApiError {
+    let resource = &call.view.resource;
+    let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.names.kind);
+    let name = format!("{}/{}", metadata::text(patch, "namespace"), metadata::text(patch, "name"));
+    let decoder = if error.contains("base64") { "error decoding from json: " } else { "" };
+    ApiError::plain(format!(
+        "failed to convert new object ({name}; {kind}) to proper version: unable to convert unstructured object to \
+         {kind}: {decoder}{error}"
+    ))
 }

@@ -1,6 +1,9 @@
 //! The resources that a server serves.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::RwLock;
 
@@ -17,6 +20,18 @@ pub struct Resources {
     inner: Arc<RwLock<Inner>>,
 }
 
+/// The registry, as its own resources may hold it: it ends with the last [`Resources`] of it.
+#[derive(Clone)]
+pub struct WeakResources(Weak<RwLock<Inner>>);
+
+impl WeakResources {
+    /// Returns the registry, or an empty one after its server has stopped.
+    #[must_use]
+    pub fn get(&self) -> Resources {
+        self.0.upgrade().map(|inner| Resources { inner }).unwrap_or_default()
+    }
+}
+
 #[derive(Default)]
 struct Inner {
     resources: ByGroupVersion,
@@ -25,38 +40,31 @@ struct Inner {
 }
 
 impl Resources {
+    /// Returns the registry for handlers of its own resources, which would keep it in memory otherwise.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakResources {
+        WeakResources(Arc::downgrade(&self.inner))
+    }
+
     /// Adds a resource, or replaces the one of this group, version and plural.
     ///
     /// The first version of a group that is added is its preferred one.
     pub fn register(&self, resource: Resource) {
-        let mut inner = self.inner.write();
-        match inner.groups.iter().position(|(group, _)| *group == resource.group) {
-            None => inner.groups.push((resource.group.clone(), vec![resource.version.clone()])),
-            Some(index) => {
-                let versions = &mut inner.groups[index].1;
-                if !versions.contains(&resource.version) {
-                    versions.push(resource.version.clone());
-                }
-            }
-        }
-        let key = (resource.group.clone(), resource.version.clone());
-        inner.resources.entry(key).or_default().insert(resource.names.plural.clone(), Arc::new(resource));
+        self.inner.write().register(resource);
     }
 
     /// Removes a resource in all its versions.
     pub fn remove(&self, group: &str, plural: &str) {
+        self.inner.write().remove(group, plural);
+    }
+
+    /// Replaces a resource in all its versions. Requests in the meantime find the old ones or the new ones.
+    pub fn replace(&self, group: &str, plural: &str, versions: Vec<Resource>) {
         let mut inner = self.inner.write();
-        for ((name, _), resources) in &mut inner.resources {
-            if name == group {
-                resources.remove(plural);
-            }
+        inner.remove(group, plural);
+        for version in versions {
+            inner.register(version);
         }
-        inner.resources.retain(|_, resources| !resources.is_empty());
-        let served: Vec<GroupVersion> = inner.resources.keys().cloned().collect();
-        for (name, versions) in &mut inner.groups {
-            versions.retain(|version| served.contains(&(name.clone(), version.clone())));
-        }
-        inner.groups.retain(|(_, versions)| !versions.is_empty());
     }
 
     /// Sets the order of a group's versions, the preferred one first.
@@ -102,5 +110,62 @@ impl Resources {
         let inner = self.inner.read();
         let found = inner.groups.iter().find(|(name, _)| name == group);
         found.map(|(_, versions)| versions.clone()).unwrap_or_default()
+    }
+}
+
+impl Inner {
+    fn register(&mut self, resource: Resource) {
+        match self.groups.iter().position(|(group, _)| *group == resource.group) {
+            None => self.groups.push((resource.group.clone(), vec![resource.version.clone()])),
+            Some(index) => {
+                let versions = &mut self.groups[index].1;
+                if !versions.contains(&resource.version) {
+                    versions.push(resource.version.clone());
+                }
+            }
+        }
+        let key = (resource.group.clone(), resource.version.clone());
+        self.resources.entry(key).or_default().insert(resource.names.plural.clone(), Arc::new(resource));
+    }
+
+    fn remove(&mut self, group: &str, plural: &str) {
+        for ((name, _), resources) in &mut self.resources {
+            if name == group {
+                resources.remove(plural);
+            }
+        }
+        self.resources.retain(|_, resources| !resources.is_empty());
+        let served: Vec<GroupVersion> = self.resources.keys().cloned().collect();
+        for (name, versions) in &mut self.groups {
+            versions.retain(|version| served.contains(&(name.clone(), version.clone())));
+        }
+        self.groups.retain(|(_, versions)| !versions.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn replaced_resource_is_always_found() {
+        const REPLACEMENTS: usize = 20_000;
+        let resources = Resources::default();
+        let widget = || vec![Resource::custom("e.dev", "v1", "Widget", "widgets")];
+        resources.replace("e.dev", "widgets", widget());
+        thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                for _ in 0..REPLACEMENTS {
+                    resources.replace("e.dev", "widgets", widget());
+                }
+            });
+            while !replacing.is_finished() {
+                assert!(resources.get("e.dev", "v1", "widgets").is_some());
+            }
+        });
+        resources.replace("e.dev", "widgets", Vec::new());
+        assert!(resources.groups().is_empty());
     }
 }

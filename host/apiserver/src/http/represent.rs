@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor,
+    call::Answer, columns::Column, field_error::FieldError, list::Page, negotiate::Form, resource::Flavor, scale_kind,
     status::ApiError, view::View,
 };
 use crate::store::StoredObject;
@@ -16,6 +16,7 @@ use crate::store::StoredObject;
 pub(super) fn answer(view: &View, answer: Answer) -> Result<(u16, Vec<u8>), ApiError> {
     match answer {
         Answer::Plain(code, value) => Ok((code, value.to_string().into_bytes())),
+        Answer::Scale(scale) => Ok((200, self::scale(view, &scale)?.to_string().into_bytes())),
         Answer::Stored(code, object) => Ok((code, stored(view, &object)?)),
         Answer::Object(code, mut object) => {
             if view.accepted.form == Form::Object {
@@ -51,16 +52,31 @@ fn converted(view: &View, object: &Value) -> Result<Value, ApiError> {
     match &view.accepted.form {
         Form::Table(version) => {
             let columns = Some(view.resource.strategy.columns());
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+            Ok(table(version, columns, table_metadata(object), vec![row(view, version, object)?]))
         }
         Form::Partial(version) => Ok(partial(version, object)),
         Form::PartialList(_) if view.resource.flavor == Flavor::Custom => Err(ApiError::plain("content is not a list")),
-        Form::PartialList(_) => Err(ApiError::not_acceptable(format!(
-            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            go_type(view, "")
-        ))),
+        Form::PartialList(_) => Err(not_a_list(&go_type(view, ""))),
         Form::Object => Ok(object.clone()),
+    }
+}
+
+/// Returns the metadata of the table of one object. That of a dry run may have no revision.
+fn table_metadata(object: &Value) -> Value {
+    let revision = object["metadata"].get("resourceVersion");
+    Value::Object(revision.map(|revision| ("resourceVersion".to_owned(), revision.clone())).into_iter().collect())
+}
+
+fn not_a_list(go_type: &str) -> ApiError {
+    let message = "you requested PartialObjectMetadataList, but the requested object is not a list";
+    ApiError::not_acceptable(format!("{message} ({go_type})"))
+}
+
+/// Returns the scale of an object in the form that the client accepts.
+fn scale(view: &View, scale: &Value) -> Result<Value, ApiError> {
+    match (&view.accepted.form, view.resource.flavor) {
+        (Form::PartialList(_), Flavor::Custom) => Err(not_a_list("*v1.Scale")),
+        (_, flavor) => converted(&View { resource: scale_kind::resource(flavor), ..view.clone() }, scale),
     }
 }
 
@@ -73,8 +89,7 @@ pub(super) fn event_object(view: &View, object: &Value, is_first: bool) -> Resul
     match &view.accepted.form {
         Form::Table(version) => {
             let columns = is_first.then(|| view.resource.strategy.columns());
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            Ok(table(version, columns, metadata, vec![row(view, version, object)?]))
+            Ok(table(version, columns, table_metadata(object), vec![row(view, version, object)?]))
         }
         Form::Partial(version) | Form::PartialList(version) => Ok(partial(version, object)),
         Form::Object => {
@@ -96,15 +111,23 @@ pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
         Form::Table(version) => {
             let rows: Result<_, ApiError> =
                 page.listing.items.iter().map(|object| row(view, version, &view.open(object)?)).collect();
-            let columns = Some(view.resource.strategy.columns());
-            Ok(table(version, columns, list_metadata(page, false), rows?).to_string().into_bytes())
+            let columns = view.resource.strategy.columns();
+            // Kinds without a table of their own have no rows then, not even an empty list of them.
+            let has_none = page.listing.items.is_empty() && columns.iter().any(|column| column.name == "Created At");
+            let mut table = table(version, Some(columns), list_metadata(page, false), rows?);
+            if has_none {
+                table["rows"] = Value::Null;
+            }
+            Ok(table.to_string().into_bytes())
         }
         Form::PartialList(version) => {
             let items: Result<Vec<Value>, ApiError> =
                 page.listing.items.iter().map(|object| Ok(partial(version, &view.open(object)?))).collect();
+            // An empty list has no items in the API server, not even an empty list of them.
+            let items = Some(items?).filter(|items| !items.is_empty());
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"),
-                "metadata": list_metadata(page, false), "items": items?,
+                "metadata": list_metadata(page, false), "items": items,
             });
             Ok(list.to_string().into_bytes())
         }
@@ -113,31 +136,6 @@ pub(super) fn list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
             go_type(view, "List")
         ))),
     }
-}
-
-/// Returns a list of deleted objects as JSON. Without objects, the API server leaves out the list of metadata, and the
-/// rows of kinds that have no table of their own.
-///
-/// # Errors
-///
-/// As [`list`].
-pub(super) fn deleted_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {
-    let text = list(view, page)?;
-    let is_null = match view.accepted.form {
-        Form::PartialList(_) => true,
-        Form::Table(_) => view.resource.strategy.columns().iter().any(|column| column.name == "Created At"),
-        Form::Object | Form::Partial(_) => false,
-    };
-    if !is_null || !page.listing.items.is_empty() {
-        return Ok(text);
-    }
-    let mut value: Value = serde_json::from_slice(&text).map_err(ApiError::internal)?;
-    for field in ["items", "rows"] {
-        if let Some(list) = value.get_mut(field) {
-            *list = Value::Null;
-        }
-    }
-    Ok(value.to_string().into_bytes())
 }
 
 fn object_list(view: &View, page: &Page) -> Result<Vec<u8>, ApiError> {

@@ -69,6 +69,15 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Reserves what a new object needs besides its place in the store, before it is completed. Dry runs reserve nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that the client gets.
+    fn reserve(&self, _object: &Value) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     /// Completes and validates a new object, in place of all generic rules. It has its type, its name, its namespace, its
     /// UID and its creation time.
     ///
@@ -110,6 +119,15 @@ pub trait Strategy: Send + Sync {
         decode::decode_object(&resource.names.kind, text)
     }
 
+    /// Completes an object that server-side apply made. Its fields were checked against the schema of the kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`Strategy::decode`].
+    fn complete_applied(&self, resource: &Resource, object: &Value) -> Result<Value, String> {
+        self.decode(resource, object.to_string().as_bytes()).map(|decoded| decoded.object)
+    }
+
     /// Sets the fields that a request left out.
     fn default(&self, _object: &mut Value) {}
 
@@ -147,6 +165,11 @@ pub trait Strategy: Send + Sync {
     /// Returns the names of these fields.
     fn field_names(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    /// Returns the error for a field by which objects of a kind with fields of its own cannot be selected.
+    fn unsupported_field(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
     }
 
     /// Returns the columns of the kind's table.

@@ -5,15 +5,27 @@ use serde_json::{Map, Value, json};
 use super::{
     call::{Answer, Call},
     field_error::FieldError,
+    hooks::FieldWrite,
     json, metadata,
     negotiate::{PatchKind, patch_kind},
+    patch::applied_configuration,
     query::WriteOptions,
     read_object::body_as_json,
     resource::{Flavor, Part, Scale},
+    scale_kind,
     status::ApiError,
-    update::{Change, commit, name_mismatch},
+    update::{Change, check_name, commit, name_mismatch},
 };
-use crate::store::StoredObject;
+use crate::{
+    apply::{
+        fieldpath::FieldPath,
+        manager::{ReplicasPaths, ScaleEntries},
+    },
+    store::StoredObject,
+};
+
+/// The API version of scales.
+const SCALE: &str = "autoscaling/v1";
 
 /// Answers a request for the scale of an object.
 ///
@@ -25,7 +37,7 @@ pub(super) fn scale(call: &Call<'_>, verb: &str) -> Result<Answer, ApiError> {
     match verb {
         "get" => {
             let live = call.find(call.name()?)?;
-            to_scale(&paths, &call.open(&live)?, &live, true).map(|scale| Answer::Plain(200, scale))
+            to_scale(&paths, &call.open(&live)?, &live, true).map(Answer::Scale)
         }
         "update" => update(call, &paths),
         "patch" => patch(call, &paths),
@@ -56,7 +68,7 @@ fn to_scale(paths: &Scale, object: &Value, live: &StoredObject, strict: bool) ->
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         status["selector"] = selector.into();
     }
-    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": fields, "spec": spec, "status": status}))
+    Ok(json!({"kind": "Scale", "apiVersion": SCALE, "metadata": fields, "spec": spec, "status": status}))
 }
 
 /// Returns a selector as a text: a custom resource has the text itself, a ReplicationController labels, and others a
@@ -114,48 +126,57 @@ fn update(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
         found if found == name => {}
         found => return Err(name_mismatch(found, name)),
     }
-    write(call, paths, &options, "UpdateOptions", |_| Ok(wanted.clone()))
+    write(call, paths, &options, "UpdateOptions", &Wanted::Scale(wanted))
+}
+
+/// The wish of a request for a scale.
+enum Wanted {
+    /// This scale.
+    Scale(Value),
+    /// A merge patch.
+    Merge(Value),
+    /// A JSON patch.
+    Operations(Value),
+    /// A configuration to apply.
+    Applied(Value),
 }
 
 fn patch(call: &Call<'_>, paths: &Scale) -> Result<Answer, ApiError> {
     let kind = patch_kind(call.headers, call.view.resource.flavor)?;
     let options = WriteOptions::read(call.query, "PatchOptions", kind == PatchKind::Apply)?;
-    let patch =
-        json::parse(call.body).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?.value;
-    write(call, paths, &options, "PatchOptions", |scale| {
-        let mut changed = scale.clone();
-        match kind {
-            PatchKind::Merge | PatchKind::Strategic => json_patch::merge(&mut changed, &patch),
-            PatchKind::Json => {
-                let operations: json_patch::Patch =
-                    serde_json::from_value(patch.clone()).map_err(|_| ApiError::unprocessable())?;
-                json_patch::patch(&mut changed, &operations).map_err(|_| ApiError::unprocessable())?;
-            }
-            PatchKind::Apply => return Err(ApiError::not_implemented("server-side apply of a scale")),
-        }
-        Ok(changed)
-    })
+    let parse = || {
+        let parsed = json::parse(call.body).map(|parsed| parsed.value);
+        parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))
+    };
+    let wanted = match kind {
+        PatchKind::Merge | PatchKind::Strategic => Wanted::Merge(parse()?),
+        PatchKind::Json => Wanted::Operations(parse()?),
+        PatchKind::Apply => Wanted::Applied(applied_configuration(call.body)?),
+    };
+    write(call, paths, &options, "PatchOptions", &wanted)
 }
 
-/// Changes the wanted number of replicas. `wanted` makes the new scale from the current one.
+/// Changes the wanted number of replicas.
 fn write(
     call: &Call<'_>,
     paths: &Scale,
     options: &WriteOptions,
     options_kind: &str,
-    mut wanted: impl FnMut(&Value) -> Result<Value, ApiError>,
+    wanted: &Wanted,
 ) -> Result<Answer, ApiError> {
     let name = call.name()?;
     let part = Part::Main;
-    let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: false };
+    let change = Change { options, options_kind, part, uid_is_precondition: true, is_tracked: true };
     let answer = commit(call, name, &change, |old| {
         let live = call.find(name)?;
         let current = to_scale(paths, old, &live, false)?;
-        let scale = wanted(&current)?;
+        let (scale, entries) = changed(call, options, old, current, wanted)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
         check_replicas(call, paths, name, replicas)?;
         let mut object = old.clone();
         set(&mut object, &paths.spec_replicas, replicas.into());
+        let entries = Some(entries).filter(|entries| !entries.is_empty());
+        metadata::set(&mut object, "managedFields", entries.map_or(Value::Null, Value::from));
         let revision = metadata::text(&scale, "resourceVersion");
         if !revision.is_empty() {
             metadata::set(&mut object, "resourceVersion", revision);
@@ -164,9 +185,70 @@ fn write(
     })?;
     let (object, live) = match answer {
         Answer::Stored(_, live) => (call.open(&live)?, live),
-        Answer::Object(_, object) | Answer::Plain(_, object) => (object, call.find(name)?),
+        Answer::Object(_, object) | Answer::Plain(_, object) | Answer::Scale(object) => (object, call.find(name)?),
     };
-    to_scale(paths, &object, &live, false).map(|scale| Answer::Plain(200, scale))
+    to_scale(paths, &object, &live, false).map(Answer::Scale)
+}
+
+/// Returns the changed scale of an object, and the managers of the object's fields after that.
+fn changed(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    old: &Value,
+    mut current: Value,
+    wanted: &Wanted,
+) -> Result<(Value, Vec<Value>), ApiError> {
+    let parent = old["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let (api_version, paths) = (call.view.resource.api_version(), replicas_paths(call));
+    let managers = ScaleEntries { parent, api_version: &api_version, paths: &paths };
+    let entries = managers.to_scale().map_err(ApiError::internal)?;
+    if !entries.is_empty() {
+        current["metadata"]["managedFields"] = entries.into();
+    }
+    let resource = scale_kind::resource(call.view.resource.flavor);
+    let write = FieldWrite { resource: &resource, ..call.field_write(options) };
+    let mut scale = current.clone();
+    match wanted {
+        Wanted::Scale(wanted) => scale.clone_from(wanted),
+        Wanted::Merge(patch) => json_patch::merge(&mut scale, patch),
+        Wanted::Operations(patch) => {
+            let operations: json_patch::Patch =
+                serde_json::from_value(patch.clone()).map_err(|_| ApiError::unprocessable())?;
+            json_patch::patch(&mut scale, &operations).map_err(|_| ApiError::unprocessable())?;
+        }
+        Wanted::Applied(patch) => scale = call.state.patcher.apply(&write, Some(&current), patch)?,
+    }
+    match wanted {
+        Wanted::Applied(patch) if call.view.resource.flavor == Flavor::Custom && scale != current => {
+            // Only an apply that changes nothing works for custom resources.
+            let name = format!("{}/{}", metadata::text(patch, "namespace"), metadata::text(patch, "name"));
+            return Err(ApiError::plain(format!(
+                "failed to convert new object ({name}; {SCALE}, Kind=Scale) to proper version: request to convert CR to an \
+                 invalid group/version: {SCALE}"
+            )));
+        }
+        Wanted::Applied(_) => check_name(&scale, call.name()?)?,
+        _ => call.state.patcher.track(&write, Some(&current), &mut scale)?,
+    }
+    let entries = scale["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let entries = managers.to_parent(entries).map_err(ApiError::internal)?;
+    Ok((scale, entries))
+}
+
+/// Returns the paths of the replicas in all versions of the resource.
+fn replicas_paths(call: &Call<'_>) -> ReplicasPaths {
+    let resource = &call.view.resource;
+    let versions = call.state.resources.versions(&resource.group);
+    let others = versions.iter().filter_map(|version| {
+        let other = call.state.resources.get(&resource.group, version, &resource.names.plural)?;
+        let path = other
+            .subresources
+            .scale
+            .as_ref()
+            .map(|scale| FieldPath::fields(scale.spec_replicas.split('.').filter(|part| !part.is_empty())));
+        Some((other.api_version(), path))
+    });
+    others.collect()
 }
 
 fn check_replicas(call: &Call<'_>, paths: &Scale, name: &str, replicas: i64) -> Result<(), ApiError> {

@@ -19,7 +19,7 @@ use super::{
     attributes::{Attributes, User},
     audit::Trail,
     body::Body,
-    call::{Answer, Call},
+    call::{Answer, Call, agent},
     create, delete,
     handler::{Handler, HandlerRequest},
     json, list,
@@ -198,7 +198,7 @@ fn route(state: &State, parts: &Parts, path: &ResourcePath, attributes: &Attribu
     };
     let target = match resource.flavor {
         Flavor::BuiltIn => route_built_in(&resource, parts, path, &attributes.verb)?,
-        Flavor::Custom => route_custom(&resource, path, &attributes.verb)?,
+        Flavor::Custom => route_custom(&resource, parts, path, &attributes.verb)?,
     };
     Ok(Route { resource, target })
 }
@@ -232,7 +232,7 @@ fn route_built_in(resource: &Resource, parts: &Parts, path: &ResourcePath, verb:
     Ok(target)
 }
 
-fn route_custom(resource: &Resource, path: &ResourcePath, verb: &str) -> Result<Target, Refusal> {
+fn route_custom(resource: &Resource, parts: &Parts, path: &ResourcePath, verb: &str) -> Result<Target, Refusal> {
     let is_namespaced = path.namespace.is_some();
     let crosses_namespaces = resource.namespaced && !is_namespaced && !matches!(verb, "list" | "watch");
     if (!resource.namespaced && is_namespaced) || crosses_namespaces {
@@ -249,6 +249,9 @@ fn route_custom(resource: &Resource, path: &ResourcePath, verb: &str) -> Result<
     }
     if path.name.is_none() && matches!(verb, "update" | "patch") {
         return Err(ApiError::bad_request("name must be provided").into());
+    }
+    if verb == "patch" {
+        patch_kind(&parts.headers, resource.flavor)?;
     }
     Ok(target)
 }
@@ -319,6 +322,7 @@ async fn dispatch(
         path: routed.path,
         query: routed.query,
         headers,
+        agent: agent(headers),
         user: routed.user,
         attributes: routed.attributes,
         body,
@@ -361,7 +365,7 @@ fn perform(call: &Call<'_>, target: &Target, verb: &str) -> Result<(u16, Vec<u8>
         }
         (Target::Main, "deletecollection") => {
             let page = delete::delete_collection(call)?;
-            return represent::deleted_list(&call.view, &page).map(|text| (200, text));
+            return represent::list(&call.view, &page).map(|text| (200, text));
         }
         (Target::Main | Target::Status, "get") => list::get(call)?,
         (Target::Main, "create") => create::create(call)?,

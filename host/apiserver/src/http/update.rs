@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     apply::manager::keep_timestamps_of_unchanged,
-    store::{StoreError, StoredObject},
+    store::{ObjectKey, StoreError, StoredObject},
 };
 
 /// The number of attempts of a write that names no revision, when other writes come first.
@@ -45,6 +45,7 @@ pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     check_name(&object, name)?;
     let exists = call.state.store.get(&call.storage(), &call.key(name)).is_some();
     if !exists && call.view.resource.rules.create_on_update && part == Part::Main {
+        check_uid(call, &object, &call.key(name), "", &options)?;
         return store_new(call, object, &options, "UpdateOptions");
     }
     let options_kind = "UpdateOptions";
@@ -52,7 +53,12 @@ pub(super) fn update(call: &Call<'_>, part: Part) -> Result<Answer, ApiError> {
     commit(call, name, &change, |_| Ok(object.clone()))
 }
 
-fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
+/// Checks that an object has the name of the path.
+///
+/// # Errors
+///
+/// 400 for another name, or none.
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
     match metadata::text(object, "name") {
         "" => Err(ApiError::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -98,15 +104,8 @@ fn check_preconditions(
     change: &Change<'_>,
 ) -> Result<(), ApiError> {
     let (resource, name) = (call.group_resource(), live.key().name());
-    let uid = metadata::text(object, "uid");
-    if change.uid_is_precondition && !uid.is_empty() && uid != live.uid() {
-        let cause = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-             UID in precondition: {uid}, UID in object meta: {}",
-            storage_key(call, live, change.options.dry_run),
-            live.uid()
-        );
-        return Err(ApiError::conflict(&resource, name, &cause));
+    if change.uid_is_precondition {
+        check_uid(call, object, live.key(), live.uid(), change.options)?;
     }
     let text = metadata::text(object, "resourceVersion");
     let wanted = if text.is_empty() { Ok(0) } else { text.parse::<u64>() };
@@ -123,16 +122,40 @@ fn check_preconditions(
     Ok(())
 }
 
+/// Checks that an object names no UID, or that of the stored one; that is empty if there is none.
+fn check_uid(
+    call: &Call<'_>,
+    object: &Value,
+    key: &ObjectKey,
+    stored: &str,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
+    let uid = metadata::text(object, "uid");
+    if uid.is_empty() || uid == stored {
+        return Ok(());
+    }
+    let cause = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         UID in precondition: {uid}, UID in object meta: {stored}",
+        storage_key(call, key, options.dry_run),
+    );
+    Err(ApiError::conflict(&call.group_resource(), key.name(), &cause))
+}
+
 /// Returns the key that the API server has for an object in etcd. A dry run does not get that far.
-fn storage_key(call: &Call<'_>, live: &StoredObject, dry_run: bool) -> String {
+fn storage_key(call: &Call<'_>, key: &ObjectKey, dry_run: bool) -> String {
     let resource = &call.view.resource;
-    let prefix = if resource.group.is_empty() || !resource.group.contains('.') || resource.group.ends_with(".k8s.io") {
-        resource.names.plural.clone()
-    } else {
-        format!("{}/{}", resource.group, resource.names.plural)
+    let plural = resource.names.plural.as_str();
+    let prefix = match (resource.group.as_str(), plural) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        (group, _) if !group.contains('.') || group.ends_with(".k8s.io") => plural.to_owned(),
+        (group, _) => format!("{group}/{plural}"),
     };
     let root = if dry_run { "" } else { "/registry" };
-    format!("{root}/{prefix}/{}", live.key().as_str())
+    format!("{root}/{prefix}/{}", key.as_str())
 }
 
 /// Writes a changed object. Returns `None` when another write came first.
@@ -148,12 +171,14 @@ fn try_commit(
         call.state.patcher.track(&call.field_write(change.options), Some(old), &mut object)?;
     }
     let options = change.options.to_value(change.options_kind);
-    let request = call.admission_request("UPDATE", Some(old), dry_run, &options);
+    let mut typed_old = old.clone();
+    call.add_type(&mut typed_old);
+    let request = call.admission_request("UPDATE", Some(&typed_old), dry_run, &options);
     call.mutate(&request, &mut object)?;
     keep_timestamps_of_unchanged(&mut object, old);
     prepare::keep_system_fields(old, &mut object);
-    let warnings = complete(call, old, &mut object, change.part)?;
-    call.admit(&request, Some(&object))?;
+    let warnings = complete(call, (old, &typed_old), &mut object, change.part)?;
+    call.admit(&request, Some(&mut object))?;
     warnings.into_iter().for_each(|warning| call.warn(warning));
     let resource = call.storage();
     let is_empty_namespace =
@@ -179,13 +204,17 @@ fn try_commit(
     }
 }
 
-/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. Returns warnings.
-fn complete(call: &Call<'_>, old: &Value, object: &mut Value, part: Part) -> Result<Vec<String>, ApiError> {
+/// Completes and validates an object that replaces `old`, by the rules of its kind or the generic ones. `typed_old` is `old`
+/// with its type. Returns warnings.
+fn complete(
+    call: &Call<'_>,
+    (old, typed_old): (&Value, &Value),
+    object: &mut Value,
+    part: Part,
+) -> Result<Vec<String>, ApiError> {
     let resource = &call.view.resource;
-    let mut typed_old = old.clone();
-    call.add_type(&mut typed_old);
     call.add_type(object);
-    let admitted = resource.strategy.admit_update(resource, &typed_old, object, part, call.view.now).transpose()?;
+    let admitted = resource.strategy.admit_update(resource, typed_old, object, part, call.view.now).transpose()?;
     if let Some(admitted) = admitted {
         *object = admitted.object;
         remove_type(object);

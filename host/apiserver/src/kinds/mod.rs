@@ -42,6 +42,7 @@ pub use crate::field::{ErrorKind, FieldError, Shown};
 pub use codec::{Instant, Quantity, QuantityError, SyntaxError, write};
 pub use columns::{TableRow, table_columns, table_row};
 pub use convert::convert;
+pub use defaults::label_as_template;
 pub use errors::KindError;
 pub use openapi::{openapi_v3, openapi_v3_index, schema_of_kind, schema_of_reference, schemas};
 pub use request::{
@@ -49,6 +50,6 @@ pub use request::{
 };
 pub use resources::{Resource, Subresource, resource_of_kind, resource_of_plural, resources};
 pub use selectors::{field_values, selectable_fields};
-pub use service::{ServiceAllocator, allocate};
+pub use service::{ServiceAllocator, allocate, reserve_address};
 pub use strategic::{PatchError, merge_with_schema, strategic_merge_patch};
 pub use warnings::{deprecation_warning, object_warnings};

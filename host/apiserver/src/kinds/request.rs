@@ -130,18 +130,22 @@ fn typed(api_version: &str, kind: &str, node: &Node) -> Result<(Value, Vec<Strin
     let Some(id) = TYPES.of_kind(api_version, kind) else {
         return Err(format!("no kind {} is registered for version {}", quote(kind), quote(api_version)));
     };
-    let mut decoded = decode(id, node)?;
-    let object = &mut decoded.value;
-    super::object::set(object, "kind", kind);
-    super::object::set(object, "apiVersion", api_version);
-    if (api_version, kind) == ("v1", "Secret") {
-        strategy::string_data(object);
+    let decoded = decode(id, node)?;
+    let mut complete = decoded.value;
+    let is_changed = changes(&mut complete, |object| {
+        super::object::set(object, "kind", kind);
+        super::object::set(object, "apiVersion", api_version);
+        if (api_version, kind) == ("v1", "Secret") {
+            strategy::string_data(object);
+        }
+        if (api_version, kind) == ("apps/v1", "DaemonSet") {
+            strategy::template_generation(object, 0);
+        }
+        defaults::apply_first(api_version, kind, object);
+    });
+    if is_changed {
+        complete = decode(id, &Node::from_value(&complete))?.value;
     }
-    if (api_version, kind) == ("apps/v1", "DaemonSet") {
-        strategy::template_generation(object, 0);
-    }
-    defaults::apply_first(api_version, kind, object);
-    let mut complete = decode(id, &Node::from_value(object))?.value;
     if is_empty_list(node, &["metadata", "managedFields"]) {
         complete["metadata"]["managedFields"] = Value::Array(Vec::new());
     }
@@ -250,8 +254,18 @@ pub fn prepare_update(
 
 /// Returns an object as it is read back from storage, where defaulting sees it once more.
 fn stored(api_version: &str, kind: &str, mut object: Value) -> Value {
-    defaults::apply_stored(api_version, kind, &mut object);
-    complete(api_version, kind, object)
+    // Most objects are as defaulting leaves them, and decoding is the largest cost of a write.
+    if changes(&mut object, |object| defaults::apply_stored(api_version, kind, object)) {
+        object = complete(api_version, kind, object);
+    }
+    object
+}
+
+/// Changes an object, and reports whether it is another one now.
+fn changes(object: &mut Value, change: impl FnOnce(&mut Value)) -> bool {
+    let before = object.clone();
+    change(object);
+    *object != before
 }
 
 /// Adds the zero values that encoding prints.

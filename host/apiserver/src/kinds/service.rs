@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::field::{FieldError, Path};
+
+use super::errors::KindError;
 use super::object::{at_mut, has, items, items_mut, remove, set, set_default, text};
 
 /// The allocations for Services, from ranges that the caller owns.
@@ -10,6 +13,30 @@ pub trait ServiceAllocator {
     fn cluster_ip(&mut self) -> Option<String>;
     /// Returns a free port of the node-port range.
     fn node_port(&mut self) -> Option<i64>;
+}
+
+/// Reserves the address of a new Service. The reservation names the Service.
+///
+/// # Errors
+/// Returns the real server's 422 for a Service without a name.
+pub fn reserve_address(service: &Value, allocator: &mut dyn ServiceAllocator) -> Result<(), KindError> {
+    let spec = &service["spec"];
+    let wanted = match text(spec, "clusterIP") {
+        "" => items(spec, "clusterIPs").first().and_then(Value::as_str).unwrap_or_default(),
+        address => address,
+    };
+    let needs_none = wanted == "None" || !needs_cluster_ip(text(spec, "type"));
+    if needs_none || !text(service, "metadata.name").is_empty() {
+        return Ok(());
+    }
+    let (what, address) = match wanted {
+        "" => ("IP".to_owned(), allocator.cluster_ip().unwrap_or_default()),
+        wanted => (format!("IP {wanted}"), wanted.to_owned()),
+    };
+    let cause = format!("IPAddress.networking.k8s.io \"{address}\" is invalid: spec.parentRef.name: Required value");
+    let detail = format!("failed to allocate {what}: {cause}");
+    let errors = vec![FieldError::invalid(&Path::new("spec.clusterIPs"), json!([wanted]).into(), detail)];
+    Err(KindError::Invalid { group: String::new(), kind: "Service".into(), name: String::new(), errors })
 }
 
 /// Allocates the address and the node ports that a new or changed Service lacks, as a single-stack IPv4 cluster does.

@@ -49,6 +49,19 @@ impl Inner {
         }
     }
 
+    /// Returns the same objects at the same revision, without past changes, watches and log.
+    pub fn copy(&self, window: Window) -> Self {
+        Self {
+            revision: self.revision,
+            objects: self.objects.clone(),
+            events: Events::new(window, self.revision),
+            changed: self.changed.clone(),
+            signals: HashMap::new(),
+            any: watch::Sender::new(0),
+            log: None,
+        }
+    }
+
     pub fn attach(&mut self, log: Log) {
         self.log = Some(log);
     }

@@ -34,7 +34,7 @@ pub struct Listing {
     pub revision: u64,
     /// The objects, in the order of their keys.
     pub items: Vec<Arc<StoredObject>>,
-    /// Reports whether more objects follow.
+    /// Reports whether more objects follow, selected or not.
     pub more: bool,
     /// The number of objects that follow, when the list has no filter.
     pub remaining: usize,
@@ -106,17 +106,10 @@ struct Page<'a, 'q> {
 impl Page<'_, '_> {
     fn add<'o>(&mut self, object: impl Into<Option<&'o Arc<StoredObject>>>) {
         let Some(object) = object.into() else { return };
-        let is_full = self.query.limit > 0 && self.listing.items.len() >= self.query.limit;
-        if is_full && self.listing.more && self.query.filter.is_some() {
-            return;
-        }
-        if self.query.filter.is_some_and(|filter| !filter(object)) {
-            return;
-        }
-        if is_full {
+        if self.query.limit > 0 && self.listing.items.len() >= self.query.limit {
             self.listing.more = true;
             self.listing.remaining += 1;
-        } else {
+        } else if self.query.filter.is_none_or(|filter| filter(object)) {
             self.listing.items.push(Arc::clone(object));
         }
     }

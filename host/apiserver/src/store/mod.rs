@@ -67,6 +67,12 @@ impl Store {
         Self { inner: Arc::new(RwLock::new(Inner::new(window))) }
     }
 
+    /// Returns a store in memory with the objects of this one, and without its past. Later changes of one are not in the other.
+    #[must_use]
+    pub fn copy(&self, window: Window) -> Self {
+        Self { inner: Arc::new(RwLock::new(self.inner.read().copy(window))) }
+    }
+
     /// Opens the store that is kept in the file `path`, or creates it.
     ///
     /// The file is an append-only log of changes behind a line that names its version. Each change is written to it

@@ -2,7 +2,6 @@
 
 use operetta_apiserver::{
     admission::{
-        namespace_lifecycle,
         request::{AdmissionRequest, Endpoint, Operation},
         resource_quota, service_account,
     },
@@ -32,7 +31,12 @@ fn world() -> (Store, Vec<Value>, Value) {
 fn requests_are_admitted_and_completed_as_by_kubernetes() {
     let (store, lines, _) = world();
     assert!(lines.len() >= 27);
-    for line in lines {
+    // The server refuses what namespaces do not take before these plugins see it.
+    let is_of_namespaces = |line: &Value| {
+        let message = line["denied"]["message"].as_str().unwrap_or_default();
+        message.contains("is being terminated") || message.starts_with("namespaces ")
+    };
+    for line in lines.into_iter().filter(|line| !is_of_namespaces(line)) {
         let mut object = line["object"].clone();
         let answer = admit(&store, &line, &mut object);
         let expected = Some(&line["denied"]).filter(|denied| !denied.is_null()).map(status);
@@ -73,7 +77,6 @@ fn admit(store: &Store, line: &Value, object: &mut Value) -> Result<(), ApiError
         old: None,
         options: &Value::Null,
     };
-    namespace_lifecycle::admit(&request, store)?;
     service_account::complete(&request, object, "00000", store)?;
     resource_quota::admit(&request, store)
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::exchange::{Answer, Request};
 
-/// A control plane of its own: etcd and kube-apiserver, without controllers.
+/// A control plane of its own: etcd and kube-apiserver, and what else is asked for.
 pub struct ControlPlane {
     supervisor: Child,
     proxy: Child,
@@ -23,11 +23,16 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts a control plane and a proxy that adds the credentials of the administrator. Blocks until both are ready.
+    /// Starts a control plane without controllers, as [`Self::with`].
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// Starts a control plane and a proxy that adds the credentials of the administrator. Blocks until both are ready.
+    pub fn with(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut up = Command::new(program("controlplane"));
-        up.args(["up", "--dir"]).arg(folder.path());
+        up.args(["up", "--dir"]).arg(folder.path()).args(arguments);
         let (supervisor, line) = started(&mut up);
         let kubeconfig = line.trim().strip_prefix("ready KUBECONFIG=").expect("the control plane is ready").to_owned();
         let mut proxy = Command::new(program("kubectl"));
@@ -35,6 +40,11 @@ impl ControlPlane {
         let (proxy, line) = started(&mut proxy);
         let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
         Self { supervisor, proxy, address, _folder: folder }
+    }
+
+    /// Returns the address of the proxy.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Sends a request and returns the answer with its whole body. Waits a little while a

@@ -25,6 +25,17 @@ fn value(key: &str, found: &mut Value, now: Timestamp) {
     match found {
         Value::Object(members) => {
             let is_object = members.contains_key("uid");
+            if members.get("kind").is_some_and(|kind| kind == "CustomResourceDefinition")
+                && let Some(Value::Array(conditions)) =
+                    members.get_mut("status").and_then(|status| status.get_mut("conditions"))
+            {
+                // Several controllers of the real server add them at the same time.
+                conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
+            }
+            if members.get("causes").is_some_and(|causes| causes[0]["reason"] == "ResourceVersionTooLarge") {
+                // The real server names it only if its cache answers.
+                members.remove("retryAfterSeconds");
+            }
             for (name, member) in members {
                 match (name.as_str(), &mut *member) {
                     // Those of objects are compared: the one server's stands for the other's.

@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http_body_util::BodyExt;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use jiff::Timestamp;
 use operetta_apiserver::{
-    authz::user::{MASTERS, User},
+    authz::user::{AUTHENTICATED, MASTERS, User},
     embedded::{Controllers, EmbeddedServer, Options},
     http::{ApiServer, Body, Environment},
 };
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use crate::exchange::{Answer, Request};
@@ -22,16 +24,24 @@ pub struct OwnServer {
 }
 
 impl OwnServer {
-    /// Starts a server with a clock. Its controllers run on this runtime.
+    /// Starts a server with a clock and, as the real server, without controllers.
     pub fn start(now: fn() -> Timestamp) -> Self {
+        Self::with(now, Controllers::none())
+    }
+
+    /// Starts a server with all controllers, which run on this runtime.
+    pub fn with_controllers() -> Self {
+        let root_certificate = Some("certificate".into());
+        Self::with(Timestamp::now, Controllers { root_certificate, ..Controllers::all() })
+    }
+
+    fn with(now: fn() -> Timestamp, controllers: Controllers) -> Self {
         let mut state = 7_u64;
         let environment = Environment::new(now, move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state ^ (state >> 31)
         });
         let user = User { uid: "admin".into(), ..User::new("admin", &[MASTERS]) };
-        // The real server runs without controllers, too.
-        let controllers = Controllers::none();
         let options = Options { tokens: vec![(TOKEN.into(), user)], controllers, ..Options::in_memory(environment) };
         let server = EmbeddedServer::start(options).expect("a server");
         let running = server.clone();
@@ -50,6 +60,16 @@ impl OwnServer {
     pub async fn begin(&self, request: &Request) -> (http::response::Parts, Body) {
         let request = request.build(&format!("Bearer {TOKEN}")).map(|body| Body::full(Bytes::from(body)));
         self.api.clone().oneshot(request).await.expect("the service does not fail").into_parts()
+    }
+
+    /// Serves connections for an administrator without credentials. Never ends.
+    pub async fn listen(self, listener: TcpListener) {
+        let user = User { uid: "admin".into(), ..User::new("admin", &[MASTERS, AUTHENTICATED]) };
+        let service = TowerToHyperService::new(self.api.acting_as(user));
+        while let Ok((stream, _)) = listener.accept().await {
+            let connection = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(connection.serve_connection(TokioIo::new(stream), service.clone()));
+        }
     }
 
     /// Reads a stream until it has a number of events, or nothing came for a while.

@@ -1,9 +1,6 @@
 //! The tests of this program.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use crate::{
     exchange::{Answer, Step},
@@ -13,9 +10,6 @@ use crate::{
     runner::{Comparison, Runner, wait_own},
     sources,
 };
-
-/// The requests whose answers differ and should not.
-const OPEN: &str = include_str!("open.txt");
 
 /// Sends the recorded requests to an embedded server.
 async fn replayed(steps: Vec<Step>) -> Comparison {
@@ -59,17 +53,7 @@ async fn recorded_requests_get_the_answers_of_kube_apiserver() {
     let report = replayed(recording::read()).await.report;
     report.print();
     assert!(report.requests > 2000, "{} requests", report.requests);
-    let open: BTreeSet<String> =
-        OPEN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect();
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for line in report.others.iter().filter_map(|other| other.lines().next()) {
-        *counts.entry(line).or_default() += 1;
-    }
-    let found: BTreeSet<String> = counts.iter().map(|(line, count)| format!("{count} {line}")).collect();
-    let new: Vec<_> = found.difference(&open).collect();
-    assert!(new.is_empty(), "answers differ: {new:#?}");
-    let equal: Vec<_> = open.difference(&found).collect();
-    assert!(equal.is_empty(), "these answers do not differ any more: remove them from open.txt: {equal:#?}");
+    assert!(report.others.is_empty(), "{} answers differ", report.others.len());
 }
 
 #[tokio::test]

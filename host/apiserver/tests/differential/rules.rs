@@ -50,6 +50,10 @@ pub fn apply(values: &Values, request: &Request, real: &Answer, own: &Answer) ->
 /// Both servers choose generated names, addresses, node ports and tokens at random.
 fn random_values(values: &Values, request: &Request, real: &mut Answer, own: &mut Answer) {
     values.random_to_real(&mut own.body);
+    let refused = regex::Regex::new(r#"failed to allocate IP: IPAddress\.networking\.k8s\.io "[0-9.]+""#);
+    let refused = refused.expect("a pattern");
+    replace(&mut real.body, &refused, "failed to allocate IP: <address>");
+    replace(&mut own.body, &refused, "failed to allocate IP: <address>");
     let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     if let Some(prefix) = body["metadata"]["generateName"].as_str().filter(|prefix| !prefix.is_empty()) {
         let prefix: String = prefix.chars().take(58).collect();

@@ -15,6 +15,8 @@ pub static UID: LazyLock<Regex> =
 
 static PORT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r":(\d{5})/").expect("a pattern"));
 
+static ADDRESS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b10\.\d+\.\d+\.\d+\b").expect("a pattern"));
+
 /// A one-to-one relation between values of the real server and values of the embedded one.
 #[derive(Default)]
 struct Pairs {
@@ -57,6 +59,8 @@ pub struct Values {
     random: Pairs,
     /// Cluster IPs and node ports.
     allocated: Pairs,
+    /// The UIDs of the real server's objects whose cluster IP was seen.
+    seen: HashSet<String>,
 }
 
 impl Values {
@@ -64,6 +68,11 @@ impl Values {
     pub fn learn(&mut self, is_write: bool, real: &Value, own: &Value) {
         match (real, own) {
             (Value::Object(real), Value::Object(own)) => {
+                // The answer to a write may have shown a part of the object only.
+                let uid = real.get("metadata").and_then(|metadata| metadata["uid"].as_str());
+                let has_address = real.get("spec").is_some_and(|spec| spec["clusterIP"].is_string());
+                let is_new = uid.filter(|_| has_address).is_some_and(|uid| self.seen.insert(uid.to_owned()));
+                let is_write = is_write || is_new;
                 for (key, value) in real {
                     if let Some(other) = own.get(key) {
                         if is_write {
@@ -81,6 +90,9 @@ impl Values {
                 }
             }
             (Value::Array(real), Value::Array(own)) => {
+                if is_write {
+                    self.learn_cells(real, own);
+                }
                 real.iter().zip(own).for_each(|(real, own)| self.learn(is_write, real, own));
             }
             (Value::String(real), Value::String(own)) => {
@@ -105,6 +117,15 @@ impl Values {
             }
             ("token", Value::String(real), Value::String(own)) => self.random.learn(real, own),
             _ => {}
+        }
+    }
+
+    /// Learns the addresses in a row of a table.
+    fn learn_cells(&mut self, real: &[Value], own: &[Value]) {
+        for (real, own) in real.iter().zip(own).filter_map(|(real, own)| real.as_str().zip(own.as_str())) {
+            if [real, own].iter().all(|text| ADDRESS.find(text).is_some_and(|found| found.len() == text.len())) {
+                self.allocated.replace(real, own);
+            }
         }
     }
 
@@ -243,12 +264,15 @@ impl Values {
         }
     }
 
-    /// Replaces node ports in the ports of a table, such as `80:30000/TCP`.
-    fn ports_to_real(&self, text: &str) -> String {
+    /// Replaces addresses in a message, such as `["10.0.0.11"]`, and node ports in a table, such as `80:30000/TCP`.
+    fn allocated_to_real(&self, text: &str) -> String {
         let real = |found: &Captures<'_>| {
             self.allocated.real.get(&found[1]).map_or_else(|| found[0].to_owned(), |real| format!(":{real}/"))
         };
-        PORT.replace_all(text, real).into_owned()
+        let text = PORT.replace_all(text, real);
+        let real =
+            |found: &Captures<'_>| self.allocated.real.get(&found[0]).map_or(&found[0], String::as_str).to_owned();
+        ADDRESS.replace_all(&text, real).into_owned()
     }
 
     /// Replaces the random values of the embedded server by those of the real one.
@@ -267,11 +291,8 @@ impl Values {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.random_to_real(item)),
-            Value::String(text) if self.allocated.real.contains_key(text.as_str()) && text.contains('.') => {
-                text.clone_from(&self.allocated.real[text.as_str()]);
-            }
             Value::String(text) => {
-                *text = self.ports_to_real(text);
+                *text = self.allocated_to_real(text);
                 for (own, real) in &self.random.real {
                     if own.len() > 5 && text.contains(own.as_str()) {
                         *text = text.replace(own.as_str(), real);

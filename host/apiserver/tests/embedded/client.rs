@@ -13,6 +13,7 @@ use tower::ServiceExt;
 
 /// The administrator of a server.
 pub struct Client {
+    server: EmbeddedServer,
     api: ApiServer,
 }
 
@@ -48,11 +49,25 @@ impl Client {
     }
 
     fn start(options: Options) -> Self {
-        let server = EmbeddedServer::start(options).expect("a server");
+        Self::of(EmbeddedServer::start(options).expect("a server"))
+    }
+
+    /// Starts a copy without controllers.
+    pub fn copy(&self) -> Self {
+        let options = Options::in_memory(Environment::system());
+        Self::of(self.server.copy(Options { controllers: Controllers::none(), ..options }))
+    }
+
+    /// Serves the definitions beside the task that follows them.
+    pub fn serve_definitions(&self) {
+        self.server.serve_definitions();
+    }
+
+    fn of(server: EmbeddedServer) -> Self {
         let running = server.clone();
         tokio::spawn(async move { running.run().await });
         let api = server.administrator();
-        Self { api }
+        Self { server, api }
     }
 
     /// Sends a request with headers, as `NAME: VALUE`, and returns the code and the body.

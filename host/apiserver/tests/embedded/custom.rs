@@ -7,7 +7,7 @@ use crate::client::Client;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-fn definition(versions: &Value) -> Value {
+pub(super) fn definition(versions: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
@@ -18,7 +18,7 @@ fn definition(versions: &Value) -> Value {
     })
 }
 
-fn version(name: &str, storage: bool, properties: &Value) -> Value {
+pub(super) fn version(name: &str, storage: bool, properties: &Value) -> Value {
     let status = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": properties,
@@ -33,7 +33,7 @@ fn version(name: &str, storage: bool, properties: &Value) -> Value {
     })
 }
 
-fn size() -> Value {
+pub(super) fn size() -> Value {
     json!({"size": {"type": "integer", "default": 1}})
 }
 
@@ -41,7 +41,7 @@ fn widget(api_version: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn define(client: &Client, versions: &Value) {
+pub(super) async fn define(client: &Client, versions: &Value) {
     client.create(DEFINITIONS, &definition(versions)).await;
     client
         .wait(&format!("{DEFINITIONS}/widgets.example.com"), "/status/conditions/1/type", &json!("Established"))

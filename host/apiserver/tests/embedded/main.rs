@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod collection;
+mod copies;
 mod custom;
 mod jobs;
 mod namespaces;

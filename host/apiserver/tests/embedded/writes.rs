@@ -56,6 +56,23 @@ async fn strategic_patch_merges_lists_by_their_key() {
 }
 
 #[tokio::test]
+async fn json_patch_test_takes_missing_member_for_null() {
+    let client = Client::new();
+    client.create(DEPLOYMENTS, &deployment(1)).await;
+    let test = |path: &str| {
+        let path = json!({"op": "test", "path": path, "value": null});
+        let client = &client;
+        async move {
+            let headers = ["content-type: application/json-patch+json"];
+            client.send("PATCH", &format!("{DEPLOYMENTS}/web"), &headers, &json!([path])).await.0
+        }
+    };
+    assert_eq!(test("/metadata/finalizers").await, 200);
+    assert_eq!(test("/metadata/none/finalizers").await, 422, "its parent is missing");
+    assert_eq!(test("/spec/replicas").await, 422, "it is not null");
+}
+
+#[tokio::test]
 async fn event_is_one_object_in_both_of_its_groups() {
     let client = Client::new();
     let event = json!({

@@ -32,7 +32,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The manager's own informers. All but the one of Plugins hold metadata only.
 pub struct HostInformers {
     context: Arc<Context>,
-    /// All Plugins.
+    /// All Plugins, or those of the only namespace that the configuration names.
     pub plugins: Arc<Informer>,
     /// The ConfigMaps with the drop-in label.
     pub config_maps: Arc<Informer>,
@@ -57,10 +57,11 @@ impl HostInformers {
         if discovery.resolve(&kind).await.is_err() {
             tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -k deploy/crd");
         }
-        let plugins = registry.informer(&discovery.wait_for(&kind).await, Scope::everything());
+        let own = |scope: Scope| Scope { namespace: context.config.only_namespace.clone(), ..scope };
+        let plugins = registry.informer(&discovery.wait_for(&kind).await, own(Scope::everything()));
         let config_map = resolve(discovery, "v1", "ConfigMap").await?;
-        let config_maps = registry.informer(&config_map, labelled(&format!("{PLUGIN_LABEL}=true")));
-        let parts = registry.informer(&config_map, labelled(PART_OF));
+        let config_maps = registry.informer(&config_map, own(labelled(&format!("{PLUGIN_LABEL}=true"))));
+        let parts = registry.informer(&config_map, own(labelled(PART_OF)));
         let namespace = resolve(discovery, "v1", "Namespace").await?;
         let namespaces =
             registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL} in ({})", OptIn::VALUES.join(","))));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values;
+use super::{ClusterArgs, values};
 
 #[derive(Args, Debug)]
 #[command(disable_version_flag = true)]
@@ -24,4 +24,21 @@ pub struct DevArgs {
     /// The file that keeps the objects from one run to the next [default: none]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
+    /// Use the cluster of this context of the kubeconfig, in place of an API server in this process
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["port", "data"])]
+    pub context: Option<String>,
+    /// Use the cluster of this kubeconfig. KUBECONFIG alone selects none
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "data"])]
+    pub kubeconfig: Option<PathBuf>,
+    /// On such a cluster, take over the fields of the project's objects that others have written
+    #[arg(long)]
+    pub force_conflicts: bool,
+}
+
+impl DevArgs {
+    /// Returns the cluster of a kubeconfig that is to be used; None for an API server in this process.
+    pub fn cluster(&self) -> Option<ClusterArgs> {
+        let selected = self.context.is_some() || self.kubeconfig.is_some();
+        selected.then(|| ClusterArgs { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() })
+    }
 }

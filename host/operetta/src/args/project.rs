@@ -71,6 +71,23 @@ pub struct BuildArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(disable_version_flag = true)]
+pub struct TestArgs {
+    /// The project's folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// The folder of crd.yaml [default: DIR, or the folder above it]
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Option<PathBuf>,
+    /// Run no tests: print the address of the server, for OPERETTA_TEST_ADDRESS, and serve until stdin is closed
+    #[arg(long, conflicts_with = "runner_args")]
+    pub serve: bool,
+    /// Arguments of the language's test runner
+    #[arg(last = true, value_name = "RUNNER ARGUMENTS")]
+    pub runner_args: Vec<String>,
+}
+
+#[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GenerateArgs {
     #[command(subcommand)]

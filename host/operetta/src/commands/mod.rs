@@ -31,6 +31,7 @@ mod roles;
 pub mod run;
 mod snapshot_record;
 mod tab_writer;
+pub mod test;
 pub mod watch;
 
 pub use host_address::HostAddress;

@@ -44,13 +44,21 @@ pub struct Write {
 /// # Errors
 /// Returns an error if the API server refuses the object, for example because of a conflict.
 pub async fn apply(client: &Client, object: &Value, write: Write) -> Result<()> {
+    applied(client, object, write).await.map(drop)
+}
+
+/// Applies an object as [`apply`] does, and returns it with the fields of all managers.
+///
+/// # Errors
+/// As [`apply`].
+pub async fn applied(client: &Client, object: &Value, write: Write) -> Result<DynamicObject> {
     let Write { manager, force, dry_run } = write;
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let params = PatchParams { dry_run, force, ..PatchParams::apply(manager) };
     let api =
         api(client, object).await?.with_context(|| format!("the API server does not serve {}", display(object)))?;
     let applied = api.patch(name, &params, &Patch::Apply(object)).await;
-    applied.map(drop).map_err(cause).with_context(|| format!("failed to apply {}", display(object)))
+    applied.map_err(cause).with_context(|| format!("failed to apply {}", display(object)))
 }
 
 /// Deletes an object, after those that it owns. Returns false if it does not exist.
@@ -144,8 +152,11 @@ fn cause(error: kube::Error) -> Error {
     }
 }
 
-/// Reads an object.
-async fn read(client: &Client, object: &Value) -> Result<Option<DynamicObject>> {
+/// Reads an object; None if it does not exist, or its kind is not served.
+///
+/// # Errors
+/// Returns an error if the API server refuses it.
+pub async fn read(client: &Client, object: &Value) -> Result<Option<DynamicObject>> {
     let Some(api) = api(client, object).await? else { return Ok(None) };
     let read = api.get_opt(object["metadata"]["name"].as_str().unwrap_or_default()).await;
     read.map_err(cause).with_context(|| format!("failed to read {}", display(object)))

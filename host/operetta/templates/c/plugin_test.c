@@ -1,4 +1,4 @@
-/* Tests the reconciler against the SDK's test kit: an API server in memory. */
+/* Tests the reconciler with the SDK's test kit, on an API server for tests. */
 #include "operetta_testing.h"
 
 static const operetta_kind KIND = {"{{group}}/{{version}}", "{{kind}}"};

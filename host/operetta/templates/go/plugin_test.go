@@ -9,7 +9,7 @@ import (
 
 var key = operetta.Key{Namespace: "default", Name: "example"}
 
-// cluster is an API server in memory with one {{kind}}, reconciled once.
+// cluster returns a test cluster with one {{kind}}, reconciled once.
 func cluster(t *testing.T) *operettatest.Cluster {
 	t.Helper()
 	cluster := operettatest.New(t, &{{kind}}{

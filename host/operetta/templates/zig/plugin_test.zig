@@ -1,4 +1,4 @@
-//! Tests the reconciler against the SDK's test kit: an API server in memory.
+//! Tests the reconciler with the SDK's test kit, on an API server for tests.
 
 const std = @import("std");
 const c = @import("operetta");
@@ -8,6 +8,11 @@ comptime {
 }
 
 const kind: c.operetta_kind = .{ .api_version = "{{group}}/{{version}}", .kind = "{{kind}}" };
+
+/// Prints the cluster, for a test that fails.
+fn printCluster() void {
+    std.debug.print("the cluster at the end of the test:\n{s}\n", .{std.mem.span(c.operetta_test_dump())});
+}
 
 /// Starts an empty cluster, adds a {{kind}} and reconciles it once.
 fn reconcileNewObject() !void {
@@ -28,6 +33,7 @@ fn expectText(expected: []const u8, actual: [*c]const u8) !void {
 }
 
 test "writes message into ConfigMap and restores it" {
+    errdefer printCluster();
     try reconcileNewObject();
     const object = c.operetta_test_object(kind, "default", "hello");
     try expectText("Hello", c.operetta_string(configMap(), "data.message", ""));
@@ -42,6 +48,7 @@ test "writes message into ConfigMap and restores it" {
 }
 
 test "second reconcile writes nothing" {
+    errdefer printCluster();
     try reconcileNewObject();
     _ = c.operetta_test_reconcile("{{singular}}", "default", "hello");
     try expectText("create ConfigMap default/hello", c.operetta_test_write(0));

@@ -13,16 +13,20 @@ use std::{
 use crate::{OPERETTA, Project, caches, repository};
 
 /// A running `operetta dev`. It ends with this.
-struct Session {
+pub struct Session {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
 }
 
 impl Session {
-    fn start(project: &Project) -> Self {
+    pub fn start(project: &Project) -> Self {
+        Self::start_with(project, &[])
+    }
+
+    pub fn start_with(project: &Project, args: &[&str]) -> Self {
         let mut command = Command::new(OPERETTA);
-        command.arg("dev").arg(&project.dir).envs(caches());
+        command.arg("dev").arg(&project.dir).args(args).envs(caches());
         command.env("OPERETTA_TOOLS", repository().join("target/tools")).env("RUST_BACKTRACE", "0");
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("it starts");
@@ -37,7 +41,7 @@ impl Session {
     }
 
     /// Waits for a line that has a text, and returns it.
-    fn until(&mut self, text: &str) -> String {
+    pub fn until(&mut self, text: &str) -> String {
         let end = Instant::now() + Duration::from_secs(120);
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -55,6 +59,17 @@ impl Session {
     fn press(&mut self, key: &str) {
         self.child.stdin.as_mut().expect("stdin").write_all(key.as_bytes()).expect("written");
     }
+
+    /// Counts the lines so far that have a text.
+    fn count(&self, text: &str) -> usize {
+        self.seen.iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Ends it by `q`.
+    pub fn quit(&mut self) {
+        self.press("q");
+        assert!(self.child.wait().expect("it ends").success(), "{}", self.seen.join("\n"));
+    }
 }
 
 impl Drop for Session {
@@ -64,18 +79,20 @@ impl Drop for Session {
     }
 }
 
-fn replace(file: &Path, from: &str, to: &str) {
+pub fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).expect("read");
     assert!(text.contains(from), "{} has no {from}", file.display());
     fs::write(file, text.replace(from, to)).expect("written");
 }
 
 /// Returns the message in the ConfigMap of the sample, as kubectl reads it.
-fn message(kubeconfig: &Path, sample: &str) -> String {
+pub fn message(kubeconfig: &Path, sample: &str) -> String {
+    kubectl(kubeconfig, &["get", "configmap", sample, "-o", "jsonpath={.data.message}"])
+}
+
+fn kubectl(kubeconfig: &Path, args: &[&str]) -> String {
     let kubectl = repository().join("target/controlplane/bin/kubectl");
-    let mut command = Command::new(kubectl);
-    command.args(["get", "configmap", sample, "-o", "jsonpath={.data.message}"]);
-    let output = command.arg("--kubeconfig").arg(kubeconfig).output().expect("kubectl runs");
+    let output = Command::new(kubectl).args(args).arg("--kubeconfig").arg(kubeconfig).output().expect("kubectl runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -104,8 +121,13 @@ fn saves_are_reconciled_and_wrong_ones_change_nothing() {
     replace(&code, "from the code", "broken\" +");
     session.until("error:");
     session.until("the code of before stays");
+    // A save that leaves the same errors: the next line is about the manifest.
+    let broken = fs::read_to_string(&code).expect("read");
+    fs::write(&code, format!("{broken}\n")).expect("written");
+    thread::sleep(Duration::from_secs(2));
     fs::write(project.dir.join("object.yaml"), "{").expect("written");
     session.until("object.yaml is not YAML");
+    assert_eq!(session.count("the code of before stays"), 1, "{:?}", session.seen);
     assert_eq!(message(&kubeconfig, sample), "from the code");
 
     // Of many saves the last one is run.
@@ -119,8 +141,59 @@ fn saves_are_reconciled_and_wrong_ones_change_nothing() {
         assert!(Instant::now() < end, "the last save is not run: {:?}", session.seen);
         thread::sleep(Duration::from_millis(200));
     }
-    session.press("q");
-    assert!(session.child.wait().expect("it ends").success());
+
+    // Code that crashes when it is loaded is reported, and the code of before goes on.
+    let start = "void operetta_plugin(void) {";
+    replace(&code, start, &format!("{start} __builtin_trap();"));
+    session.until("error: failed to load: ");
+    let deleted = kubectl(&kubeconfig, &["delete", "configmap", sample]);
+    assert!(deleted.contains("deleted"), "{deleted}");
+    session.until("create ConfigMap.v1 default/new-dev-sample");
+    assert_eq!(message(&kubeconfig, sample), "save 9");
+    session.quit();
+}
+
+/// A data file that this program cannot use is named, with the reason, and stays as it was.
+#[test]
+fn unusable_data_file_is_refused_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.c"), "").expect("written");
+    let data = folder.path().join("data");
+    // Starts with the data file, and returns what was said until the session is ready.
+    let start = || {
+        let mut command = Command::new(OPERETTA);
+        command.args(["dev", "--data", "data"]).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut session = command.spawn().expect("it starts");
+        let stdout = BufReader::new(session.stdout.take().expect("stdout"));
+        let lines = stdout.lines().map_while(Result::ok).take_while(|line| !line.contains("q quits"));
+        let said: Vec<String> = lines.collect();
+        session.kill().expect("killed");
+        session.wait().expect("it ends");
+        said.join("\n")
+    };
+    let ready = start();
+    let whole = fs::read(&data).unwrap_or_else(|error| panic!("{error}: {ready}"));
+
+    let line = whole.iter().position(|byte| *byte == b'\n').expect("a header") + 1;
+    let header = String::from_utf8_lossy(&whole[..line]).into_owned();
+    let newer = [header.trim_end().as_bytes(), b"9\n", &whole[line..]].concat();
+    let mut damaged = whole.clone();
+    damaged[line + (whole.len() - line) / 2] ^= 1;
+    for (what, bytes) in [("of another version", newer), ("damaged", damaged)] {
+        fs::write(&data, &bytes).expect("written");
+        let said = refused(&["--data", "data"], folder.path());
+        assert!(said.contains("failed to open --data data: "), "{what}: {said}");
+        assert!(fs::read(&data).expect("read") == bytes, "{what}: it is overwritten");
+    }
+
+    // A change that was being written when the machine stopped was never answered: the session goes on without it, says so and
+    // keeps the bytes.
+    fs::write(&data, &whole[..whole.len() - 3]).expect("written");
+    let said = start();
+    assert!(said.contains("warning: ") && said.contains("cut"), "{said}");
+    let aside = fs::read_dir(folder.path()).expect("a folder").filter_map(Result::ok);
+    let kept = aside.filter(|file| file.file_name().to_string_lossy().starts_with("data.")).count();
+    assert_eq!(kept, 1, "{said}");
 }
 
 fn refused(arguments: &[&str], folder: &Path) -> String {

@@ -2,6 +2,8 @@
 
 mod component;
 mod dev;
+mod dev_cluster;
+mod dev_interpreted;
 mod fast;
 mod import;
 mod tutorials;

@@ -52,6 +52,7 @@ impl Mapper for PluginMapper {
         let Some(pre) = &linked.mapper else { return Err(Failure::Retry("the plugin has no mapper".to_owned())) };
         let _slot = call::slots(engine, linked.slots).await?;
         let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
+        store.data_mut().evaluated = self.plugin.evaluated();
         let answer = tokio::time::timeout(self.budget.timeout, async {
             let guest = pre.instantiate_async(&mut store).await?;
             guest.operetta_controller_mapper().call_map_event(&mut store, &event).await

@@ -72,7 +72,8 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
     let memory = MemoryLimiter::new(budget.memory_bytes, session.memory());
     let started = Instant::now();
     let run_time = RunTime::start(started);
-    let call = Call { session, memory, wasi: None, last_error: None, started, run_time, timeout: budget.timeout };
+    let timeout = budget.timeout;
+    let call = Call { session, memory, wasi: None, last_error: None, evaluated: None, started, run_time, timeout };
     let mut store = Store::new(engine.wasmtime(), call);
     store.limiter(|call| &mut call.memory);
     store.set_hostcall_fuel(budget.transfer_bytes);

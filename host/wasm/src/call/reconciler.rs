@@ -91,7 +91,9 @@ impl Reconciler for PluginReconciler {
             None => {
                 let linked = self.plugin.linked().await?;
                 let slot = call::slots(engine, linked.slots).await?;
-                Instance::new(linked, call::store(engine, session, budget), slot)
+                let mut store = call::store(engine, session, budget);
+                store.data_mut().evaluated = self.plugin.evaluated();
+                Instance::new(linked, store, slot)
             }
         };
         let answer = tokio::time::timeout(budget.timeout, instance.reconcile(&request));

@@ -10,6 +10,7 @@ mod cache;
 pub(crate) mod compile_cost;
 pub(crate) mod function_cache;
 pub(crate) mod inspect;
+pub(crate) mod interpreters;
 pub(crate) mod link;
 mod obtain;
 mod pieces;

@@ -10,8 +10,10 @@ mod objects;
 mod outcome;
 pub(crate) mod output;
 mod raw;
+mod source;
 pub(crate) mod wasi;
 
+pub(crate) use source::SOURCE;
 use wasmtime::{Engine, Result, component::Linker};
 
 use crate::{bindings::operetta::controller as generated, store_data::Call};
@@ -46,9 +48,12 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Returns a linker with every import that the host offers.
-pub(crate) fn linker(engine: &Engine) -> Result<Linker<Call>> {
+/// Returns a linker with every import that the host offers, and with the one of interpreters if this engine runs them.
+pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<Call>> {
     let mut linker: Linker<Call> = Linker::new(engine);
+    if interpreters {
+        source::add_to_linker(&mut linker)?;
+    }
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call))?;
     generated::raw::add_to_linker::<_, raw::Raw>(&mut linker, |call| raw::View(call.session()))?;
@@ -121,7 +126,7 @@ mod tests {
             let patch = if name.starts_with("wasi:") { "12" } else { "0" };
             let full = format!("{name}.{patch}");
             assert!(is_offered(&full), "{full}");
-            let mut linker = linker(&engine).expect("links");
+            let mut linker = linker(&engine, false).expect("links");
             // An interface of types alone needs no implementation. Any other name is already defined.
             if name != "operetta:controller/types@0.1" {
                 let defined_twice = linker.root().func_wrap(&full, |_, ()| Ok(()));

@@ -5,6 +5,7 @@
 mod code;
 mod faults;
 mod hostcalls;
+mod interpreted;
 mod load;
 mod mapped;
 mod mapper;

@@ -31,7 +31,8 @@ export function failureOf(thrown: unknown): Failure {
   return { tag: "retry", val: location ? `${text}, at ${location}` : text };
 }
 
-function textOf(error: Error): string {
+/** Returns an error's message, with its causes. */
+export function textOf(error: Error): string {
   const { name, message } = error;
   const text = LANGUAGE_ERRORS.includes(name) ? `${name}: ${message}` : message || name;
   if (error.cause === undefined) {

@@ -21,11 +21,20 @@ interface Frame {
   readonly line: number;
 }
 
-/** `    at sing (componentize-qjs:user.js:12:9)`, or without a name and its parentheses. */
-const FRAME = /^\s*at (?:(.*?) \()?(?:.*:)?user\.js:(\d+)(?::\d+)?\)?$/;
+/** `    at sing (componentize-qjs:user.js:12:9)`, or without a name and its parentheses. Evaluated source is `<input>`. */
+const FRAME = /^\s*at (?:(.*?) \()?(?:.*:)?(user\.js|<input>):(\d+)(?::\d+)?\)?$/;
 
-function tableOf(): LineTable | undefined {
-  return (globalThis as { __operettaLines?: LineTable }).__operettaLines;
+/** The table of the source that an interpreter evaluates. */
+let evaluated: LineTable | undefined;
+
+/** Sets the table of the source that an interpreter evaluates. */
+export function setSourceLines(table: LineTable): void {
+  evaluated = table;
+}
+
+/** Returns the tables by the name that the engine gives a script. */
+function tablesOf(): Readonly<Record<string, LineTable | undefined>> {
+  return { "user.js": (globalThis as { __operettaLines?: LineTable }).__operettaLines, "<input>": evaluated };
 }
 
 /** Decodes the table. */
@@ -44,14 +53,14 @@ function sourceLinesOf({ files, lines }: LineTable): (readonly [file: string, li
 }
 
 function framesOf(error: Error): Frame[] {
-  const table = tableOf();
-  if (!table || typeof error.stack !== "string") {
+  if (typeof error.stack !== "string") {
     return [];
   }
-  const sourceLines = sourceLinesOf(table);
+  const decoded = Object.entries(tablesOf()).map(([script, table]) => [script, table && sourceLinesOf(table)] as const);
+  const sourceLines = Object.fromEntries(decoded);
   return error.stack.split("\n").flatMap((text) => {
     const match = FRAME.exec(text);
-    const source = match && sourceLines[Number(match[2]) - 1];
+    const source = match && sourceLines[match[2] ?? ""]?.[Number(match[3]) - 1];
     return source ? [{ name: match[1] || "<anonymous>", file: source[0], line: source[1] }] : [];
   });
 }

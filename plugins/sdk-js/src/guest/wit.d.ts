@@ -94,3 +94,8 @@ declare module "operetta:controller/config@0.1.0" {
   const config: { get(): string };
   export default config;
 }
+
+declare module "operetta:development/source@0.1.0" {
+  const source: { get(): string; fail(message: string): void };
+  export default source;
+}

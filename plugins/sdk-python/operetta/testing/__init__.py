@@ -1,18 +1,23 @@
-"""The test kit: runs reconcilers in unit tests, with pytest or unittest, without a cluster.
+"""The test kit: runs reconcilers in unit tests, with pytest or unittest, on an embedded API server.
 
-A `Cluster` is an API server in memory with the semantics that reconcilers rely on: resourceVersions and conflicts,
-already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label selectors, owners
-and declared indexes, merge and JSON patches. Reconcilers run in it as in the host. It records their writes, Events and
-logs:
+A `Cluster` is an API server of its own, empty at first. The test server of `operetta test` runs it in a few
+milliseconds, without a control plane: validation, defaults, schemas, server-side apply, conflicts, finalizers and
+selectors are those of Kubernetes, and reads and errors those of the host. Reconcilers run in it as in the host, but in
+Python's own interpreter. It records their writes, Events and logs:
 
     cluster = Cluster(kinds.ConfigMap.new("a", "ns"))
     assert cluster.reconcile(plugin, ("ns", "a")) is None
     assert cluster.get(kinds.ConfigMap, ("ns", "a")).metadata.annotations["stamped"] == "yes"
 
-It has no schemas: fields are neither validated, defaulted nor pruned. It runs no controllers: nothing is garbage
-collected, no Pod becomes ready, and a test changes objects itself through `Cluster.context`. It has no RBAC. It refuses
-what it does not implement with an error: server-side apply, strict validation, generateName, foreground and orphan
-deletion, the scale subresource and others.
+`operetta test` runs a project's tests with a server that has the project's CRDs. Other runners work as well: the kit
+then starts `operetta test --serve` once per process, the program that the variable OPERETTA names or the one on PATH.
+
+The cluster runs no controllers: nothing is garbage collected, no Pod becomes ready, and a test changes objects itself
+through `Cluster.context`. It has no RBAC. Namespaces are created for their first objects. A custom kind of a group that
+the project does not define gets a definition without a schema with its first object, or by `Cluster.define`.
+
+When a test fails under pytest, its report shows the objects of its clusters and their calls (`Cluster.dump`). With
+unittest, `operetta.testing.TestCase` does the same.
 """
 
 from __future__ import annotations
@@ -22,16 +27,18 @@ from typing import Any, Literal, Mapping, NamedTuple, Optional
 
 from .._backend import Event
 from .._context import Context
-from .._json import encode
-from .._kind import KindLike, NameLike, key_of, kind_of
+from .._json import decode_object, encode
+from .._kind import KindLike, NameLike, key_of, kind_of, named
 from .._logging import Fields, HostHandler
 from .._object import Object
 from .._plugin import Plugin
 from .._results import Request, Requeue
 from ..errors import ApiError, NotFoundError
 from ._backend import TestBackend, Write
+from ._server import ServerFault
+from ._unittest import TestCase
 
-__all__ = ["Cluster", "Event", "LogLine", "Write"]
+__all__ = ["Cluster", "Event", "LogLine", "ServerFault", "TestCase", "Write"]
 
 Verb = Literal["get", "list", "create", "update", "update_status", "patch", "delete"]
 
@@ -47,7 +54,7 @@ class LogLine(NamedTuple):
 
 
 class Cluster:
-    """An API server in memory."""
+    """An API server for one test. It ends with this object."""
 
     def __init__(self, *objects: Mapping[str, Any], config: Optional[Mapping[str, Any]] = None) -> None:
         """Builds a cluster.
@@ -57,8 +64,7 @@ class Cluster:
             config: The Plugin's `spec.config`.
 
         Raises:
-            AlreadyExistsError: Two objects have the same kind and key.
-            BadRequestError: An object has no name.
+            ServerFault: The API server rejects an object, or there is no test server.
         """
         self._backend = TestBackend()
         self._logs: list[LogLine] = []
@@ -69,32 +75,45 @@ class Cluster:
             self.add(obj)
 
     def add(self, obj: Mapping[str, Any]) -> Object:
-        """Adds an object unchanged, including its status and deletionTimestamp, and returns it as stored.
+        """Adds an object with its status, and returns it as stored.
 
-        Fields that the API server sets (uid, resourceVersion, creationTimestamp, generation) are set if missing.
+        The object has to be valid: the API server validates it and sets defaults. It keeps its uid, creationTimestamp,
+        generation and deletionTimestamp if it has them.
 
         Raises:
-            AlreadyExistsError: An object of this kind and key exists.
-            BadRequestError: The object has no name.
+            ServerFault: The API server rejects the object, or an object of this kind and key exists.
         """
         kind, key = kind_of(obj), key_of(obj)
-        self._backend.store.seed(kind, key, encode(obj, f"{kind} {key}"))
-        return self._backend.store.get(kind, key).copy()
+        what = f"{kind} {key}"
+        return decode_object(self._backend.add(encode(obj, what)), what)
+
+    def define(
+        self, kind: KindLike, *, plural: Optional[str] = None, namespaced: bool = True, status: bool = True
+    ) -> "Cluster":
+        """Defines a custom kind without a schema, and returns the cluster.
+
+        A kind of the project's CRDs needs no definition. Another kind gets one with its first object: with the status
+        subresource, and namespaced if the object has a namespace.
+
+        Args:
+            kind: The kind.
+            plural: The resource's name, e.g. `foos`; by default the plural as kubectl guesses it.
+            namespaced: False for a cluster-scoped kind.
+            status: False for a kind without the status subresource: its status is then an ordinary field.
+        """
+        self._backend.define(kind_of(kind), plural, namespaced, status)
+        return self
 
     def without_status_subresource(self, kind: KindLike) -> "Cluster":
-        """Removes the status subresource of a custom resource, and returns the cluster.
-
-        Its status is then an ordinary field. Every kind has the subresource, except built-in kinds without a status.
-        """
-        self._backend.store.without_status.add(kind_of(kind))
-        return self
+        """Defines a custom kind without the status subresource, and returns the cluster. See `define`."""
+        return self.define(kind, status=False)
 
     def fail_next(self, verb: Verb, error: ApiError) -> None:
         """Makes the next call of a verb fail with an error. Several errors are raised in order."""
         self._backend.faults.append((verb, error))
 
     def set_raw_response(self, method: str, path: str, status: int, body: Any) -> None:
-        """Sets the response to raw requests of this method and path."""
+        """Sets the response to raw requests of this method and path, which are then not sent to the API server."""
         self._backend.raw_responses[(method, path)] = (status, encode(body, "the body"))
 
     def reconcile(
@@ -117,12 +136,12 @@ class Cluster:
             ValueError: The plugin has several controllers, and `controller` is None.
         """
         names = [controller.name for controller in plugin._controllers.values()]
-        plugin.manifest()
+        manifest = plugin.manifest()
         if controller is None:
             if len(names) != 1:
                 raise ValueError(f"set controller= to one of {', '.join(names)}")
             controller = names[0]
-        self._backend.indexes = list(plugin.indexes)
+        self._backend.declare(manifest)
         self._reconciles += 1
         request = Request(controller, key_of(name, namespace), retries, f"test-{self._reconciles}")
         handler = HostHandler(lambda _: True, self._keep)
@@ -141,9 +160,11 @@ class Cluster:
         return Context(self._backend, Request("", key_of("test")))
 
     def get(self, kind: KindLike, name: NameLike, namespace: Optional[str] = None) -> Optional[Object]:
-        """Returns a copy of an object, or None if it does not exist."""
+        """Returns an object, or None if it does not exist. An error set by `fail_next` does not fail it."""
+        kind = kind_of(kind)
+        key = named(name, kind, namespace)
         try:
-            return self._backend.store.get(kind_of(kind), key_of(name, namespace)).copy()
+            return decode_object(self._backend.look(kind, key), f"{kind} {key}")
         except NotFoundError:
             return None
 
@@ -161,6 +182,10 @@ class Cluster:
         """Returns the log lines of every level since the last call of this method, in order."""
         taken, self._logs = self._logs, []
         return taken
+
+    def dump(self) -> str:
+        """Returns the objects of the cluster, without the values of Secrets, and the calls so far, for people."""
+        return self._backend.dump()
 
     def _keep(self, level: str, message: str, fields: Fields) -> None:
         self._logs.append(LogLine(level, message, dict(fields)))

@@ -1,21 +1,16 @@
-"""The backend of a test cluster."""
+"""The backend of a test cluster: the calls of a reconciler as requests to the test server."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, TypeVar
+from typing import Any, NamedTuple, Optional
 
 from .._backend import DeleteQuery, Event, ListQuery, Page, PatchQuery, RawRequest, WriteOptions
-from .._json import decode, encode
+from .._json import encode
 from .._kind import Key, Kind
-from .._manifest import Index
-from .._object import Object
-from ..errors import ApiError, BadRequestError
-from ..owners import controller_of
-from . import _patch, _selector
-from ._store import Store, unsupported
+from ..errors import ApiError
+from ._server import Connection
 
-T = TypeVar("T")
-_ALWAYS = (".apiVersion", ".kind", *(f".metadata.{name}" for name in ("name", "namespace", "uid", "resourceVersion")))
+_READ = {False: "cached", True: "live"}
 
 
 class Write(NamedTuple):
@@ -30,74 +25,100 @@ class Write(NamedTuple):
 
 
 class TestBackend:
-    """The backend over a `Store`."""
+    """The backend over a connection. It records writes and Events, and raises the errors that a test has set."""
 
     __test__ = False
 
     def __init__(self) -> None:
-        self.store = Store()
+        self.connection = Connection()
         self.config_text = "{}"
-        self.indexes: list[Index] = []
         self.faults: list[tuple[str, ApiError]] = []
         self.writes: list[Write] = []
         self.events: list[Event] = []
         self.raw_responses: dict[tuple[str, str], tuple[int, str]] = {}
+        self._manifest = ""
+
+    def declare(self, manifest: str) -> None:
+        """Declares the plugin whose reconciler runs next: its indexes can be listed."""
+        if manifest != self._manifest:
+            self.connection.call("manifest", {"manifest": manifest})
+            self._manifest = manifest
+
+    def add(self, text: str) -> str:
+        """Adds an object, which is no write of a reconciler, and returns it as stored."""
+        return _text(self.connection.call("add", {}, object=text))
+
+    def define(self, kind: Kind, plural: Optional[str], namespaced: bool, status: bool) -> None:
+        """Defines a custom kind."""
+        arguments = {"kind": _kind(kind), "plural": plural, "namespaced": namespaced, "status": status}
+        self.connection.call("define", arguments)
+
+    def dump(self) -> str:
+        """Returns the objects of the cluster and the calls so far."""
+        return str(self.connection.call("dump", {}))
+
+    def look(self, kind: Kind, key: Key) -> str:
+        """Reads an object for the test itself, which no set error fails."""
+        return _text(self.connection.call("get", {"kind": _kind(kind), "key": _key(key), "read": "cached"}))
 
     def get(self, kind: Kind, key: Key, live: bool) -> str:
         self._fault("get")
-        return _text(self.store.get(kind, key))
+        return _text(self.connection.call("get", {"kind": _kind(kind), "key": _key(key), "read": _READ[live]}))
 
     def list(self, kind: Kind, query: ListQuery) -> Page:
         self._fault("list")
-        if query.live and (query.by_index or query.by_owner):
-            raise BadRequestError("a list by owner or index must be cached")
-        index = self._index(kind, query.by_index[0]) if query.by_index else None
-        selected = [obj for key, obj in self.store.of_kind(kind) if _selects(query, index, key, obj)]
-        begin = 0
-        if query.continue_token:
-            if not query.continue_token.isdecimal():
-                raise BadRequestError(f"{query.continue_token!r} is not a continue token")
-            begin = int(query.continue_token)
-        end = min(begin + query.limit, len(selected)) if query.limit else len(selected)
-        items = [_text(_projected(obj, query.projection)) for obj in selected[begin:end]]
-        return items, self.store.version, str(end) if end < len(selected) else None
+        options = _given(
+            namespace=query.namespace, labels=query.labels, fields=query.fields, selection=_selection(query),
+            limit=query.limit, continueToken=query.continue_token, read=_READ[query.live], projection=query.projection,
+        )  # fmt: skip
+        page = self.connection.call("list", {"kind": _kind(kind), "options": options})
+        return [_text(item) for item in page["items"]], page["resourceVersion"], page.get("continueToken")
 
     def create(self, kind: Kind, namespace: Optional[str], text: str, options: WriteOptions) -> str:
-        _check(options)
-        made = self._write("create", options.dry_run, kind, lambda store: store.create(kind, namespace, text))
+        self._fault("create")
+        arguments = {"kind": _kind(kind), "namespace": namespace, "options": _write(options)}
+        made = self.connection.call("create", arguments, object=text)
+        self._record("create", kind, Key(made["metadata"].get("namespace"), made["metadata"]["name"]), options.dry_run)
         return _text(made)
 
     def update(self, kind: Kind, key: Key, text: str, options: WriteOptions, status: bool) -> str:
-        _check(options)
-        verb = "update_status" if status else "update"
-        return _text(self._write(verb, options.dry_run, kind, lambda store: store.update(kind, key, text, status)))
+        verb, call = ("update_status", "updateStatus") if status else ("update", "update")
+        self._fault(verb)
+        arguments = {"kind": _kind(kind), "key": _key(key), "options": _write(options)}
+        written = self.connection.call(call, arguments, object=text)
+        self._record(verb, kind, key, options.dry_run)
+        return _text(written)
 
     def patch(self, kind: Kind, key: Key, query: PatchQuery, options: WriteOptions) -> str:
-        _check(options)
-        if query.type == "apply":
-            raise unsupported("server-side apply")
-        if query.subresource not in (None, "status"):
-            raise unsupported(f"the subresource {query.subresource}")
-
-        def change(store: Store) -> Object:
-            apply = _patch.merge if query.type == "merge" else _patch.json_patch
-            changed = apply(store.get(kind, key).copy(), decode(query.body))
-            return store.update(kind, key, encode(changed, f"{kind} {key}"), query.subresource == "status")
-
-        return _text(self._write("patch", options.dry_run, kind, change))
+        self._fault("patch")
+        arguments = {
+            "kind": _kind(kind), "key": _key(key), "subresource": query.subresource, "type": query.type,
+            "force": query.force, "options": _write(options),
+        }  # fmt: skip
+        written = self.connection.call("patch", arguments, body=query.body)
+        self._record("patch", kind, key, options.dry_run)
+        return _text(written)
 
     def delete(self, kind: Kind, key: Key, query: DeleteQuery) -> None:
-        if query.propagation in ("Foreground", "Orphan"):
-            raise unsupported("foreground and orphan deletion")
-        uid, version = query.uid, query.resource_version
-        self._write("delete", query.dry_run, kind, lambda store: store.delete(kind, key, uid, version), key)
+        self._fault("delete")
+        options = _given(
+            uid=query.uid, resourceVersion=query.resource_version, gracePeriodSeconds=query.grace_period_seconds,
+            propagation=query.propagation and query.propagation.lower(), dryRun=query.dry_run,
+        )  # fmt: skip
+        self.connection.call("delete", {"kind": _kind(kind), "key": _key(key), "options": options})
+        self._record("delete", kind, key, query.dry_run)
 
     def raw(self, request: RawRequest) -> tuple[int, str, Optional[int], str]:
         response = self.raw_responses.get((request.method, request.path))
-        if response is None:
-            raise unsupported(f"{request.method} {request.path} (Cluster.set_raw_response sets a response)")
-        status, body = response
-        return status, "application/json", None, body
+        if response is not None:
+            status, body = response
+            return status, "application/json", None, body
+        sent = _given(
+            method=request.method, path=request.path, query=request.query, contentType=request.content_type,
+            accept=request.accept, body=request.body, cached=request.cached,
+        )  # fmt: skip
+        answer = self.connection.call("send", {"request": sent})
+        return answer["status"], answer["contentType"], answer.get("retryAfterSeconds"), answer["body"]
 
     def event(self, event: Event) -> None:
         self.events.append(event)
@@ -112,66 +133,36 @@ class TestBackend:
                 del self.faults[at]
                 raise error
 
-    def _write(self, verb: str, dry_run: bool, kind: Kind, write: Callable[[Store], T], key: Optional[Key] = None) -> T:
-        """Runs a write on the store, or on a copy of it if it is a dry run."""
-        self._fault(verb)
-        if dry_run:
-            return write(self.store.clone())
-        written = write(self.store)
-        if isinstance(written, Object):
-            key = Key(written["metadata"].get("namespace"), written["metadata"]["name"])
-        assert key is not None
-        self.writes.append(Write(verb, kind, key))
-        return written
-
-    def _index(self, kind: Kind, name: str) -> Index:
-        for index in self.indexes:
-            if (index.name, index.kind) == (name, kind):
-                return index
-        raise BadRequestError(f"the index {name!r} of {kind} is not declared; call Plugin.index")
+    def _record(self, verb: str, kind: Kind, key: Key, dry_run: bool) -> None:
+        if not dry_run:
+            self.writes.append(Write(verb, kind, key))
 
 
-def _selects(query: ListQuery, index: Optional[Index], key: Key, obj: Object) -> bool:
-    """Reports whether a list returns an object."""
-    if query.namespace and query.namespace != key.namespace:
-        return False
-    if query.labels and not _selector.matches(query.labels, obj.get_nested("metadata", "labels", default={})):
-        return False
-    fields = {"metadata.name": key.name, "metadata.namespace": key.namespace or ""}
-    if query.fields and not _selector.field_matches(query.fields, fields):
-        return False
-    owner = controller_of(obj) or {}
-    if query.by_owner and owner.get("uid") != query.by_owner:
-        return False
-    if index is None or query.by_index is None:
-        return True
-    if index.label is not None:
-        return bool(obj.get_nested("metadata", "labels", index.label) == query.by_index[1])
-    if index.controller is None:
-        value = obj.get_nested(*(index.path or "").split(".")[1:])
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        return not isinstance(value, (dict, list, type(None))) and text == query.by_index[1]
-    same_group = str(owner.get("apiVersion", "")).rpartition("/")[0] == index.controller.group
-    return same_group and owner.get("kind") == index.controller.kind and owner.get("name") == query.by_index[1]
+def _given(**fields: Any) -> dict[str, Any]:
+    """Returns the fields that are set."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _projected(obj: Object, projection: tuple[str, ...]) -> Object:
-    """Returns the object with the fields of a projection and those that every projection keeps."""
-    if not projection:
-        return obj
-    kept = Object()
-    for path in (*_ALWAYS, *projection):
-        steps = path.split(".")[1:]
-        value = obj.get_nested(*steps)
-        if value is not None:
-            kept.ensure(*steps[:-1])[steps[-1]] = value
-    return kept
+def _kind(kind: Kind) -> dict[str, str]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def _check(options: WriteOptions) -> None:
-    if options.strict:
-        raise unsupported("strict field validation")
+def _key(key: Key) -> dict[str, str]:
+    return _given(namespace=key.namespace, name=key.name)
 
 
-def _text(obj: Any) -> str:
-    return encode(obj, "a stored object")
+def _write(options: WriteOptions) -> dict[str, Any]:
+    return _given(dryRun=options.dry_run, fieldManager=options.field_manager, strict=options.strict)
+
+
+def _selection(query: ListQuery) -> dict[str, str]:
+    if query.by_index is not None:
+        index, value = query.by_index
+        return {"type": "by-index", "index": index, "value": value}
+    if query.by_owner is not None:
+        return {"type": "by-owner", "uid": query.by_owner}
+    return {"type": "all"}
+
+
+def _text(value: Any) -> str:
+    return encode(value, "an object of the test server")

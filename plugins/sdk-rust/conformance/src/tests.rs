@@ -1,4 +1,4 @@
-//! Tests of the behaviours that the SDK's test kit supports. The host's conformance test runs all of them on a real API
+//! Tests of the behaviours on a test's cluster. The host's conformance test runs all of them on a real API
 //! server.
 
 use operetta_sdk::testing::Cluster;

@@ -1,4 +1,4 @@
-//! Tests of kube-rs's client on the test kit: its requests and its errors.
+//! Tests of kube-rs's client on a test's cluster: its requests and its errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn maps(client: Client) -> Api<ConfigMap> {
     Api::namespaced(client, "ns")
 }
 
-/// Runs kube-rs's code against the kit.
+/// Runs kube-rs's code against the cluster.
 fn run<F: Future<Output = Result<(), kube::Error>>>(cluster: &Cluster, code: impl FnOnce(Client) -> F) {
     block_on(code(cluster.context().kube_client())).expect("ends").expect("works");
 }
@@ -80,12 +80,16 @@ fn client_lists_with_selectors_pages_and_metadata_only() {
 
 #[test]
 fn client_writes_status_subresource() {
-    let cluster = Cluster::new().with(Deployment { metadata: metadata("d"), ..Deployment::default() });
+    let labels = json!({"app": "d"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+    let spec = serde_json::from_value(spec).expect("a spec");
+    let cluster = Cluster::new().with(Deployment { metadata: metadata("d"), spec, ..Deployment::default() });
     run(&cluster, async |client| {
         let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
         assert!(deployments.get_opt("d").await?.is_none(), "there is no key, so the namespace is `default`");
         let deployments: Api<Deployment> = Api::namespaced(client, "ns");
-        let status = Patch::Merge(json!({"status": {"readyReplicas": 2}}));
+        let status = Patch::Merge(json!({"status": {"replicas": 2, "readyReplicas": 2}}));
         let patched = deployments.patch_status("d", &PatchParams::default(), &status).await?;
         assert_eq!(patched.status.and_then(|status| status.ready_replicas), Some(2));
         assert_eq!(deployments.get_status("d").await?.name_any(), "d");

@@ -1,14 +1,14 @@
-//! The contract's imports, as a test cluster serves them.
+//! The contract's imports, as the cluster of a test serves them.
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::apply::Manager;
-use super::errors::unsupported;
-use super::store::Store;
-use super::{RecordedEvent, State, Verb, Write, locked, selector};
+use super::raw::Route;
+use super::{RecordedEvent, State, Verb, Write, locked};
 use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
-use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, Selection, WriteOptions};
-use crate::{ApiError, ErrorKind, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
+use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Propagation, Read, Selection, WriteOptions};
+use crate::{ApiError, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
 
 impl State {
     /// Returns the error that the test has planned for this call.
@@ -21,185 +21,135 @@ impl State {
         at.and_then(|at| faults.remove(at)).map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Runs a write on the store, or on a copy of it for a dry run. The manager owns the changed fields afterwards; an
-    /// apply, which has no manager here, records its fields itself.
+    /// Makes a write, and records it unless it is a dry run.
     ///
     /// # Errors
-    /// Returns the planned error, or that of the write.
-    fn write<T>(
+    /// Returns the planned error, or that of the API server.
+    fn write(
         &self,
         verb: Verb,
-        options: Writer,
         kind: &GroupVersionKind,
-        key: &ObjectKey,
-        write: impl FnOnce(&mut Store) -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
+        key: ObjectKey,
+        is_dry_run: bool,
+        request: &Value,
+    ) -> Result<String, ApiError> {
         self.fault(verb)?;
-        let Writer { dry_run, manager } = options;
-        if dry_run {
-            return write(&mut locked(&self.store).clone());
+        let object = self.client().call(request)?;
+        if !is_dry_run {
+            let key = if key.name.is_empty() { ObjectKey { name: name_of(&object), ..key } } else { key };
+            locked(&self.writes).push(Write { verb, kind: kind.clone(), key });
         }
-        let mut store = locked(&self.store);
-        let old = store.get(kind, key).ok().cloned();
-        let written = write(&mut store)?;
-        if let Some(manager) = manager {
-            store.record_manager(kind, key, manager, old.as_ref());
-        }
-        drop(store);
-        locked(&self.writes).push(Write { verb, kind: kind.clone(), key: key.clone() });
-        Ok(written)
+        Ok(object)
     }
 
-    /// Reports whether the options select an object.
+    /// Reads an object without the errors that the test has planned.
     ///
     /// # Errors
-    /// Returns bad-request if a selector does not parse, or an index is not declared.
-    fn selects(&self, key: &ObjectKey, object: &Value, options: &ListOptions) -> Result<bool, ApiError> {
-        if options.namespace.is_some() && options.namespace != key.namespace {
-            return Ok(false);
-        }
-        if let Some(labels) = &options.labels {
-            let none = Map::new();
-            let present = object["metadata"]["labels"].as_object().unwrap_or(&none);
-            if !selector::matches(labels, present).map_err(bad_request)? {
-                return Ok(false);
-            }
-        }
-        for field in options.fields.iter().flat_map(|fields| fields.split(',')) {
-            let (name, value) = field.split_once('=').unwrap_or((field, ""));
-            let actual = match name.trim() {
-                "metadata.name" => &key.name,
-                "metadata.namespace" => key.namespace.as_deref().unwrap_or_default(),
-                _ => return Err(bad_request(format!("{name:?} is not a field that cached reads know"))),
-            };
-            if value.trim_start_matches('=').trim() != actual {
-                return Ok(false);
-            }
-        }
-        Ok(match &options.selection {
-            Selection::All => true,
-            Selection::Owner(uid) => controller(object).is_some_and(|owner| owner["uid"] == **uid),
-            Selection::Index { name, value } => {
-                let indexed = self.indexed(object, name)?;
-                indexed.as_ref() == Some(value)
-            }
-        })
-    }
-
-    /// Returns the value of an object in a declared index.
-    ///
-    /// # Errors
-    /// Returns bad-request if the index is not declared.
-    fn indexed(&self, object: &Value, name: &str) -> Result<Option<String>, ApiError> {
-        let indexes = locked(&self.indexes);
-        let declared = indexes.iter().find(|index| {
-            index.name == name && object["apiVersion"] == *index.api_version && object["kind"] == *index.kind
-        });
-        let index = declared.ok_or_else(|| undeclared(name))?;
-        if let Some(owner) = &index.controller {
-            let matching = controller(object).filter(|reference| {
-                let api_version = reference["apiVersion"].as_str().unwrap_or_default();
-                let found = GroupVersionKind::new(api_version, &owner.kind);
-                let indexed = GroupVersionKind::new(&owner.api_version, &owner.kind);
-                found.group() == indexed.group() && reference["kind"] == *owner.kind
-            });
-            return Ok(matching.and_then(|reference| reference["name"].as_str().map(str::to_owned)));
-        }
-        if let Some(label) = &index.label {
-            return Ok(object["metadata"]["labels"][label].as_str().map(str::to_owned));
-        }
-        Ok(match at_path(object, index.path.as_deref().unwrap_or_default()) {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(scalar @ (Value::Number(_) | Value::Bool(_))) => Some(scalar.to_string()),
-            _ => None,
-        })
+    /// Returns the API server's error.
+    pub(super) fn read(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError> {
+        let request = json!({"call": "get", "kind": kind_value(kind), "key": key_value(key), "read": read_name(read)});
+        self.client().call(&request)
     }
 }
 
 impl Backend for State {
-    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, _: Read) -> Result<String, ApiError> {
+    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError> {
         self.fault(Verb::Get)?;
-        Ok(locked(&self.store).get(kind, key)?.to_string())
+        self.read(kind, key, read)
     }
 
     fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Result<Page<String>, ApiError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct List {
+            items: Vec<Box<RawValue>>,
+            resource_version: String,
+            continue_token: Option<String>,
+        }
         self.fault(Verb::List)?;
-        if options.read == Read::Live && options.selection != Selection::All {
-            return Err(bad_request("owners and indexes need a cached read"));
-        }
-        if let Selection::Index { name, .. } = &options.selection
-            && !locked(&self.indexes).iter().any(|index| index.name == **name && index.kind == kind.kind)
-        {
-            return Err(undeclared(name));
-        }
-        let skip: usize = match &options.continue_token {
-            Some(token) => token.parse().map_err(|_| bad_request(format!("{token:?} is not a continue token")))?,
-            None => 0,
+        let selection = match &options.selection {
+            Selection::All => json!({"type": "all"}),
+            Selection::Index { name, value } => json!({"type": "by-index", "index": name, "value": value}),
+            Selection::Owner(uid) => json!({"type": "by-owner", "uid": uid}),
         };
-        let store = locked(&self.store);
-        let mut selected = Vec::new();
-        for (key, object) in store.objects(kind) {
-            if self.selects(key, object, options)? {
-                selected.push(projected(object, &options.projection).to_string());
-            }
-        }
-        let total = selected.len();
-        let end = options.page_size.filter(|size| *size > 0).map_or(total, |size| total.min(skip + size as usize));
-        let items = selected.drain(skip.min(end)..end).collect();
-        let continue_token = (end < total).then(|| end.to_string());
-        Ok(Page { items, resource_version: store.version(), continue_token })
+        let options = json!({
+            "namespace": options.namespace, "labels": options.labels, "fields": options.fields,
+            "selection": selection, "limit": options.page_size, "continueToken": options.continue_token,
+            "read": read_name(options.read), "projection": options.projection,
+        });
+        let page = self.client().call(&json!({"call": "list", "kind": kind_value(kind), "options": options}))?;
+        let page: List = serde_json::from_str(&page).map_err(|error| ApiError::malformed(error.to_string()))?;
+        Ok(Page {
+            items: page.items.iter().map(|item| item.get().to_owned()).collect(),
+            resource_version: page.resource_version,
+            continue_token: page.continue_token,
+        })
     }
 
     fn create(&self, kind: &GroupVersionKind, create: &CreateRequest<'_>) -> Result<String, ApiError> {
         let CreateRequest { namespace, object, options } = *create;
-        check(options)?;
-        let name = serde_json::from_str::<Value>(object).ok();
-        let name = name.and_then(|object| object["metadata"]["name"].as_str().map(str::to_owned)).unwrap_or_default();
-        let key = ObjectKey { namespace: namespace.map(str::to_owned), name };
-        let create = |store: &mut Store| store.create(kind, namespace, object);
-        Ok(self.write(Verb::Create, by(options), kind, &key, create)?.to_string())
+        let key = ObjectKey { namespace: namespace.map(str::to_owned), name: String::new() };
+        let request = json!({
+            "call": "create", "kind": kind_value(kind), "namespace": namespace, "text": object,
+            "options": options_value(options),
+        });
+        self.write(Verb::Create, kind, key, options.dry_run, &request)
     }
 
     fn update(&self, kind: &GroupVersionKind, key: &ObjectKey, update: &UpdateRequest<'_>) -> Result<String, ApiError> {
         let UpdateRequest { object, part, options } = *update;
-        check(options)?;
-        let verb = match part {
-            Part::Main => Verb::Update,
-            Part::Status => Verb::UpdateStatus,
+        let (verb, call) = match part {
+            Part::Main => (Verb::Update, "update"),
+            Part::Status => (Verb::UpdateStatus, "updateStatus"),
         };
-        let replace = |store: &mut Store| store.update(kind, key, object, part);
-        Ok(self.write(verb, by(options), kind, key, replace)?.to_string())
+        let request = json!({
+            "call": call, "kind": kind_value(kind), "key": key_value(key), "text": object,
+            "options": options_value(options),
+        });
+        self.write(verb, kind, key.clone(), options.dry_run, &request)
     }
 
     fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError> {
-        check(patch.options)?;
-        let part = match patch.subresource {
-            None => Part::Main,
-            Some("status") => Part::Status,
-            Some(other) => return Err(unsupported(&format!("the subresource {other}"))),
+        let patch_type = match patch.kind {
+            PatchType::Merge => "merge",
+            PatchType::Json => "json",
+            PatchType::Apply => "apply",
         };
-        if patch.kind == PatchType::Apply {
-            let manager = Manager { name: manager_of(patch.options), applies: true };
-            let apply = |store: &mut Store| store.apply(kind, key, patch, part, &manager);
-            return Ok(self
-                .write(Verb::Patch, Writer { dry_run: patch.options.dry_run, manager: None }, kind, key, apply)?
-                .to_string());
-        }
-        let write = |store: &mut Store| {
-            let mut object = store.get(kind, key)?.clone();
-            apply_patch(&mut object, patch)?;
-            store.update(kind, key, &object.to_string(), part)
-        };
-        Ok(self.write(Verb::Patch, by(patch.options), kind, key, write)?.to_string())
+        let request = json!({
+            "call": "patch", "kind": kind_value(kind), "key": key_value(key), "subresource": patch.subresource,
+            "type": patch_type, "text": patch.body, "force": patch.force, "options": options_value(patch.options),
+        });
+        self.write(Verb::Patch, kind, key.clone(), patch.options.dry_run, &request)
     }
 
     fn delete(&self, kind: &GroupVersionKind, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        let delete = |store: &mut Store| store.delete(kind, key, options);
-        self.write(Verb::Delete, Writer { dry_run: options.dry_run, manager: None }, kind, key, delete)
+        let propagation = options.propagation.map(|propagation| match propagation {
+            Propagation::Background => "background",
+            Propagation::Foreground => "foreground",
+            Propagation::Orphan => "orphan",
+        });
+        let given = json!({
+            "uid": options.uid, "resourceVersion": options.resource_version,
+            "gracePeriodSeconds": options.grace_period_seconds, "propagation": propagation, "dryRun": options.dry_run,
+        });
+        let request = json!({"call": "delete", "kind": kind_value(kind), "key": key_value(key), "options": given});
+        self.write(Verb::Delete, kind, key.clone(), options.dry_run, &request).map(drop)
     }
 
     fn raw(&self, request: &RawRequest) -> RawResponse {
-        self.answer(request)
+        let route = Route::of(request);
+        if let Some(Err(error)) = route.as_ref().map(|route| self.fault(route.verb)) {
+            return RawResponse::of_error(&error);
+        }
+        let response = self.send(request);
+        if let Some(route) = route.filter(|route| route.is_recorded_write(request) && response.status < 300)
+            && let Some(kind) = self.kind_at(&route)
+        {
+            let name = route.name.clone().unwrap_or_else(|| name_of(&response.body));
+            let key = ObjectKey { namespace: route.namespace.clone(), name };
+            locked(&self.writes).push(Write { verb: route.verb, kind, key });
+        }
+        response
     }
 
     fn event(&self, event: &EventRequest<'_>) {
@@ -224,82 +174,27 @@ impl Backend for State {
     }
 }
 
-/// The context of a write.
-struct Writer {
-    dry_run: bool,
-    /// The manager that owns the changed fields; an apply has none here.
-    manager: Option<Manager>,
+pub(super) fn kind_value(kind: &GroupVersionKind) -> Value {
+    json!({"apiVersion": kind.api_version, "kind": kind.kind})
 }
 
-/// Returns the writer of any write except an apply.
-fn by(options: &WriteOptions) -> Writer {
-    Writer { dry_run: options.dry_run, manager: Some(Manager { name: manager_of(options), applies: false }) }
+fn key_value(key: &ObjectKey) -> Value {
+    json!({"namespace": key.namespace, "name": key.name})
 }
 
-fn manager_of(options: &WriteOptions) -> String {
-    options.field_manager.clone().unwrap_or_else(|| "operetta:test".to_owned())
-}
-
-fn check(options: &WriteOptions) -> Result<(), ApiError> {
-    if options.strict { Err(unsupported("strict field validation")) } else { Ok(()) }
-}
-
-fn apply_patch(object: &mut Value, patch: &PatchRequest<'_>) -> Result<(), ApiError> {
-    let bad = |error: serde_json::Error| bad_request(error.to_string());
-    if patch.kind == PatchType::Merge {
-        json_patch::merge(object, &serde_json::from_str(patch.body).map_err(bad)?);
-        return Ok(());
+fn read_name(read: Read) -> &'static str {
+    match read {
+        Read::Cached => "cached",
+        Read::Live => "live",
     }
-    let operations: json_patch::Patch = serde_json::from_str(patch.body).map_err(bad)?;
-    for operation in operations.0 {
-        // The API server's JSON patch reads a missing field as null.
-        if let json_patch::PatchOperation::Test(test) = &operation
-            && test.value.is_null()
-            && object.pointer(test.path.as_str()).is_none()
-        {
-            continue;
-        }
-        let failed = |error: json_patch::PatchError| ApiError::new(ErrorKind::Invalid, error.to_string());
-        json_patch::patch(object, &[operation]).map_err(failed)?;
-    }
-    Ok(())
 }
 
-fn bad_request(message: impl Into<String>) -> ApiError {
-    ApiError::new(ErrorKind::BadRequest, message)
+fn options_value(options: &WriteOptions) -> Value {
+    json!({"dryRun": options.dry_run, "fieldManager": options.field_manager, "strict": options.strict})
 }
 
-fn undeclared(index: &str) -> ApiError {
-    bad_request(format!("the index {index:?} is not declared; `Plugin::index` does that"))
-}
-
-fn controller(object: &Value) -> Option<&Value> {
-    object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
-}
-
-/// Returns the value at a path like `.spec.nodeName`.
-fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.trim_start_matches('.').split('.').try_fold(object, |value, step| value.get(step))
-}
-
-/// Returns the object with the fields that are always kept and those of the projection.
-fn projected(object: &Value, projection: &[String]) -> Value {
-    if projection.is_empty() {
-        return object.clone();
-    }
-    let always = [".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.uid"];
-    let always = always.into_iter().chain([".metadata.resourceVersion"]);
-    let mut kept = Value::Object(Map::new());
-    for path in always.chain(projection.iter().map(String::as_str)) {
-        if let Some(value) = at_path(object, path) {
-            let field = path.trim_start_matches('.').split('.').fold(&mut kept, |parent, step| {
-                if !parent.is_object() {
-                    *parent = Value::Object(Map::new());
-                }
-                &mut parent[step]
-            });
-            *field = value.clone();
-        }
-    }
-    kept
+/// Returns the name of an object, which the API server may have generated.
+fn name_of(object: &str) -> String {
+    let object: Value = serde_json::from_str(object).unwrap_or_default();
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }

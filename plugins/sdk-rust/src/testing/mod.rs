@@ -1,9 +1,12 @@
 //! Reconcilers in `cargo test`, without a cluster.
 //!
-//! A [`Cluster`] is an API server in memory with the semantics that reconcilers rely on: resourceVersions and
-//! conflicts, already-exists, uids, generations, the status subresource, finalizers and deletionTimestamps, label
-//! selectors, owners and declared indexes, merge and JSON patches, server-side apply. It runs reconcilers as the host
-//! does, and records their Events and log lines:
+//! A [`Cluster`] is an API server of its own, without controllers: the embedded one of `operetta`, with the API server's
+//! validation, defaults and server-side apply, and the host's reads and errors. It runs reconcilers as the host does, and
+//! records their writes, Events and log lines.
+//!
+//! `operetta test` runs the tests of a project and starts the server, with the project's crd.yaml. Plain `cargo test`
+//! works as well: a test program starts `operetta test --serve`, the program that the variable `OPERETTA` names or the one
+//! on PATH. When a test panics, its clusters print their objects and the calls that were made.
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -27,35 +30,29 @@
 //! ```
 //!
 //! # Limits
-//! The kit has no schemas: it neither validates, defaults nor prunes fields. It runs no controllers: nothing is garbage
-//! collected, no Pod becomes ready, and a test changes objects itself through [`Cluster::context`]. It has no RBAC. It
-//! rejects with an error: strict validation, generateName, foreground and orphan deletion, the `scale` subresource, and
-//! an apply that merges a list of a built-in kind. In a custom resource an apply replaces a list as a whole. Objects
-//! have no managedFields. Lines of the `log` crate are not recorded.
+//! It runs no controllers: nothing is garbage collected, no Pod becomes ready, and a test changes objects itself through
+//! [`Cluster::context`]. RBAC is not checked. Namespaces are created for the objects in them. A kind of a group without
+//! definitions in crd.yaml gets one without a schema with its first object. Lines of the `log` crate are not recorded.
 
-mod apply;
 mod backend;
-mod document;
-mod errors;
+mod client;
 mod raw;
-mod resources;
-mod selector;
-mod store;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use operetta_api::manifest::Index;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::backend::Backend;
 use crate::json::encode;
 use crate::logging::{Forward, Level, Pair, Sink};
+use crate::options::Read;
 use crate::{Action, ApiError, Context, Error, EventType, GroupVersionKind, Kind, Object, ObjectKey, Plugin, Request};
 
-use store::Store;
+use client::Client;
 
 /// A kind of call, for [`Cluster::fail_next`] and [`Cluster::writes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,12 +126,13 @@ pub struct Cluster(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    store: Mutex<Store>,
+    /// The connection to the server, from the first call on.
+    client: OnceLock<Client>,
     config: Mutex<Option<String>>,
-    /// The indexes that the plugin of the last reconcile declares.
-    indexes: Mutex<Vec<Index>>,
-    /// The kinds that the test has named, by apiVersion and plural: `widgets` of `e.dev/v1`.
-    resources: Mutex<BTreeMap<(String, String), GroupVersionKind>>,
+    /// The manifest of the plugin of the last reconcile.
+    manifest: Mutex<String>,
+    /// The kinds that the test has defined.
+    definitions: Mutex<BTreeMap<GroupVersionKind, Definition>>,
     faults: Mutex<VecDeque<(Verb, ApiError)>>,
     writes: Mutex<Vec<Write>>,
     events: Mutex<Vec<RecordedEvent>>,
@@ -143,6 +141,45 @@ struct State {
     #[cfg(feature = "kube")]
     failures: Mutex<Vec<String>>,
     reconciles: AtomicU32,
+}
+
+/// The definition of a kind, besides what follows from its name.
+#[derive(Clone, Default)]
+struct Definition {
+    plural: Option<String>,
+    has_no_status: bool,
+}
+
+impl State {
+    fn client(&self) -> &Client {
+        self.client.get_or_init(Client::open)
+    }
+
+    /// Sends the definition of a kind.
+    #[track_caller]
+    fn define(&self, kind: &GroupVersionKind, change: impl FnOnce(&mut Definition)) {
+        let mut definitions = locked(&self.definitions);
+        let definition = definitions.entry(kind.clone()).or_default();
+        change(definition);
+        let request = json!({
+            "call": "define", "kind": backend::kind_value(kind), "plural": definition.plural,
+            "status": !definition.has_no_status,
+        });
+        if let Err(error) = self.client().call(&request) {
+            panic!("define {kind}: {error}");
+        }
+    }
+}
+
+/// Prints the cluster of a test that fails.
+impl Drop for State {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(dump) = self.client.get().and_then(Client::dump)
+        {
+            eprintln!("{dump}");
+        }
+    }
 }
 
 /// Locks a mutex. Poisoning is ignored: a test that panics while it holds one leaves the state consistent.
@@ -156,18 +193,22 @@ impl Cluster {
         Self::default()
     }
 
-    /// Adds an object as it is, with its status and deletionTimestamp. Fields of the API server (uid, resourceVersion,
-    /// creationTimestamp, generation) are set if they are missing.
+    /// Adds an object, as if it had been there before: the API server validates it and sets defaults. Its status stays, and
+    /// so do uid, creationTimestamp, generation and, with finalizers, deletionTimestamp if it has them. Its namespace is
+    /// created if it is missing.
     ///
     /// # Panics
-    /// Panics if the object has no name or already exists.
+    /// Panics if the object has no name or already exists, or the API server refuses it.
     #[must_use]
+    #[track_caller]
     pub fn with(self, object: impl Object) -> Self {
         let kind = object.group_version_kind();
         let text = encode(&object).unwrap_or_else(|error| panic!("{error}"));
-        let added = locked(&self.0.store).seed(&kind, &object.key(), &text);
-        added.unwrap_or_else(|error| panic!("adding {kind} {}: {error}", object.key()));
-        self
+        let object: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        match self.0.client().call(&json!({"call": "add", "object": object})) {
+            Ok(_) => self,
+            Err(error) => panic!("add {kind}: {error}"),
+        }
     }
 
     /// Sets the Plugin object's `spec.config`.
@@ -181,19 +222,21 @@ impl Cluster {
         self
     }
 
-    /// Removes the status subresource of a kind, so that its status is an ordinary field. By default all kinds have
-    /// one, except built-in kinds without a status.
+    /// Removes the status subresource of a kind, so that its status is an ordinary field. Custom resources without a
+    /// definition in crd.yaml have one by default. Call it before objects of the kind are added.
     #[must_use]
+    #[track_caller]
     pub fn without_status_subresource<T: Kind>(self) -> Self {
-        locked(&self.0.store).set_no_status(T::gvk());
+        self.0.define(&T::gvk(), |definition| definition.has_no_status = true);
         self
     }
 
-    /// Sets the plural of a kind, e.g. `widgets`, for the paths of raw requests and of the kube client. The built-in
-    /// kinds have theirs, and kinds with an object in the cluster have the regular one.
+    /// Sets the plural of a custom resource without a definition in crd.yaml, e.g. `widgets`, where it is irregular. Call it
+    /// before objects of the kind are added.
     #[must_use]
+    #[track_caller]
     pub fn with_resource(self, kind: &GroupVersionKind, plural: impl Into<String>) -> Self {
-        locked(&self.0.resources).insert((kind.api_version.clone(), plural.into()), kind.clone());
+        self.0.define(kind, |definition| definition.plural = Some(plural.into()));
         self
     }
 
@@ -206,6 +249,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns the reconciler's error.
+    #[track_caller]
     pub fn reconcile(&self, plugin: &Plugin, controller: &str, key: impl Into<ObjectKey>) -> Result<Action, Error> {
         self.reconcile_request(plugin, Request::new(controller, key))
     }
@@ -217,9 +261,17 @@ impl Cluster {
     ///
     /// # Panics
     /// Panics if [`Plugin::manifest`] does: the host would reject such a plugin.
+    #[track_caller]
     pub fn reconcile_request(&self, plugin: &Plugin, mut request: Request) -> Result<Action, Error> {
-        plugin.manifest();
-        plugin.indexes().clone_into(&mut locked(&self.0.indexes));
+        let manifest = plugin.manifest();
+        let mut declared = locked(&self.0.manifest);
+        if *declared != manifest {
+            if let Err(error) = self.0.client().call(&json!({"call": "manifest", "manifest": manifest})) {
+                panic!("manifest: {error}");
+            }
+            *declared = manifest;
+        }
+        drop(declared);
         let count = self.0.reconciles.fetch_add(1, Ordering::Relaxed) + 1;
         if request.reconcile_id.is_empty() {
             request.reconcile_id = format!("test-{count}");
@@ -237,10 +289,15 @@ impl Cluster {
     /// Returns the object of a key, if it exists.
     ///
     /// # Panics
-    /// Panics if the object does not fit the type.
+    /// Panics if the object does not fit the type, or the server fails.
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Option<T> {
-        let store = locked(&self.0.store);
-        let text = store.get(&T::gvk(), &key.into()).ok()?.to_string();
+        let kind = T::gvk();
+        let key = key.into();
+        let text = match self.0.read(&kind, &key, Read::Cached) {
+            Ok(text) => text,
+            Err(error) if error.is_not_found() => return None,
+            Err(error) => panic!("getting {kind} {key}: {error}"),
+        };
         Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
     }
 
@@ -275,7 +332,7 @@ impl Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("store", &locked(&self.0.store)).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("reconciles", &self.0.reconciles).finish_non_exhaustive()
     }
 }
 

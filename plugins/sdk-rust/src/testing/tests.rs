@@ -1,4 +1,4 @@
-//! The kit behaves as the API server does, within its limits.
+//! A test's cluster behaves as the API server does, and records what a reconciler does.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -25,6 +25,14 @@ fn named(name: &str) -> ObjectMeta {
 
 fn foo() -> Foo {
     Foo { metadata: named("a"), ..Foo::default() }
+}
+
+/// Returns a Deployment that the API server accepts.
+fn deployment() -> Deployment {
+    let labels = json!({"app": "a"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+    Deployment { metadata: named("a"), spec: serde_json::from_value(spec).expect("a spec"), ..Deployment::default() }
 }
 
 fn map() -> ConfigMap {
@@ -121,25 +129,51 @@ fn patches_change_named_fields() {
 }
 
 #[test]
-fn refuses_unsupported_features_by_name() {
-    let ctx = Cluster::new().with(foo()).with(map()).context();
-    let strict = WriteOptions::new().strict();
-    let generated = ConfigMap {
-        metadata: ObjectMeta { generate_name: Some("a-".to_owned()), ..ObjectMeta::default() },
-        ..ConfigMap::default()
+fn create_generates_name_and_strictness_names_unknown_field() {
+    let cluster = Cluster::new();
+    let ctx = cluster.context();
+    let metadata = ObjectMeta { name: None, generate_name: Some("a-".to_owned()), ..named("") };
+    let made = ctx.create(&ConfigMap { metadata, ..ConfigMap::default() }).expect("creates");
+    assert!(made.name().starts_with("a-") && made.name().len() > 2, "{}", made.name());
+    assert_eq!(cluster.writes()[0].key, made.key());
+    let misspelt = DynamicObject::new(&ConfigMap::gvk(), ("ns", "b")).with("dataa", json!({"a": "b"}));
+    let error = ctx.create_with(&misspelt, &WriteOptions::new().strict());
+    let error = error.expect_err("refused").to_string();
+    assert!(error.contains("unknown field \"dataa\""), "{error}");
+}
+
+#[test]
+fn apply_conflicts_with_other_manager_and_merges_lists_by_key() {
+    let ctx = Cluster::new().with(deployment()).context();
+    let container = |value: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "spec": {"template": {"spec": {"containers": [value]}}},
+        })
     };
+    let other = container(json!({"name": "sidecar", "image": "s"}));
+    let merged: Deployment = ctx.patch(KEY, Patch::apply(&other)).expect("applies");
+    let containers = merged.spec.expect("a spec").template.spec.expect("a Pod").containers;
+    assert_eq!(containers.iter().map(|container| &*container.name).collect::<String>(), "asidecar");
+    let theirs = container(json!({"name": "a", "image": "b"}));
+    let error = ctx.patch::<Deployment>(KEY, Patch::apply(&theirs)).expect_err("not ours");
+    assert!(error.is_conflict() && error.to_string().contains(".spec.template.spec.containers"), "{error}");
+    ctx.patch::<Deployment>(KEY, Patch::apply(&theirs).force()).expect("takes it over");
+}
+
+#[test]
+fn orphaning_deletion_waits_for_the_garbage_collector() {
+    let ctx = Cluster::new().with(map()).context();
     let orphan = DeleteOptions::new().propagation(Propagation::Orphan);
-    let errors = [
-        ctx.patch::<ConfigMap>(KEY, Patch::merge(&json!({})).subresource("scale")).map(drop),
-        ctx.create_with(&map(), &strict).map(drop),
-        ctx.create(&generated).map(drop),
-        ctx.delete_key::<ConfigMap>(KEY, &orphan),
-        ctx.create(&DynamicObject::new(&Foo::gvk(), ("ns", "b")).with("spec", json!({"a": null}))).map(drop),
-    ];
-    for error in errors {
-        let error = error.expect_err("refused");
-        assert!(error.to_string().contains("not supported by the test kit"), "{error}");
-    }
+    ctx.delete_key::<ConfigMap>(KEY, &orphan).expect("deletes");
+    let map: ConfigMap = ctx.get(KEY).expect("still there");
+    assert_eq!(map.metadata.finalizers, Some(vec!["orphan".to_owned()]));
+}
+
+#[test]
+#[should_panic = "add Deployment.apps/v1 ns/a: Invalid (422): Deployment.apps \"a\" is invalid: [spec.selector: Required value"]
+fn invalid_premise_fails_the_test() {
+    drop(Cluster::new().with(Deployment { metadata: named("a"), ..Deployment::default() }));
 }
 
 #[test]
@@ -330,7 +364,7 @@ fn wrong_config_is_terminal() {
 
 #[test]
 fn only_metadata_reads_and_never_writes() {
-    let cluster = Cluster::new().with(Deployment { metadata: named("a"), ..Deployment::default() });
+    let cluster = Cluster::new().with(deployment());
     let ctx = cluster.context();
     let read: crate::OnlyMetadata<Deployment> = ctx.get(KEY).expect("reads");
     assert_eq!(read.name(), "a");

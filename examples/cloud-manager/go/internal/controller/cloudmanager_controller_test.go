@@ -74,7 +74,7 @@ func patch(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersi
 
 func becomesReady(t *testing.T, cluster *operettatest.Cluster, kind operetta.GroupVersionKind, name string) {
 	t.Helper()
-	patch(t, cluster, kind, name, "status", map[string]any{"status": map[string]any{"readyReplicas": 1}})
+	patch(t, cluster, kind, name, "status", map[string]any{"status": map[string]any{"replicas": 1, "readyReplicas": 1}})
 }
 
 // bringUp starts all parts, and checks that each part waits for the previous one.
@@ -146,7 +146,11 @@ func TestRenamedDeploymentIsReplaced(t *testing.T) {
 
 func TestDeploymentsOfOtherOwnersAreNotDeleted(t *testing.T) {
 	cluster := newCluster(t)
-	cluster.Add(operetta.NewUnstructured(deployments, key("theirs")))
+	theirs := `{"metadata":{"namespace":"ns","name":"theirs"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	if err := cluster.AddJSON(deployments, []byte(theirs)); err != nil {
+		t.Fatal(err)
+	}
 	bringUp(t, cluster)
 	get(t, cluster, deployments, "theirs")
 }

@@ -11,7 +11,6 @@ mod scale;
 mod timestamps;
 mod types;
 mod user_agent;
-mod validation;
 
 pub use entries::{DecodeError, Managed, decode_managed_fields, encode_managed_fields};
 pub use error::{ApplyError, Cause};
@@ -22,4 +21,3 @@ pub use scale::{ReplicasPaths, ScaleEntries};
 pub use timestamps::keep_timestamps_of_unchanged;
 pub use types::{CustomTypes, OpenApiTypes, TypeConverter};
 pub use user_agent::manager_of_user_agent;
-pub use validation::{InvalidManagedField, validate_field_manager, validate_managed_fields};

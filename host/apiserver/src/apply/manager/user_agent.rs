@@ -3,7 +3,7 @@
 use crate::apply::value::is_printable;
 
 /// The length of a manager's name in bytes.
-pub(super) const MAX_NAME_LENGTH: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 /// Returns the manager of a client: the part of its user agent before the first slash, without unprintable characters
 /// and cut to 128 bytes.

@@ -64,7 +64,7 @@ pub(super) async fn run(shared: &Shared, api: &ApiServer, controllers: &Controll
     if members.is_empty() {
         return std::future::pending().await;
     }
-    let world = World::new(shared.store.clone(), shared.resources.clone());
+    let world = World::new(shared.store.clone(), shared.resources());
     control_loop::run(members, world, shared.environment.clone()).await;
 }
 

@@ -11,7 +11,7 @@ mod workloads;
 
 use serde_json::Value;
 
-use super::object::{at_mut, fields, is_true, items, items_mut, set, set_default, text};
+use super::object::{at_mut, fields, has, is_true, items, items_mut, set, set_default, text};
 
 /// Sets the defaults of an object in the form that decoding yields.
 pub(super) fn apply(api_version: &str, kind: &str, object: &mut Value) {
@@ -65,6 +65,15 @@ pub(super) fn apply_first(api_version: &str, kind: &str, object: &mut Value) {
     if (api_version, kind) == ("batch/v1", "Job") && is_true(object, "spec.manualSelector") {
         workloads::job_labels(object);
     }
+}
+
+/// Gives an object the labels that it will have, if its kind takes them from its template. Returns whether it did.
+pub fn label_as_template(api_version: &str, kind: &str, object: &mut Value) -> bool {
+    let takes = (api_version, kind) == ("batch/v1", "Job") && !has(object, "metadata.labels");
+    if takes {
+        workloads::job_labels(object);
+    }
+    takes
 }
 
 /// Sets the defaults of an object that is complete: those that come from what the server generates.

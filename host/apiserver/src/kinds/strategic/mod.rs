@@ -94,7 +94,12 @@ fn mismatch(id: TypeId, value: &Value) -> Option<String> {
         (Shape::Map(_), other) => Some(format!("cannot restore map from {}", go_kind(other))),
         (Shape::Slice(_), other) => Some(format!("cannot restore slice from {}", go_kind(other))),
         (Shape::String, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => None,
-        (Shape::Int(_) | Shape::Float, Value::Number(_)) => None,
+        (Shape::Int(bits), Value::Number(number)) => {
+            let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
+            (!is_whole).then(|| format!("cannot convert float64 to int{bits}"))
+        }
+        (Shape::Float, Value::Number(_)) => None,
+        (Shape::String, Value::Number(number)) if !number.is_f64() => Some("cannot convert int64 to string".to_owned()),
         (Shape::String, _) => Some("unrecognized type: string".to_owned()),
         (Shape::Bool, _) => Some("unrecognized type: bool".to_owned()),
         (Shape::Int(bits), _) => Some(format!("unrecognized type: int{bits}")),

@@ -12,17 +12,17 @@ use super::{cron, errors::Errors, pod, selector};
 const COUNTS: [&str; 5] =
     ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
 
-/// Validates a new Job.
+/// Validates a Job.
 pub(super) fn job(object: &Value, errors: &mut Errors) {
     generated_selector(object, errors);
-    let spec = at(object, "spec");
+    checked_spec(at(object, "spec"), errors);
+}
+
+/// Validates the spec of a Job with its selector.
+fn checked_spec(spec: &Value, errors: &mut Errors) {
     job_spec(spec, "spec", errors);
-    if !is_true(spec, "manualSelector") || has(spec, "selector") {
-        if !has(spec, "selector") {
-            errors.required("spec.selector", "");
-        } else {
-            selector::validate(at(spec, "selector"), "spec.selector", errors);
-        }
+    if has(spec, "selector") {
+        selector::validate(at(spec, "selector"), "spec.selector", errors);
     } else {
         errors.required("spec.selector", "");
     }
@@ -38,7 +38,7 @@ pub(super) fn job(object: &Value, errors: &mut Errors) {
 /// Validates that the selector and the labels are those that the server generates.
 fn generated_selector(object: &Value, errors: &mut Errors) {
     let spec = at(object, "spec");
-    if is_true(spec, "manualSelector") {
+    if is_true(spec, "manualSelector") || !has(spec, "selector") {
         return;
     }
     let uid = text(object, "metadata.uid");
@@ -50,9 +50,13 @@ fn generated_selector(object: &Value, errors: &mut Errors) {
         ("batch.kubernetes.io/job-name", text(object, "metadata.name")),
     ];
     for (key, value) in expected {
-        if labels.get(key).and_then(Value::as_str) != Some(value) {
-            let path = format!("spec.template.metadata.labels[{key}]");
-            errors.invalid(&path, at(spec, "template.metadata.labels").clone(), &format!("must be '{value}'"));
+        let path = format!("spec.template.metadata.labels[{key}]");
+        match labels.get(key).and_then(Value::as_str) {
+            None => errors.required(&path, &format!("must be '{value}'")),
+            Some(found) if found != value => {
+                errors.invalid(&path, at(spec, "template.metadata.labels").clone(), &format!("must be '{value}'"));
+            }
+            Some(_) => {}
         }
     }
     let own = fields(spec, "selector.matchLabels");
@@ -98,9 +102,9 @@ fn job_spec(spec: &Value, path: &str, errors: &mut Errors) {
 
 /// Validates an update of a Job.
 pub(super) fn job_update(old: &Value, new: &Value, errors: &mut Errors) {
-    generated_selector(new, errors);
+    job(new, errors);
     let spec = at(new, "spec");
-    job_spec(spec, "spec", errors);
+    checked_spec(spec, errors);
     let before = at(old, "spec");
     let elastic = text(spec, "completionMode") == "Indexed" && int(spec, "completions") == int(spec, "parallelism");
     if !elastic {

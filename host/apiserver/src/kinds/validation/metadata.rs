@@ -37,7 +37,7 @@ pub(super) fn validate(api_version: &str, kind: &str, object: &Value, errors: &m
     }
     errors.non_negative("metadata.generation", at(metadata, "generation"));
     common(metadata, errors);
-    qualified_finalizers(api_version, kind, metadata, errors);
+    qualified_finalizers(api_version, kind, object, errors);
 }
 
 /// Validates the metadata of a changed object of any kind.
@@ -124,11 +124,11 @@ fn owners(references: &[Value], errors: &mut Errors) {
 }
 
 /// Validates that the finalizers of kinds of core have a domain, as their validation demands.
-fn qualified_finalizers(api_version: &str, kind: &str, metadata: &Value, errors: &mut Errors) {
+pub(super) fn qualified_finalizers(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
     if !is_validated_by_core(api_version, kind) {
         return;
     }
-    for (index, finalizer) in items(metadata, "finalizers").iter().filter_map(Value::as_str).enumerate() {
+    for (index, finalizer) in items(object, "metadata.finalizers").iter().filter_map(Value::as_str).enumerate() {
         let path = format!("metadata.finalizers[{index}]");
         finalizer_name(finalizer, &path, errors);
     }
@@ -143,9 +143,10 @@ pub(super) fn finalizer_name(finalizer: &str, path: &str, errors: &mut Errors) {
 }
 
 /// Reports whether a kind's metadata is checked by the validation of core and of the kinds that use it.
-fn is_validated_by_core(api_version: &str, _kind: &str) -> bool {
+fn is_validated_by_core(api_version: &str, kind: &str) -> bool {
     let group = api_version.split('/').next().unwrap_or_default();
-    !matches!(group, "coordination.k8s.io" | "events.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io")
+    let others = ["coordination.k8s.io", "events.k8s.io", "policy", "apiextensions.k8s.io", "apiregistration.k8s.io"];
+    kind != "Event" && !others.contains(&group)
 }
 
 /// Validates the metadata of an update.
@@ -183,7 +184,9 @@ pub(super) fn validate_update(old: &Value, new: &Value, errors: &mut Errors) {
 fn name_format(api_version: &str, kind: &str) -> fn(&str) -> Vec<String> {
     match (api_version, kind) {
         ("v1", "Service" | "Namespace") | ("apps/v1", "StatefulSet") => format::label,
-        ("rbac.authorization.k8s.io/v1", _) => format::path_segment,
+        ("rbac.authorization.k8s.io/v1", _) | ("policy/v1", "PodDisruptionBudget") | ("v1", "Event") => {
+            format::path_segment
+        }
         _ => format::subdomain,
     }
 }

@@ -80,20 +80,40 @@ fn content(api_version: &str, kind: &str, object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates an update.
-pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
-    let mut errors = Errors::default();
-    // The real server checks the metadata of an update for all kinds first, and once more in the checks of the kind.
-    metadata::validate_any(new, &mut errors);
-    metadata::validate_update(old, new, &mut errors);
-    metadata::validate_update(old, new, &mut errors);
-    let validated_again = match kind {
-        "ConfigMap" | "Secret" | "Service" | "PersistentVolume" => api_version == "v1",
+/// Validates the metadata of an update: for all kinds first, and once more in the checks of most kinds.
+fn update_metadata(
+    api_version: &str,
+    kind: &str,
+    subresource: Option<&str>,
+    old: &Value,
+    new: &Value,
+    errors: &mut Errors,
+) {
+    metadata::validate_any(new, errors);
+    metadata::validate_update(old, new, errors);
+    match (api_version, kind) {
+        ("v1", "Event") | ("policy/v1", _) => return,
+        ("batch/v1", "CronJob") if subresource == Some("status") => return,
+        _ => metadata::validate_update(old, new, errors),
+    }
+    metadata::qualified_finalizers(api_version, kind, new, errors);
+    let validated_again = match (api_version, kind) {
+        ("v1", "ConfigMap" | "Endpoints" | "PersistentVolume" | "PersistentVolumeClaim" | "Pod" | "Secret")
+        | ("v1", "ServiceAccount")
+        | ("apps/v1", "ControllerRevision")
+        | ("batch/v1", "Job")
+        | ("networking.k8s.io/v1", "Ingress") => true,
         _ => api_version == "rbac.authorization.k8s.io/v1",
     };
     if validated_again && subresource.is_none() {
-        metadata::validate(api_version, kind, new, &mut errors);
+        metadata::validate(api_version, kind, new, errors);
     }
+}
+
+/// Validates an update.
+pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, old: &Value, new: &Value) -> Errors {
+    let mut errors = Errors::default();
+    update_metadata(api_version, kind, subresource, old, new, &mut errors);
     match subresource {
         None => changed(api_version, kind, old, new, &mut errors),
         Some("status") => status(api_version, kind, old, new, &mut errors),
@@ -104,7 +124,10 @@ pub(super) fn update(api_version: &str, kind: &str, subresource: Option<&str>, o
 
 fn changed(api_version: &str, kind: &str, old: &Value, new: &Value, errors: &mut Errors) {
     match (api_version, kind) {
-        ("v1", "Pod") => pod::pod_update(old, new, errors),
+        ("v1", "Pod") => {
+            pod::pod(new, errors);
+            pod::pod_update(old, new, errors);
+        }
         ("v1", "Service") => service::service_update(old, new, errors),
         ("v1", "ConfigMap") => config::config_map_update(old, new, errors),
         ("v1", "Secret") => config::secret_update(old, new, errors),

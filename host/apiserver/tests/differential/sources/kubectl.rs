@@ -1,6 +1,6 @@
 //! Sessions of kubectl: what it sends for its commands, which a proxy sends to both servers.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use crate::{proxy::Proxy, runner::Runner};
 
@@ -9,28 +9,50 @@ const COMMANDS: &str = include_str!("kubectl.txt");
 /// The objects of the commands: each document's first line is a comment with the name of its file.
 const OBJECTS: &str = include_str!("kubectl.yaml");
 
-pub async fn run(runner: &mut Runner) {
-    let folder = tempfile::tempdir().expect("a folder");
+/// A command of a list.
+pub struct Line<'a> {
+    /// The whole line, without ` &` at its end.
+    pub text: &'a str,
+    pub arguments: Vec<String>,
+    pub editor: &'a str,
+    /// Reports whether the command runs beside the next ones.
+    pub is_beside: bool,
+}
+
+/// Parses a list of commands.
+pub fn lines(commands: &str) -> impl Iterator<Item = Line<'_>> {
+    let lines = commands.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let (text, is_beside) = line.strip_suffix(" &").map_or((line, false), |line| (line, true));
+        let (editor, rest) =
+            text.strip_prefix("EDITOR=").and_then(|rest| rest.split_once("; ")).unwrap_or(("true", text));
+        Line { text, arguments: words(rest), editor, is_beside }
+    })
+}
+
+/// Writes the files of the commands into a folder.
+pub fn write_objects(folder: &Path) {
     for document in OBJECTS.split("# file: ").skip(1) {
         let (name, text) = document.split_once('\n').expect("a name");
-        std::fs::write(folder.path().join(name), text).expect("written");
+        std::fs::write(folder.join(name), text).expect("written");
     }
+}
+
+pub async fn run(runner: &mut Runner) {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_objects(folder.path());
     let mut proxy = Proxy::start().await;
     let mut beside = Vec::new();
-    for line in COMMANDS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if line == "stop" {
+    for line in lines(COMMANDS) {
+        if line.text == "stop" {
             proxy.during(runner, Duration::from_millis(500)).await;
             beside.clear();
             proxy.drain(runner).await;
             continue;
         }
-        let (line, is_beside) = line.strip_suffix(" &").map_or((line, false), |line| (line, true));
-        let (editor, line) =
-            line.strip_prefix("EDITOR=").and_then(|rest| rest.split_once("; ")).unwrap_or(("true", line));
-        let arguments = words(line);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut kubectl = proxy.kubectl(folder.path(), &arguments, editor);
-        if is_beside {
+        let arguments: Vec<&str> = line.arguments.iter().map(String::as_str).collect();
+        let mut kubectl = proxy.kubectl(folder.path(), &arguments, line.editor);
+        if line.is_beside {
             proxy.during(runner, Duration::from_millis(1500)).await;
             beside.push(kubectl);
         } else {

@@ -1,8 +1,12 @@
 //! Where the requests come from.
 
+mod deploy;
+mod details;
 mod kubectl;
 mod random;
+mod sessions;
 mod tables;
+mod upstream;
 
 use serde_json::{Value, json};
 
@@ -31,7 +35,17 @@ pub async fn run(runner: &mut Runner, wanted: &str) {
         "policies" => tables::admission::policies;
         "random" => random::run;
         "kubectl" => kubectl::run;
+        "details" => details::run;
+        "deploy" => deploy::run;
+        "sessions" => sessions::run;
+        "upstream" => upstream::run;
     }
+}
+
+/// Returns the seed of random choices: `DIFFERENTIAL_SEED`, or a fixed one, so that a recording has the same requests.
+fn seed() -> u64 {
+    let seed = std::env::var("DIFFERENTIAL_SEED").ok().filter(|seed| !seed.is_empty());
+    seed.map_or(20_261, |seed| seed.parse().expect("DIFFERENTIAL_SEED is a number"))
 }
 
 /// Returns the path of the tables of the other tests.

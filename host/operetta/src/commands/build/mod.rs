@@ -6,8 +6,9 @@
 mod c;
 mod component;
 mod go;
+pub mod helper;
 mod project;
-mod python;
+pub mod python;
 mod rust;
 mod steps;
 mod strip;

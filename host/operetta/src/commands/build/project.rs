@@ -19,6 +19,7 @@ const MARKS: &[(&str, Language)] = &[
 ];
 
 /// A plugin's project.
+#[derive(Clone)]
 pub struct Project {
     /// The folder, absolute.
     pub dir: PathBuf,
@@ -63,6 +64,11 @@ impl Project {
         let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = declared.or_else(folder).unwrap_or_else(|| "plugin".to_owned());
         Ok(Self { dir, language, name })
+    }
+
+    /// Reports whether a folder has the file of a project in a supported language.
+    pub fn is_marked(dir: &Path) -> bool {
+        MARKS.iter().any(|(mark, _)| dir.join(mark).is_file())
     }
 
     /// Returns the name of the language, for people.

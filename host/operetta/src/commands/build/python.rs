@@ -24,27 +24,68 @@ use crate::commands::new;
 ///
 /// # Errors
 /// Returns an error if a tool is missing or fails.
-pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
+pub(super) fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let dir = &job.project.dir;
-    let tools = Tools::of(dir);
-    let interpreter = interpreter(&tools, dir)?;
-    // componentize-py is beside the interpreter, or in one of the folders for tools.
-    let componentize =
-        tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
     let module = job.scratch_file("module.wasm");
-    let mut command = Command::new(&interpreter);
-    command.current_dir(dir).args(["-m", "operetta.build"]).arg(dir).arg("-o").arg(&module);
+    let mut command = sdk_command(dir, "operetta.build", &job.scratch_file("sdk"))?;
+    command.arg(dir).arg("-o").arg(&module);
     command.args(job.args.debug.then_some("--debug")).args(&job.args.compiler_args);
-    command.env("PATH", with("PATH", componentize.parent(), false)?);
-    if let Some(sdk) = sdk(job, &interpreter)? {
-        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
-    }
     steps.run("compile", |note| {
         "python3 -m operetta.build".clone_into(note);
         // Its output names a temporary file.
         run_quietly(&mut command)?;
         job.read(&module)
     })
+}
+
+/// Returns the command that runs a project's tests: pytest, or unittest if the interpreter has no pytest. `scratch` is a
+/// folder for the SDK of this binary, if neither the project nor the interpreter has one.
+///
+/// # Errors
+/// Returns an error if there is no Python that is new enough.
+pub fn tests(dir: &Path, tools: &Tools, scratch: &Path) -> Result<Command> {
+    let interpreter = interpreter(tools, dir)?;
+    let mut command = Command::new(&interpreter);
+    if imports(&interpreter, dir, "pytest") {
+        // The SDK's plugin is found by itself only if the SDK is installed.
+        command.args(["-m", "pytest", "-p", "operetta.testing.pytest_plugin"]);
+    } else {
+        command.args(["-m", "unittest", "discover"]);
+        if dir.join("tests").is_dir() {
+            command.args(["-s", "tests"]);
+        }
+    }
+    if let Some(sdk) = sdk(dir, &interpreter, "operetta.build", &scratch.join("sdk"))? {
+        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
+    }
+    Ok(command)
+}
+
+/// Returns the command of the helper, which keeps interpreters in a folder.
+///
+/// # Errors
+/// Returns an error if a tool is missing.
+pub fn helper(dir: &Path, folder: &Path) -> Result<Command> {
+    let mut command = sdk_command(dir, "operetta.develop", &folder.join("sdk-python"))?;
+    command.arg(dir).arg(folder);
+    Ok(command)
+}
+
+/// Returns the command that runs a module of the SDK. If neither the project nor the interpreter has the SDK, the one in this
+/// binary is written into the folder `ours`.
+fn sdk_command(dir: &Path, module: &str, ours: &Path) -> Result<Command> {
+    let tools = Tools::of(dir);
+    let interpreter = interpreter(&tools, dir)?;
+    // componentize-py is beside the interpreter, or in one of the folders for tools.
+    let componentize =
+        tools.find("componentize-py", "`pip install componentize-py`, in the project's .venv if it has one")?;
+    let mut command = Command::new(&interpreter);
+    command.current_dir(dir).args(["-m", module]);
+    command.env("PATH", with("PATH", componentize.parent(), false)?);
+    if let Some(sdk) = sdk(dir, &interpreter, module, ours)? {
+        command.env("PYTHONPATH", with("PYTHONPATH", Some(&sdk), true)?);
+    }
+    Ok(command)
 }
 
 /// Returns the first Python that is new enough.
@@ -61,18 +102,17 @@ fn interpreter(tools: &Tools, dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Returns the folder of the package `operetta`; None if the interpreter has it.
-fn sdk(job: &Job<'_>, interpreter: &Path) -> Result<Option<PathBuf>> {
-    let own = job.project.dir.join("sdk");
+/// Returns the folder of the package `operetta`, which may be written to `ours`; None if the interpreter has it.
+fn sdk(dir: &Path, interpreter: &Path, module: &str, ours: &Path) -> Result<Option<PathBuf>> {
+    let own = dir.join("sdk");
     if own.join("operetta/build.py").is_file() {
         return Ok(Some(own));
     }
-    if imports(interpreter, &job.project.dir, "operetta.build") {
+    if imports(interpreter, dir, module) {
         return Ok(None);
     }
-    let ours = job.scratch_file("sdk");
-    new::write_sdk("python", &ours)?;
-    Ok(Some(ours))
+    new::write_sdk("python", ours)?;
+    Ok(Some(ours.to_owned()))
 }
 
 fn imports(python: &Path, dir: &Path, module: &str) -> bool {

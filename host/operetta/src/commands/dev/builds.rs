@@ -7,13 +7,21 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use operetta_wasm::Engine;
 use tokio::process::Command;
 
-use super::super::build::{Project, Tools};
+use super::{
+    super::build::{Project, Tools},
+    interpreter::{Interpreter, Outcome},
+};
 use crate::args::Language;
 
 /// The outcome of a build.
 pub struct Built {
+    /// The component.
+    pub output: PathBuf,
+    /// Something to tell once.
+    pub note: Option<String>,
     /// The time that it took.
     pub took: Duration,
     /// The compiler's messages, if it failed.
@@ -22,47 +30,93 @@ pub struct Built {
 
 /// Builds a project.
 pub struct Builder {
-    project: PathBuf,
-    /// The component.
-    pub output: PathBuf,
+    project: Project,
+    /// The interpreter that spares builds; None for a language or a project without one.
+    interpreter: Option<Interpreter>,
+    /// The flags of the language for fast builds.
+    flags: Vec<&'static str>,
     /// The check of types, for a language whose build can do without it.
     check: Option<PathBuf>,
 }
 
+/// The flags for Rust: the linker leaves out the DWARF, nine tenths of its output, which `operetta build` would remove again. They
+/// concern the last step only, so that the dependencies are those that other commands of cargo have compiled.
+const RUST: [&str; 4] = ["--", "--", "-C", "strip=debuginfo"];
+
+/// Returns the flags of `operetta build` for a language, besides those for all languages.
+fn flags(language: Language, checks_types: bool) -> Vec<&'static str> {
+    match language {
+        Language::Rust => RUST.to_vec(),
+        // The snapshot compiles the whole program once more, which takes longer than all else.
+        Language::Go => vec!["--no-snapshot"],
+        Language::TypeScript if checks_types => vec!["--", "--no-check"],
+        Language::TypeScript | Language::Python | Language::C | Language::Cpp | Language::Zig => Vec::new(),
+    }
+}
+
 impl Builder {
-    /// Creates a builder that writes `build/NAME.wasm`.
-    pub fn new(project: &Project) -> Self {
-        let output = project.dir.join("build").join(format!("{}.wasm", project.name));
+    /// Creates a builder that writes into the folder `build`.
+    pub fn new(project: Project, engine: &Engine) -> Self {
         let has_types = project.language == Language::TypeScript && project.dir.join("tsconfig.json").is_file();
         let check = has_types.then(|| Tools::of(&project.dir).look_for("tsc")).flatten();
-        Self { project: project.dir.clone(), output, check }
+        let interpreter = Interpreter::of(&project, engine);
+        let flags = flags(project.language, check.is_some());
+        Self { project, interpreter, flags, check }
+    }
+
+    /// Takes notice of changed files.
+    pub fn follow(&mut self, changed: &[PathBuf]) {
+        if let Some(interpreter) = &mut self.interpreter {
+            interpreter.follow(changed);
+        }
     }
 
     /// Checks the types of what was built, beside the code that runs already. Returns the messages if some are wrong. When
     /// this is dropped, the check ends.
     pub async fn check_types(&self) -> Option<String> {
         let mut command = Command::new(self.check.as_ref()?);
-        command.arg("--noEmit").arg("--pretty").arg("false").current_dir(&self.project);
+        command.arg("--noEmit").arg("--pretty").arg("false").current_dir(&self.project.dir);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let output = command.output().await.ok().filter(|output| !output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Builds once. When this is dropped, the build ends.
+    /// Prepares the source for the interpreter, or builds the component where there is none. When this is dropped, the
+    /// build ends.
     ///
     /// # Errors
-    /// Returns an error if the process cannot be started.
-    pub async fn build(&self) -> Result<Built> {
+    /// Returns an error if a process cannot be started.
+    pub async fn build(&mut self) -> Result<Built> {
         let started = Instant::now();
+        let Some(interpreter) = &mut self.interpreter else { return self.build_component(started).await };
+        let output = interpreter.output.clone();
+        let failure = match interpreter.prepare(&self.project).await? {
+            Outcome::Ready => None,
+            Outcome::Failed(message) => Some(message),
+            Outcome::Unsupported(reason) => {
+                let mut built = self.build_component(started).await?;
+                if built.failure.is_none() {
+                    // Otherwise the author's code is wrong, and the next save may be interpreted again.
+                    self.interpreter = None;
+                    built.note = Some(format!(
+                        "each save builds the component, because the interpreter cannot run it: {reason}"
+                    ));
+                }
+                return Ok(built);
+            }
+        };
+        Ok(Built { output, note: None, took: started.elapsed(), failure })
+    }
+
+    async fn build_component(&self, started: Instant) -> Result<Built> {
+        let output_file = self.project.dir.join("build").join(format!("{}.wasm", self.project.name));
         let program = std::env::current_exe().context("failed to find this program")?;
         let mut command = Command::new(program);
-        command.arg("build").arg(&self.project).arg("--debug").arg("--fast").arg("--output").arg(&self.output);
-        if self.check.is_some() {
-            command.arg("--").arg("--no-check");
-        }
+        command.arg("build").arg(&self.project.dir).arg("--debug").arg("--fast").arg("--output").arg(&output_file);
+        command.args(&self.flags);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let output = command.output().await.context("failed to start `operetta build`")?;
         let failure = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned());
-        Ok(Built { took: started.elapsed(), failure })
+        Ok(Built { output: output_file, note: None, took: started.elapsed(), failure })
     }
 }

@@ -4,18 +4,24 @@ use std::{net::Ipv4Addr, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
 use kube::Client;
-use operetta_kube::client::connect::connect_observed;
+use operetta_api::labels::PLUGINS;
 use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager, metrics::Metrics};
+use operetta_wasm::Engine;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::super::{
-    install,
-    objects::{self, Write},
+use super::{
+    super::{
+        cluster_client::connect_observed,
+        install,
+        objects::{self, Write},
+    },
+    interpreter,
 };
+use crate::args::ClusterArgs;
 
-/// The writes of this command: a session owns its cluster.
-pub const WRITE: Write = Write { manager: "operetta-dev", force: true, dry_run: false };
+/// The manager of the fields that a session writes.
+pub const MANAGER: &str = "operetta-dev";
 
 /// A running host.
 pub struct DevHost {
@@ -23,38 +29,53 @@ pub struct DevHost {
     serving: JoinHandle<Result<()>>,
 }
 
+/// Installs what a host needs in a new cluster.
+///
+/// # Errors
+/// Returns an error if the API server refuses an object.
+pub async fn install(client: &Client, namespace: &str, write: Write) -> Result<()> {
+    for definition in install::definitions()? {
+        objects::apply(client, &definition, write).await?;
+        objects::until_served(client, &definition).await?;
+    }
+    for (name, labels) in [("operetta-system", json!({})), (namespace, json!({PLUGINS: "enabled"}))] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        objects::apply(client, &namespace, write).await?;
+    }
+    Ok(())
+}
+
 impl DevHost {
-    /// Installs what a host needs, and starts one that runs the components in the project's folder `build`.
+    /// Starts a host that runs the components in the project's folder `build`. On a cluster of others it runs the Plugins
+    /// of `only_namespace`, and keeps its Leases there.
     ///
     /// # Errors
-    /// Returns an error if the API server refuses an object, or the host cannot start.
-    pub async fn start(client: &Client, kubeconfig: &Path, project: &Path, namespace: &str) -> Result<Self> {
-        for definition in install::definitions()? {
-            objects::apply(client, &definition, WRITE).await?;
-            objects::until_served(client, &definition).await?;
-        }
-        for (name, labels) in [("operetta-system", json!({})), (namespace, json!({"operetta.dev/plugins": "enabled"}))]
-        {
-            let namespace =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
-            objects::apply(client, &namespace, WRITE).await?;
-        }
+    /// Returns an error if the host cannot start.
+    pub async fn start(cluster: &ClusterArgs, project: &Path, only_namespace: Option<String>) -> Result<Self> {
         let directory = project.join("build");
         std::fs::create_dir_all(&directory).with_context(|| format!("failed to create {}", directory.display()))?;
         let config = HostConfig {
             admin_address: (Ipv4Addr::LOCALHOST, 0).into(),
             plugin_directory: Some(directory),
             compile_here: true,
+            interpreters: interpreter::folder(),
+            namespace: only_namespace.clone(),
+            only_namespace,
             ..HostConfig::default()
         };
         let metrics = Metrics::new();
-        let client = connect_observed(Some(kubeconfig), None, metrics.rest_client()).await?;
+        let client = connect_observed(cluster, metrics.rest_client()).await?;
         let manager = Manager::new(client, config, metrics)?;
         let listeners = Listeners::bind(&manager.context.config).await?;
         let address = listeners.admin_address()?;
         let serving = tokio::spawn(listeners.serve(manager.clone()));
         manager.start(address).await?;
         Ok(Self { manager, serving })
+    }
+
+    /// Returns the engine that runs the plugin.
+    pub fn engine(&self) -> &Engine {
+        &self.manager.context.engine
     }
 
     /// Waits until the host ends by itself, which it should not.

@@ -85,7 +85,11 @@ impl Manifests {
     }
 }
 
-fn read_objects(path: &Path) -> Result<Vec<Value>> {
+/// Reads the objects of a file; none if it does not exist.
+///
+/// # Errors
+/// Returns an error that names the file, if it is not YAML or has something that is no object.
+pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.with_context(|| format!("failed to read {}", path.display()))?,

@@ -1,29 +1,41 @@
 //! `operetta dev [DIR]`: an API server, a host and the project's plugin in one process, built again on each save.
 //!
-//! The API server is the embedded one, so nothing has to be installed. The host runs in this process as an administrator.
-//! The component is not bundled: the Plugin names the file in the project's folder `build`.
+//! The API server is the embedded one, so nothing has to be installed, or that of a kubeconfig. The host runs in this process as
+//! an administrator. The component is not bundled: the Plugin names the file in the project's folder `build`. In TypeScript and
+//! Python an interpreter runs the source instead of a build.
 
 mod builds;
 mod changes;
 mod cluster;
 mod host;
+mod interpreter;
 mod keys;
 mod manifests;
 mod session;
+mod shared_cluster;
 mod view;
 
 use anyhow::{Context, Result};
-use operetta_kube::client::connect::connect;
-use tokio::signal::unix::{SignalKind, signal};
+use kube::Client;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::{cluster::Cluster, host::DevHost, manifests::Manifests, session::Session, view::View};
-use super::build::Project;
-use crate::args::DevArgs;
+pub use self::manifests::read_objects;
+use self::{
+    cluster::Cluster,
+    host::{DevHost, MANAGER},
+    manifests::Manifests,
+    session::Session,
+    shared_cluster::SharedCluster,
+    view::View,
+};
+use super::{build::Project, cluster_client::connect, objects::Write};
+use crate::args::{ClusterArgs, DevArgs};
 
 /// Runs until `q`, SIGINT or SIGTERM.
 ///
 /// # Errors
-/// Returns an error if the folder has no project, the port is in use, or the API server refuses one of the project's objects.
+/// Returns an error if the folder has no project, the port is in use, the cluster has another host, or the API server refuses one
+/// of the project's objects.
 pub async fn dev(args: &DevArgs) -> Result<()> {
     let project = Project::find(&args.dir)?;
     let folder = match &args.manifests {
@@ -31,20 +43,83 @@ pub async fn dev(args: &DevArgs) -> Result<()> {
         None => project.dir.clone(),
     };
     let manifests = Manifests::read(&folder, &args.namespace)?;
-    let view = View::start();
-    let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
-    let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
-    let cluster = Cluster::start(&project.dir, args).await?;
-    view.say(&format!("API server ready: export KUBECONFIG={}", cluster.kubeconfig.display()));
-    let client = connect(Some(&cluster.kubeconfig), None).await?;
-    let host = DevHost::start(&client, &cluster.kubeconfig, &project.dir, &args.namespace).await?;
-    let mut session = Session::new(project, manifests, client, &args.namespace, view);
-    tokio::select! {
-        ended = session.run() => ended?,
-        ended = host.ended() => ended?,
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
+    let started = Started { project, manifests, view: View::start(), signals: Signals::listen()? };
+    match args.cluster() {
+        Some(cluster) => started.on_shared_cluster(args, &cluster).await,
+        None => started.on_own_cluster(args).await,
     }
-    host.stop().await;
-    Ok(())
+}
+
+/// The signals that end a session.
+struct Signals {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self> {
+        let interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
+        let terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
+        Ok(Self { interrupted, terminated })
+    }
+}
+
+/// A session before it has a cluster.
+struct Started {
+    project: Project,
+    manifests: Manifests,
+    view: View,
+    signals: Signals,
+}
+
+impl Started {
+    /// Runs on an API server in this process, which ends with it.
+    async fn on_own_cluster(self, args: &DevArgs) -> Result<()> {
+        let cluster = Cluster::start(&self.project.dir, args).await?;
+        self.view.say(&format!("API server ready: export KUBECONFIG={}", cluster.kubeconfig.display()));
+        let connection = ClusterArgs { kubeconfig: Some(cluster.kubeconfig.clone()), context: None };
+        let client = connect(&connection).await?;
+        // A session owns its cluster.
+        let write = Write { manager: MANAGER, force: true, dry_run: false };
+        host::install(&client, &args.namespace, write).await?;
+        let host = DevHost::start(&connection, &self.project.dir, None).await?;
+        let ended = self.run(client, &args.namespace, write, &host).await;
+        host.stop().await;
+        ended
+    }
+
+    /// Runs on a cluster of a kubeconfig.
+    async fn on_shared_cluster(self, args: &DevArgs, connection: &ClusterArgs) -> Result<()> {
+        let client = connect(connection).await?;
+        let namespace = &args.namespace;
+        let plugin = &self.project.name;
+        let cluster = SharedCluster::prepare(client.clone(), namespace, plugin, args.force_conflicts).await?;
+        self.view.say(&format!("using the cluster of {}, namespace {namespace}", selected(connection)));
+        let host = DevHost::start(connection, &self.project.dir, Some(namespace.clone())).await?;
+        let ended = self.run(client, namespace, cluster.write(), &host).await;
+        let deleted = cluster.delete_plugin().await;
+        host.stop().await;
+        ended.and(deleted).and(cluster.leave().await)
+    }
+
+    async fn run(self, client: Client, namespace: &str, write: Write, host: &DevHost) -> Result<()> {
+        let Signals { mut interrupted, mut terminated } = self.signals;
+        let mut session =
+            Session::new(self.project, host.engine(), self.manifests, client, namespace, write, self.view);
+        tokio::select! {
+            ended = session.run() => ended,
+            ended = host.ended() => ended,
+            _ = interrupted.recv() => Ok(()),
+            _ = terminated.recv() => Ok(()),
+        }
+    }
+}
+
+/// Returns the cluster that the arguments select, for people.
+fn selected(connection: &ClusterArgs) -> String {
+    match (&connection.context, &connection.kubeconfig) {
+        (Some(context), _) => format!("context {context}"),
+        (None, Some(file)) => format!("kubeconfig {}", file.display()),
+        (None, None) => "the kubeconfig".to_owned(),
+    }
 }

@@ -1,16 +1,19 @@
 //! A session: applies the project's objects, builds after each save, and answers keys.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use kube::Client;
+use operetta_wasm::Engine;
 use serde_json::{Value, json};
 
 use super::{
-    super::{build::Project, objects},
+    super::{
+        build::Project,
+        objects::{self, Write},
+    },
     builds::{Builder, Built},
     changes::Changes,
-    host::WRITE,
     keys::{Key, Keys},
     manifests::{FILES, Manifests, SAMPLE},
     view::View,
@@ -42,6 +45,7 @@ pub struct Session {
     manifests: Manifests,
     client: Client,
     namespace: String,
+    write: Write,
     builder: Builder,
     view: View,
     builds: u64,
@@ -51,10 +55,18 @@ pub struct Session {
 
 impl Session {
     /// Creates a session.
-    pub fn new(project: Project, manifests: Manifests, client: Client, namespace: &str, view: View) -> Self {
-        let builder = Builder::new(&project);
+    pub fn new(
+        project: Project,
+        engine: &Engine,
+        manifests: Manifests,
+        client: Client,
+        namespace: &str,
+        write: Write,
+        view: View,
+    ) -> Self {
+        let builder = Builder::new(project.clone(), engine);
         let namespace = namespace.to_owned();
-        Self { project, manifests, client, namespace, builder, view, builds: 0, shown: None }
+        Self { project, manifests, client, namespace, write, builder, view, builds: 0, shown: None }
     }
 
     /// Runs until `q` is pressed.
@@ -101,7 +113,7 @@ impl Session {
     }
 
     /// Does what is due; if a save or a key comes first, it is ended and begins anew.
-    async fn do_work(&self, work: Work) -> Result<Event> {
+    async fn do_work(&mut self, work: Work) -> Result<Event> {
         match work {
             Work::Build => self.builder.build().await.map(Event::Built),
             Work::CheckTypes => Ok(Event::Checked(self.builder.check_types().await)),
@@ -111,6 +123,7 @@ impl Session {
 
     /// Applies the objects of changed manifests. Returns true if the code has changed.
     async fn follow(&mut self, changed: &[PathBuf]) -> bool {
+        self.builder.follow(changed);
         let is_file = |path: &PathBuf, file: &str| *path == self.manifests.folder().join(file);
         let is_code = changed.iter().any(|path| !FILES.iter().any(|file| is_file(path, file)));
         let due: Vec<&'static str> =
@@ -130,7 +143,7 @@ impl Session {
 
     async fn apply(&self, file: &str) -> Result<()> {
         for object in self.manifests.of(file) {
-            objects::apply(&self.client, &object, WRITE).await?;
+            objects::apply(&self.client, &object, self.write).await?;
             if object["kind"] == "CustomResourceDefinition" {
                 objects::until_served(&self.client, &object).await?;
             }
@@ -149,15 +162,18 @@ impl Session {
         }
         self.shown = None;
         self.builds += 1;
-        let file = self.builder.output.strip_prefix(&self.project.dir).unwrap_or(&self.builder.output).to_owned();
+        if let Some(note) = built.note {
+            self.view.say(&note);
+        }
+        let file = built.output.strip_prefix(&self.project.dir).unwrap_or(&built.output);
         self.view.say(&format!("built {} in {:.2} s", file.display(), built.took.as_secs_f64()));
-        self.load().await?;
+        self.load(&built.output).await?;
         Ok(Work::CheckTypes)
     }
 
     /// Writes the Plugin, so that the host reads the component.
-    async fn load(&self) -> Result<()> {
-        let file = self.builder.output.file_name().map(|name| name.to_string_lossy().into_owned());
+    async fn load(&self, component: &Path) -> Result<()> {
+        let file = component.file_name().map(|name| name.to_string_lossy().into_owned());
         let plugin = json!({
             "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
             "metadata": {
@@ -169,7 +185,7 @@ impl Session {
                 "serviceAccountName": self.manifests.service_account()?,
             },
         });
-        objects::apply(&self.client, &plugin, WRITE).await
+        objects::apply(&self.client, &plugin, self.write).await
     }
 
     /// Deletes the sample objects and creates them anew.
@@ -188,7 +204,7 @@ impl Session {
         }
         for object in &sample {
             objects::until_deleted(client, object, std::time::Duration::from_secs(10)).await?;
-            objects::apply(client, object, WRITE).await?;
+            objects::apply(client, object, self.write).await?;
         }
         Ok(())
     }

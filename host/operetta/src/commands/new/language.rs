@@ -40,7 +40,7 @@ const RUST: Of = Of {
     generate: GENERATED,
     published: "Once the SDK is published: `operetta-sdk = \"0.1\"` in `Cargo.toml` instead.",
     setup: &["rustup target add wasm32-wasip2"],
-    test: &["cargo test"],
+    test: &["operetta test"],
     ignored: &["/target"],
 };
 
@@ -53,7 +53,7 @@ const GO: Of = Of {
     generate: BY_HAND,
     published: "Once the SDK is published: take the line `replace` out of `go.mod`, then `go get operetta.dev/sdk-go`.",
     setup: &[],
-    test: &["go test ."],
+    test: &["operetta test"],
     ignored: &[],
 };
 
@@ -66,7 +66,7 @@ const TYPESCRIPT: Of = Of {
     generate: GENERATED,
     published: "Once the SDK is published: `npm install @operetta/sdk`.",
     setup: &["npm install"],
-    test: &["npm run check", "npm test"],
+    test: &["npm run check", "operetta test"],
     ignored: &["node_modules/"],
 };
 
@@ -79,7 +79,7 @@ const PYTHON: Of = Of {
     generate: BY_HAND,
     published: "Once the SDK is published: `pip install 'operetta-sdk[build]'` instead of the folder.",
     setup: &["python3 -m venv .venv", ".venv/bin/pip install './sdk[build]'"],
-    test: &[".venv/bin/python -m unittest tests/test_plugin.py"],
+    test: &["operetta test"],
     ignored: &[".venv/", "__pycache__/", "/sdk/build", "*.egg-info"],
 };
 
@@ -93,7 +93,7 @@ const C: Of = Of {
     generate: BY_HAND,
     published: "Without that folder, `operetta build` takes the SDK that it carries.",
     setup: &[],
-    test: &["make test"],
+    test: &["operetta test"],
     ignored: &[],
 };
 

@@ -1,16 +1,16 @@
-"""Tests of the reconciler with the SDK's test kit, an API server in memory."""
+"""Tests of the reconciler with the SDK's test kit: an API server with the CRD of this project."""
 
 import unittest
 
 from operetta import is_controlled_by, kinds
-from operetta.testing import Cluster
+from operetta.testing import Cluster, TestCase
 
 import plugin
 
 KEY = ("default", "{{name}}")
 
 
-class PluginTest(unittest.TestCase):
+class PluginTest(TestCase):
     def setUp(self) -> None:
         sample = plugin.{{kind}}.new("{{name}}", "default", spec={"message": "Hello"})
         self.cluster = Cluster(sample)

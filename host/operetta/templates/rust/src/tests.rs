@@ -1,4 +1,4 @@
-//! The reconciler against the SDK's test kit: an API server in memory.
+//! The reconciler on an API server of its own for each test: run them with `operetta test`.
 
 use operetta_sdk::is_controlled_by;
 use operetta_sdk::testing::Cluster;

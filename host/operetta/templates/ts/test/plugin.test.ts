@@ -1,4 +1,4 @@
-/** The reconciler against the SDK's test kit: an API server in memory. */
+/** The reconciler against the SDK's test kit: an API server with the CRD of this project. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::super::object::{at, copy, int, items, items_mut, set};
+use super::super::super::object::{at, copy, int, items, items_mut, set, text};
 use super::super::errors::Errors;
 
 const RULE: &str = "pod updates may not change fields other than \
@@ -18,6 +18,15 @@ pub(in super::super) fn pod(old: &Value, new: &Value, errors: &mut Errors) {
         if items(old, path).len() != items(new, path).len() {
             errors.forbidden(path, "pod updates may not add or remove containers");
             return;
+        }
+        for (index, container) in items(new, path).iter().enumerate() {
+            let image = text(container, "image");
+            let path = format!("{path}[{index}].image");
+            if image.is_empty() {
+                errors.required(&path, "");
+            } else if image != image.trim() {
+                errors.invalid(&path, image, "must not have leading or trailing whitespace");
+            }
         }
     }
     deadline(old, new, errors);

@@ -1,21 +1,18 @@
-//! Random requests. The seed is fixed: a recording has the same requests as a run.
+//! Random requests.
 
 mod generator;
 mod objects;
 
 use serde_json::{Value, json};
 
-use self::{
-    generator::Random,
-    objects::{bolts, kinds},
-};
+pub use self::generator::Random;
+use self::objects::{bolts, kinds};
 use crate::{
     exchange::{Answer, Request},
     runner::Runner,
-    sources::{create, namespace},
+    sources::{create, namespace, seed},
 };
 
-const SEED: u64 = 20_261;
 const REQUESTS: usize = 900;
 const NAMESPACE: &str = "random";
 
@@ -34,7 +31,7 @@ pub async fn run(runner: &mut Runner) {
     create(runner, &bolts()).await;
     runner.wait("/apis/random.example/v1/bolts", 200, "", &Value::Null).await;
     runner.settle(1000).await;
-    let mut run = Run { runner, random: Random(SEED), last: vec![Value::Null; kinds().len()], more: None };
+    let mut run = Run { runner, random: Random(seed()), last: vec![Value::Null; kinds().len()], more: None };
     for _ in 0..REQUESTS {
         run.step().await;
     }
@@ -82,7 +79,7 @@ impl Run<'_> {
     /// Adds parameters that any write may have.
     fn query(&mut self, first: &[String]) -> String {
         let mut parts = first.to_vec();
-        if self.random.chance(15) {
+        if self.random.chance(15) && first.iter().all(|part| !part.starts_with("dryRun")) {
             parts.push(self.random.of(&["dryRun=All", "dryRun=Some", "dryRun="]).to_string());
         }
         if self.random.chance(25) {
@@ -118,6 +115,7 @@ impl Run<'_> {
     }
 
     fn create(&mut self, path: &str, name: &str, object: &Value) -> Request {
+        let only_dry = ["dryRun=All".to_owned()];
         let mut body = object.clone();
         match self.random.below(12) {
             0 => body["metadata"] = json!({"generateName": "g-"}),
@@ -129,12 +127,15 @@ impl Run<'_> {
         if self.random.chance(40) {
             self.random.mutate(&mut body);
         }
-        let query = self.query(&[]);
+        // Objects with generated names would be in another order in the lists of each server.
+        let is_generated = body["metadata"].get("generateName").is_some();
+        let query = self.query(if is_generated { &only_dry } else { &[] });
         Request::post(format!("{path}{query}"), &body)
     }
 
     fn add_metadata(&mut self, body: &mut Value) {
-        match self.random.below(12) {
+        match self.random.below(13) {
+            7 => body["metadata"]["finalizers"] = json!(["unqualified", "Wrong_/x"]),
             0 => body["metadata"]["finalizers"] = json!(["example.com/hold"]),
             1 => body["metadata"]["annotations"] = json!({"a/b": "c"}),
             2 => {
@@ -193,7 +194,7 @@ impl Run<'_> {
                 if self.random.chance(30) {
                     body = json!({"metadata": {"labels": {"l": self.random.of(&["1", "2"])}, "finalizers": null}});
                 }
-                if self.random.chance(10) {
+                if self.random.chance(10) && body.is_object() {
                     body["metadata"] = json!({"resourceVersion": "1"});
                 }
             }

@@ -1,0 +1,50 @@
+//! Loads the interpreters of programs.
+
+use std::{fs, path::Path, sync::Arc};
+
+use crate::{
+    Code, Engine, LoadError, LoadLimits,
+    check::{Offered, check_imports, exports_mapper},
+    code::{
+        interpreters::{Interpreter, Interpreters},
+        resident::MappedCode,
+    },
+};
+
+/// Returns an interpreter, loaded if necessary.
+///
+/// # Errors
+/// Returns [`LoadError::MissingInterpreter`] if its file cannot be read, and otherwise as [`crate::Plugin::load`] does.
+pub(crate) async fn interpreter(
+    engine: &Engine,
+    interpreters: &Interpreters,
+    name: &str,
+    limits: &LoadLimits,
+) -> Result<Arc<Interpreter>, LoadError> {
+    let mut loaded = interpreters.loaded.lock().await;
+    if let Some((_, interpreter)) = loaded.as_ref().filter(|(loaded, _)| loaded == name) {
+        return Ok(interpreter.clone());
+    }
+    let interpreter = Arc::new(load(engine, &interpreters.folder, name, limits).await?);
+    *loaded = Some((name.to_owned(), interpreter.clone()));
+    Ok(interpreter)
+}
+
+async fn load(engine: &Engine, folder: &Path, name: &str, limits: &LoadLimits) -> Result<Interpreter, LoadError> {
+    let missing = |error: String| LoadError::MissingInterpreter { name: name.to_owned(), error };
+    if Path::new(name).file_name().is_none_or(|file| file != name) {
+        return Err(missing("it is not the name of a file".to_owned()));
+    }
+    let file = folder.join(name);
+    let max_bytes = limits.max_wasm_bytes;
+    let read = tokio::task::spawn_blocking(move || {
+        let bytes = fs::read(file).map_err(|error| error.to_string())?;
+        let inspection = check_imports(&bytes, max_bytes, Offered::WithSource);
+        Ok((bytes, inspection))
+    });
+    let (bytes, inspection) = read.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))?.map_err(missing)?;
+    let inspection = inspection?;
+    let (obtained, _) = Code::obtain(engine, Arc::new(bytes), &inspection.digest, limits.compilations.as_ref()).await?;
+    let code = MappedCode::new(engine, obtained, exports_mapper(&inspection))?;
+    Ok(Interpreter { code, inspection })
+}
