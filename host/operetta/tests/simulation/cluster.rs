@@ -27,22 +27,25 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server with a garbage collector and all that a host and the plugin need.
-    pub async fn start(seed: u64, manifests: &[Value]) -> Self {
-        let mut options = Options::in_memory(environment(seed));
-        options.controllers = Controllers::only([ControllerName::GarbageCollector]);
-        let server = EmbeddedServer::start(options).expect("a server in memory");
-        let running = server.clone();
-        tokio::spawn(async move { running.run().await });
+    /// Prepares a server with all that a host and the plugin need, of which each run gets a copy.
+    pub async fn prepare() -> Self {
+        let server = EmbeddedServer::start(options(0)).expect("a server in memory");
         let cluster = Self { administrator: server.administrator(), server };
-        for manifest in manifests {
-            let collection = collection(manifest);
-            let (status, answer) = cluster.request(Method::POST, &collection, Some(manifest)).await;
+        for manifest in manifests() {
+            let collection = collection(&manifest);
+            let (status, answer) = cluster.request(Method::POST, &collection, Some(&manifest)).await;
             assert_eq!(status, 201, "{collection}: {answer}");
-            // A definition is served when the server's task has seen it.
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            cluster.server.serve_definitions();
         }
         cluster
+    }
+
+    /// Starts a copy with a garbage collector.
+    pub fn start(&self, seed: u64) -> Self {
+        let server = self.server.copy(options(seed));
+        let running = server.clone();
+        tokio::spawn(async move { running.run().await });
+        Self { administrator: server.administrator(), server }
     }
 
     /// Returns the API for the host.
@@ -69,6 +72,11 @@ impl Cluster {
     }
 }
 
+fn options(seed: u64) -> Options {
+    let controllers = Controllers::only([ControllerName::GarbageCollector]);
+    Options { controllers, ..Options::in_memory(environment(seed)) }
+}
+
 /// Returns the path of the collection that an object is created in.
 fn collection(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -82,7 +90,7 @@ fn collection(object: &Value) -> String {
 }
 
 /// Returns the objects that a host and the sample-controller need, in the order in which they are created.
-pub fn manifests() -> Vec<Value> {
+fn manifests() -> Vec<Value> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let read = |path: &str| {
         let text = std::fs::read_to_string(format!("{root}/{path}")).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -19,6 +19,8 @@ pub struct Write {
     pub status: u16,
     /// Reports whether the host got another answer, or none.
     pub is_disturbed: bool,
+    /// Reports whether the object belonged to an owner that did not exist any more.
+    pub is_late: bool,
 }
 
 /// The recorder of a history.

@@ -3,7 +3,8 @@
 //! - Each Foo has the Deployment of its name, controlled by it, of its size, and the status that the Deployment has.
 //! - Nothing else is there: the Deployments of deleted Foos are deleted.
 //! - The plugin writes no more once everything is right, and on the way no more than the user's actions and the faults
-//!   explain.
+//!   explain. A late watch explains Deployments of a deleted Foo: the garbage collector deletes each, and the plugin,
+//!   which still sees the Foo, creates it again. Each takes a request of the plugin's budget.
 //! - Only a lost response or a crash explains that the plugin creates a Deployment that exists: reads see own writes.
 
 use serde_json::Value;
@@ -57,7 +58,7 @@ pub fn is_of_plugin(write: &Write) -> bool {
 /// Returns each breach by what the plugin has written. `starts` is the number of times that a host has started.
 pub fn breaches(writes: &[Write], actions: usize, starts: usize) -> Vec<String> {
     let mut found = Vec::new();
-    let accepted = writes.iter().filter(|write| is_of_plugin(write) && write.status < 300).count();
+    let accepted = writes.iter().filter(|write| is_of_plugin(write) && write.status < 300 && !write.is_late).count();
     let disturbed = writes.iter().filter(|write| is_of_plugin(write) && write.is_disturbed).count();
     let explained = actions * WRITES_PER_ACTION + disturbed;
     if accepted > explained {

@@ -15,14 +15,15 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Bytes, Frame};
 use kube::{Client, client::Body};
-use operetta_apiserver::http::{ApiServer, Body as ServerBody};
+use operetta_apiserver::http::Body as ServerBody;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{sync::Notify, time::sleep};
 use tower::{ServiceExt, service_fn};
 
 use crate::{
+    cluster::{Cluster, FOOS},
     faults::{Fault, Profile, WatchFault, up_to},
     history::{History, Write, short_hash},
 };
@@ -33,9 +34,13 @@ type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 /// The time after which a client gives up an answer, as the connector's timeout has it.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 
+/// The longest time that a request or a response takes after the faults. Without any, a controller that answers another's
+/// writes would write without end at one instant.
+const HEALTHY_LATENCY: Duration = Duration::from_millis(2);
+
 /// The network of a run.
 pub struct Network {
-    server: ApiServer,
+    cluster: Cluster,
     history: Arc<History>,
     random: Mutex<StdRng>,
     profile: Mutex<Profile>,
@@ -52,20 +57,27 @@ pub struct Connection {
 
 impl Network {
     /// Creates a network with these faults.
-    pub fn new(server: ApiServer, history: Arc<History>, random: StdRng, profile: Profile) -> Arc<Self> {
-        Arc::new(Self { server, history, random: Mutex::new(random), profile: Mutex::new(profile) })
+    pub fn new(cluster: Cluster, history: Arc<History>, random: StdRng, profile: Profile) -> Arc<Self> {
+        Arc::new(Self { cluster, history, random: Mutex::new(random), profile: Mutex::new(profile) })
     }
 
     /// Ends all faults; requests and watches that have met one do not get well.
     pub fn heal(&self) {
         let mut profile = self.profile.lock();
-        *profile = Profile { lost_events: profile.lost_events, ..Profile::NONE };
+        *profile = Profile { lost_events: profile.lost_events, latency: HEALTHY_LATENCY, ..Profile::NONE };
     }
 
     /// Connects a host process.
     pub fn connect(self: &Arc<Self>, process: u32) -> Arc<Connection> {
         let network = self.clone();
         Arc::new(Connection { network, process, is_cut: AtomicBool::new(false), cut: Notify::new() })
+    }
+
+    /// Reports whether an object belongs to a Foo that does not exist any more. Its plugin does not know it yet.
+    async fn is_of_deleted_owner(&self, object: &[u8]) -> bool {
+        let object: Value = serde_json::from_slice(object).unwrap_or_default();
+        let owner = &object["metadata"]["ownerReferences"][0]["uid"];
+        !owner.is_null() && self.cluster.list(FOOS).await.iter().all(|foo| foo["metadata"]["uid"] != *owner)
     }
 
     /// Draws the fault of a request, and the times that it and its response take.
@@ -132,8 +144,9 @@ impl Connection {
             return refusal;
         }
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let is_late = is_write && self.network.is_of_deleted_owner(&body).await;
         let request = Request::from_parts(parts, Full::new(body));
-        let Ok(response) = self.network.server.clone().oneshot(request).await;
+        let Ok(response) = self.network.cluster.api().oneshot(request).await;
         if is_watch && response.status() == StatusCode::OK {
             return Ok(self.watch(response, shown, fault.is_some()));
         }
@@ -143,7 +156,7 @@ impl Connection {
         let status = parts.status.as_u16();
         history.record(format!("< {shown} {status} {}", short_hash(&body)));
         if is_write {
-            history.record_write(Write { request: name, user, status, is_disturbed: fault.is_some() });
+            history.record_write(Write { request: name, user, status, is_disturbed: fault.is_some(), is_late });
         }
         self.loses_response(fault).await?;
         sleep(back).await;
@@ -272,7 +285,7 @@ fn boxed(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
 }
 
 /// Returns a Status as the API server writes it.
-fn status(code: u16, reason: &str) -> serde_json::Value {
+fn status(code: u16, reason: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "a fault"})
 }
 

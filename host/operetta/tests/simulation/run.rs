@@ -14,11 +14,13 @@ use operetta_core::nondeterminism;
 use operetta_manager::{config::HostConfig, manager::Manager, metrics::Metrics};
 use operetta_wasm::{Code, Engine, EngineConfig};
 use rand::Rng;
-use serde_json::Value;
-use tokio::{runtime::Builder, time::sleep};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::sleep,
+};
 
 use crate::{
-    cluster::{Cluster, manifests},
+    cluster::Cluster,
     faults::Profile,
     history::History,
     invariants::{breaches, differences, is_of_plugin},
@@ -36,10 +38,10 @@ const QUIET: Duration = Duration::from_secs(20);
 /// The longest time until a run is quiet, from the last fault. A key that has failed many times waits for minutes.
 const SETTLED: Duration = Duration::from_secs(900);
 
-/// What all runs share: they compile the plugin once.
+/// What all runs share: the compiled plugin, and a prepared API server.
 pub struct Shared {
     engine: Engine,
-    manifests: Vec<Value>,
+    cluster: Cluster,
     plugins: PathBuf,
 }
 
@@ -50,7 +52,11 @@ impl Shared {
         let engine = Engine::with_code(&config, Code::in_memory()).expect("an engine");
         let component = operetta_testkit::plugin_path("sample-controller");
         let plugins = component.parent().expect("a folder").to_path_buf();
-        Self { engine, manifests: manifests(), plugins }
+        let shared = Self { engine, cluster: runtime().block_on(Cluster::prepare()), plugins };
+        // Compiles the plugin. A run that waited for another thread to compile it would lose minutes: the paused clock
+        // goes on while nothing happens on its own thread.
+        run_with(&shared, 0, Some(Profile::NONE));
+        shared
     }
 
     fn config(&self) -> HostConfig {
@@ -81,11 +87,15 @@ pub fn run(shared: &Shared, seed: u64) -> Outcome {
 /// # Panics
 /// Panics if the API server refuses an action of the user.
 pub fn run_with(shared: &Shared, seed: u64, profile: Option<Profile>) -> Outcome {
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-    runtime.block_on(async {
+    runtime().block_on(async {
         let _replaced = nondeterminism::replace(Seeded::new(Stream::Host.random(seed)));
         history(shared, seed, profile).await
     })
+}
+
+/// Returns a runtime of this thread with a paused clock.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime")
 }
 
 async fn history(shared: &Shared, seed: u64, profile: Option<Profile>) -> Outcome {
@@ -94,8 +104,8 @@ async fn history(shared: &Shared, seed: u64, profile: Option<Profile>) -> Outcom
     let drawn = Profile::draw(&mut random);
     let profile = profile.unwrap_or(drawn);
     history.record(format!("seed {seed}: {profile:?}"));
-    let cluster = Cluster::start(seed, &shared.manifests).await;
-    let network = Network::new(cluster.api(), history.clone(), random, profile);
+    let cluster = shared.cluster.start(seed);
+    let network = Network::new(cluster.clone(), history.clone(), random, profile);
     let starts = AtomicU32::new(0);
     let host = keep_host(&network, shared, &history, &starts);
     let mut user = User { cluster: cluster.clone(), history: history.clone(), random: Stream::User.random(seed) };
