@@ -7,12 +7,7 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError, Sender},
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -32,14 +27,8 @@ use crate::{
     },
     imports,
     store_data::Call,
+    ticker::Ticker,
 };
-
-/// The time that a guest may run before it yields its thread, while no guest has run for a tick lately.
-const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long and others wait for their turn. An idle host wakes less often.
-const BUSY_TICK: Duration = Duration::from_millis(1);
-/// The number of busy ticks after the last guest that ran for longer than one.
-const BUSY_TICKS: u32 = 100;
 
 /// The smallest useful pool, in calls.
 const MIN_SLOTS: u32 = 16;
@@ -201,7 +190,7 @@ impl Engine {
 
     /// Returns the flag that a guest sets when it has run for a tick.
     pub(crate) fn spinning(&self) -> &Arc<AtomicBool> {
-        &self.shared.ticker.spinning
+        self.shared.ticker.spinning()
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -363,45 +352,6 @@ fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
     wasmtime::Engine::new(config).map_err(|error| EngineError::Engine(format!("{error:#}")))
 }
 
-/// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]. Dropping it ends the thread.
-struct Ticker {
-    /// Set by a guest that has run for a tick.
-    spinning: Arc<AtomicBool>,
-    /// None while dropping, and without a thread.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticker {
-    /// Returns one that never ticks.
-    fn stopped() -> Self {
-        Self { spinning: Arc::default(), stop: None, thread: None }
-    }
-
-    fn start(engine: wasmtime::Engine) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let spinning = Arc::new(AtomicBool::new(false));
-        let seen = spinning.clone();
-        let thread = thread::Builder::new().name("operetta-epoch".into()).spawn(move || {
-            let mut busy = 0;
-            while stopped.recv_timeout(if busy > 0 { BUSY_TICK } else { TICK }) == Err(RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
-                busy = if seen.swap(false, Ordering::Relaxed) { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
-            }
-        })?;
-        Ok(Self { spinning, stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -424,7 +374,7 @@ mod tests {
     fn engine_without_ticks_has_no_thread() {
         let [with, without] = [true, false].map(|ticks| {
             let config = EngineConfig { ticks, allocation: Allocation::OnDemand, ..EngineConfig::default() };
-            Engine::new(&config).expect("an engine").shared.ticker.thread.is_some()
+            Engine::new(&config).expect("an engine").shared.ticker.is_running()
         });
         assert!(with && !without, "with ticks: {with}, without: {without}");
     }

@@ -8,10 +8,9 @@
 
 use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
 
-use tokio::time::Instant;
-
 use lru::LruCache;
 use operetta_core::ports::EventNote;
+use tokio::time::Instant;
 
 /// The number of objects and Events that are remembered, as in client-go.
 const CACHE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();

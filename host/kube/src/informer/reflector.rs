@@ -16,8 +16,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use http::Request;
 use kube::client::Body;
 use operetta_core::{
@@ -26,6 +24,7 @@ use operetta_core::{
     panics,
     status::{ApiError, ErrorKind},
 };
+use tokio::time::Instant;
 
 use super::{
     Informer, Timing,

@@ -15,10 +15,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::store::Store;
 

@@ -9,8 +9,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     controller::{
@@ -24,6 +22,7 @@ use operetta_core::{
     queue::WorkQueue,
     trace::{Outcome, TracedReconcile},
 };
+use tokio::time::Instant;
 
 use parking_lot::Mutex;
 

@@ -9,11 +9,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use operetta_api::{names::is_dns_label, reasons};
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::{problem::Problem, replicas::Replicas};
 

@@ -4,14 +4,13 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
-use tokio::time::Instant;
-
 use operetta_api::reasons;
 use operetta_core::{
     controller::request::ReconcileRequest,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, LogRecord, LogSink},
 };
+use tokio::time::Instant;
 
 use crate::{
     events::Regarding,

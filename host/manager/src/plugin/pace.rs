@@ -3,10 +3,9 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use tokio::time::Instant;
-
 use operetta_core::object::ObjectKey;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// The number of changes of an object that are followed at once.
 const BURST: u32 = 10;

@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_api::reasons;
 use operetta_core::{
@@ -11,6 +9,7 @@ use operetta_core::{
     object::{Object, ObjectKey},
     status::{ApiError, ErrorKind},
 };
+use tokio::time::Instant;
 
 use super::{
     Loader,
