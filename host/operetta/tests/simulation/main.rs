@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The seeds that `make test` runs.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 25;
 
 /// Returns a number from the environment.
 fn number(name: &str) -> Option<u64> {

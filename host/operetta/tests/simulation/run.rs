@@ -33,7 +33,7 @@ use crate::{
 const RESTART: Duration = Duration::from_secs(1);
 
 /// The time without a write of the plugin after which a run is quiet.
-const QUIET: Duration = Duration::from_secs(20);
+const QUIET: Duration = Duration::from_secs(10);
 
 /// The longest time until a run is quiet, from the last fault. A key that has failed many times waits for minutes.
 const SETTLED: Duration = Duration::from_secs(900);
@@ -48,7 +48,8 @@ pub struct Shared {
 impl Shared {
     /// Prepares runs of the sample-controller.
     pub fn new() -> Self {
-        let config = EngineConfig { ticks: false, concurrent_calls: 64, ..HostConfig::default().engine() };
+        let config =
+            EngineConfig { ticks: false, optimize: false, concurrent_calls: 64, ..HostConfig::default().engine() };
         let engine = Engine::with_code(&config, Code::in_memory()).expect("an engine");
         let component = operetta_testkit::plugin_path("sample-controller");
         let plugins = component.parent().expect("a folder").to_path_buf();
