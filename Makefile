@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -123,6 +123,10 @@ bench-server: controlplane ## Measure the embedded API server beside kube-apiser
 test-ha: controlplane ## Kill, stop, cut off and replace replicas at random: SEEDS=200 histories from FIRST=0, PARALLEL=5 at once
 	@scripts/guests.sh rust
 	SEEDS=$(or $(SEEDS),200) FIRST=$(or $(FIRST),0) PARALLEL=$(or $(PARALLEL),5) RUST_BACKTRACE=0 cargo test --locked --workspace --test ha -- --nocapture
+
+test-simulation: ## Run host and embedded API server on a paused clock, with faults: SEEDS=1000 runs from FIRST=0
+	@scripts/guests.sh rust
+	SEEDS=$(or $(SEEDS),1000) FIRST=$(or $(FIRST),0) RUST_BACKTRACE=0 cargo test --locked --workspace --test simulation -- --nocapture no_run
 
 soak: controlplane ## Run informers behind a faulty connection: SEEDS=300 seeds, starting at FIRST=1
 	@scripts/soak.sh

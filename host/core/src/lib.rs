@@ -22,6 +22,7 @@ pub mod gate;
 pub mod handler;
 pub mod hot_loop;
 pub mod manifest;
+pub mod nondeterminism;
 pub mod object;
 pub mod panics;
 pub mod ports;

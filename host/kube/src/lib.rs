@@ -32,6 +32,7 @@
 
 pub mod authz;
 pub mod client;
+pub mod clock;
 pub mod discovery;
 pub mod events;
 pub mod informer;

@@ -45,11 +45,11 @@ pub struct Context {
 }
 
 impl Context {
-    /// Builds the context. Nothing is watched and no plugin runs yet.
+    /// Builds the context with this sandbox. Nothing is watched and no plugin runs yet.
     ///
     /// # Errors
     /// When the configuration cannot be used: its message names the field.
-    pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
+    pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>, engine: Engine) -> Result<Arc<Self>> {
         let cluster = Cluster::new(client, &config)?;
         let reporter = ConflictReporter {
             events: cluster.recorder.clone(),
@@ -62,7 +62,7 @@ impl Context {
         Ok(Arc::new(Self {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
-            engine: Engine::with_code(&config.engine(), config.code()?)?,
+            engine,
             tenants: Tenants::start(quotas, crate::poll_slots(), memory_bytes, queue.clone())?,
             config,
             cluster,

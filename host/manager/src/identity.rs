@@ -10,6 +10,8 @@ use std::{
     path::Path,
 };
 
+use operetta_core::nondeterminism;
+
 /// The name of the file.
 const FILE: &str = "host-id";
 
@@ -28,7 +30,7 @@ impl HostIdentity {
     /// Takes the identity in a directory, or a new one if there is none or another process has locked it.
     pub fn take(directory: Option<&Path>) -> Self {
         let machine = read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
-        let random = || read_line("/proc/sys/kernel/random/uuid").unwrap_or_else(|_| std::process::id().to_string());
+        let random = || format!("{:032x}", u128::from_le_bytes(nondeterminism::random_bytes()));
         let kept = directory.map(|directory| keep(&directory.join(FILE), random()));
         match kept {
             Some(Ok((id, file))) => Self { name: format!("{machine}_{id}"), _file: Some(file) },

@@ -52,7 +52,10 @@ pub mod replicas;
 pub mod tenancy;
 pub mod traces;
 
-/// Returns the number of poll slots, and of the runtime's threads: one for each processor.
+/// Returns the number of poll slots, and of the runtime's threads: one for each processor, and one in a simulation.
 pub fn poll_slots() -> usize {
+    if operetta_core::nondeterminism::replacement().is_some() {
+        return 1;
+    }
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

@@ -25,6 +25,7 @@ use operetta_kube::{
     informer::{Scope, Subscription},
     store::Lookup,
 };
+use operetta_wasm::Engine;
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
@@ -133,7 +134,17 @@ impl Manager {
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
     pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
-        let context = Context::new(client, config, metrics)?;
+        let engine = Engine::with_code(&config.engine(), config.code()?)?;
+        Self::with_engine(client, config, metrics, engine)
+    }
+
+    /// Creates a manager as [`Manager::new`] does, with a sandbox that several managers may share. The fields of the
+    /// configuration about compiled code are not used.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used: the message names the field.
+    pub fn with_engine(client: Client, config: HostConfig, metrics: Arc<Metrics>, engine: Engine) -> Result<Arc<Self>> {
+        let context = Context::new(client, config, metrics, engine)?;
         let fence = Fence::new(boot_time);
         let identity = HostIdentity::take(context.engine.code().directory());
         let traces = Traces::start(&context.config.traces, identity.name())?;

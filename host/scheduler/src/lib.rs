@@ -103,11 +103,15 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{runtime::Handle, sync::Notify, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 pub use background::Background;
 use concurrency::{ConcurrencyLimit, ConcurrencyPermit};

@@ -7,12 +7,7 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError, Sender},
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -32,14 +27,8 @@ use crate::{
     },
     imports,
     store_data::Call,
+    ticker::Ticker,
 };
-
-/// The time that a guest may run before it yields its thread, while no guest has run for a tick lately.
-const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long and others wait for their turn. An idle host wakes less often.
-const BUSY_TICK: Duration = Duration::from_millis(1);
-/// The number of busy ticks after the last guest that ran for longer than one.
-const BUSY_TICKS: u32 = 100;
 
 /// The smallest useful pool, in calls.
 const MIN_SLOTS: u32 = 16;
@@ -91,6 +80,9 @@ pub struct EngineConfig {
     /// True to keep compiled functions in memory and use them for later components. For the builds of one author: it is
     /// never emptied. Only compilations in this process use it.
     pub keep_functions: bool,
+    /// True to let guests yield at each tick of the machine's clock. Without ticks nothing ends a guest that spins: only for
+    /// simulations of plugins that do not, which are the same each time.
+    pub ticks: bool,
     /// The folder of the interpreters that run a [`Program`](crate::Program); None refuses programs. Only `operetta dev`
     /// sets it.
     pub interpreters: Option<PathBuf>,
@@ -108,6 +100,7 @@ impl Default for EngineConfig {
             max_idle_code: Duration::from_secs(300),
             optimize: true,
             keep_functions: false,
+            ticks: true,
             interpreters: None,
         }
     }
@@ -173,7 +166,8 @@ impl Engine {
         let interpreters = config.interpreters.clone().map(Interpreters::new);
         let linker = imports::linker(&wasmtime, interpreters.is_some())
             .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
-        let ticker = Ticker::start(wasmtime.clone()).map_err(EngineError::Thread)?;
+        let ticker = if config.ticks { Ticker::start(wasmtime.clone()) } else { Ok(Ticker::stopped()) };
+        let ticker = ticker.map_err(EngineError::Thread)?;
         let slots_or_calls = slots.unwrap_or(config.concurrent_calls);
         let calls = Arc::new(Semaphore::new(slots_or_calls as usize));
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
@@ -196,7 +190,7 @@ impl Engine {
 
     /// Returns the flag that a guest sets when it has run for a tick.
     pub(crate) fn spinning(&self) -> &Arc<AtomicBool> {
-        &self.shared.ticker.spinning
+        self.shared.ticker.spinning()
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -358,40 +352,6 @@ fn start(config: &Config) -> Result<wasmtime::Engine, EngineError> {
     wasmtime::Engine::new(config).map_err(|error| EngineError::Engine(format!("{error:#}")))
 }
 
-/// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]. Dropping it ends the thread.
-struct Ticker {
-    /// Set by a guest that has run for a tick.
-    spinning: Arc<AtomicBool>,
-    /// None only while dropping.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticker {
-    fn start(engine: wasmtime::Engine) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let spinning = Arc::new(AtomicBool::new(false));
-        let seen = spinning.clone();
-        let thread = thread::Builder::new().name("operetta-epoch".into()).spawn(move || {
-            let mut busy = 0;
-            while stopped.recv_timeout(if busy > 0 { BUSY_TICK } else { TICK }) == Err(RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
-                busy = if seen.swap(false, Ordering::Relaxed) { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
-            }
-        })?;
-        Ok(Self { spinning, stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,6 +368,15 @@ mod tests {
         let few = Resident::within(2 << 20, 24 << 30, 16);
         assert_eq!(few, Resident { memory: 2 << 20, table: 512 << 10 }, "16 calls keep all they may");
         assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
+    }
+
+    #[test]
+    fn engine_without_ticks_has_no_thread() {
+        let [with, without] = [true, false].map(|ticks| {
+            let config = EngineConfig { ticks, allocation: Allocation::OnDemand, ..EngineConfig::default() };
+            Engine::new(&config).expect("an engine").shared.ticker.is_running()
+        });
+        assert!(with && !without, "with ticks: {with}, without: {without}");
     }
 
     #[test]

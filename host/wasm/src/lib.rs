@@ -75,6 +75,7 @@ mod load_error;
 mod plugin;
 mod program;
 mod store_data;
+mod ticker;
 
 pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
 pub use check::check;

@@ -13,6 +13,7 @@ use operetta_core::{
     controller::request::Fault,
     gate::Gate,
     manifest::{self, Manifest},
+    nondeterminism,
     ports::LogSink,
 };
 use tokio::sync::Semaphore;
@@ -79,7 +80,7 @@ impl Plugin {
         let bytes = Arc::new(bytes);
         let to_check = bytes.clone();
         let max_bytes = limits.max_wasm_bytes;
-        let inspection = tokio::task::spawn_blocking(move || check(&to_check, max_bytes));
+        let inspection = nondeterminism::blocking(move || check(&to_check, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) =
             Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;

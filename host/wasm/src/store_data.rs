@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use operetta_core::gate::Session;
+use operetta_core::{gate::Session, nondeterminism};
 use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::{
     call::{limiter::MemoryLimiter, long_run::RunTime},
-    imports::{nondeterminism, wasi::Wasi},
+    imports::wasi::Wasi,
 };
 
 /// The maximum length of the last error that a guest logged, in bytes.
@@ -68,8 +68,8 @@ impl Call {
     /// Returns the WASI state of this call, created if necessary.
     pub(crate) fn wasi(&mut self) -> &mut Wasi {
         let wasi = self.wasi.get_or_insert_with(|| {
-            let nondeterminism = self.session.nondeterminism().unwrap_or_else(|| nondeterminism::machine());
-            Box::new(Wasi::new(MAX_HANDLES, nondeterminism))
+            let source = self.session.nondeterminism().cloned().unwrap_or_else(nondeterminism::source);
+            Box::new(Wasi::new(MAX_HANDLES, &source))
         });
         wasi.output().drain(&mut self.session);
         wasi

@@ -6,6 +6,7 @@
 //!   may list and watch the resource there;
 //! - after that, the handler receives all objects of that namespace in the store as additions, and then each change.
 //!   Deletions during the review are not lost;
+//! - a review that fails decides nothing: the handler receives nothing until the next one, and then what it has missed;
 //! - when the permission is revoked, the handler receives nothing more: at once when a role or a binding changed, and at
 //!   the latest when the decision expires. It is not notified of objects that are deleted later;
 //! - a namespace costs one access review, not one for each object.
@@ -90,10 +91,19 @@ struct Look {
 
 /// The visibility of a namespace.
 enum Sight {
-    /// Under review, with the deletions that wait for the decision.
+    /// Without a decision, with the deletions that wait for it.
     Asked(Vec<Event>),
     Visible,
     Hidden,
+}
+
+impl Sight {
+    /// Waits for another decision. Deletions from now on, or since the decision is missing, wait, too.
+    fn suspend(&mut self) {
+        if matches!(self, Self::Visible) {
+            *self = Self::Asked(vec![]);
+        }
+    }
 }
 
 impl FilteredView {
@@ -197,36 +207,41 @@ async fn may_watch(
 impl Inner {
     /// Handles an event on the informer's task, one at a time.
     fn take(&self, event: &Event) {
+        if self.delivers(event) {
+            (self.handler)(event);
+        }
+    }
+
+    /// Reports whether an event is delivered now. Deletions wait where the decision is not known.
+    fn delivers(&self, event: &Event) -> bool {
         let location = &event.object().key().namespace;
         if self.only.is_some() && self.only != *location {
-            return;
+            return false;
         }
         let mut locations = self.locations.lock();
-        let everywhere = matches!(locations.get(&None), Some(Sight::Visible));
-        match locations.get_mut(location) {
-            _ if everywhere => {}
-            Some(Sight::Visible) => {}
-            Some(Sight::Hidden) => return,
-            Some(Sight::Asked(deleted)) => {
-                if matches!(event, Event::Deleted { .. }) {
-                    deleted.push(event.clone());
-                }
-                return;
-            }
+        if matches!(locations.get(&None), Some(Sight::Visible)) {
+            return true;
+        }
+        if !locations.contains_key(location) {
             // No RoleBinding there names the subject, so no review is needed.
-            None if self.is_out_of_reach(location) => {
-                locations.insert(location.clone(), Sight::Hidden);
-                return;
-            }
-            None => {
-                let deleted = if matches!(event, Event::Deleted { .. }) { vec![event.clone()] } else { vec![] };
-                locations.insert(location.clone(), Sight::Asked(deleted));
+            let is_hidden = self.is_out_of_reach(location);
+            locations.insert(location.clone(), if is_hidden { Sight::Hidden } else { Sight::Asked(vec![]) });
+            if !is_hidden {
                 self.wake.notify_one();
-                return;
             }
         }
-        drop(locations);
-        (self.handler)(event);
+        let own = match locations.get(location) {
+            Some(Sight::Visible) => return true,
+            Some(Sight::Asked(_)) => location,
+            // All namespaces may become visible.
+            _ => &None,
+        };
+        if let Some(Sight::Asked(deleted)) = locations.get_mut(own)
+            && matches!(event, Event::Deleted { .. })
+        {
+            deleted.push(event.clone());
+        }
+        false
     }
 
     /// Reviews all known locations, and delivers the objects of those that became visible. Returns the state, and the
@@ -277,8 +292,8 @@ impl Inner {
         may_watch(&informer.resource, self.name.as_deref(), location.as_deref(), &self.grants).await
     }
 
-    /// Records a decision, and delivers the objects that became visible. An error counts as a denial, and is soon
-    /// followed by another review.
+    /// Records a decision, and delivers the objects that became visible. After an error nothing is delivered until another
+    /// review, which soon follows.
     fn decided(
         &self,
         informer: &Informer,
@@ -286,10 +301,15 @@ impl Inner {
         answer: Result<Decision, ApiError>,
         look: &mut Look,
     ) -> bool {
-        let Decision { allowed: visible, until } = answer.unwrap_or_else(|error| {
-            look.state.error = Some(error.status.message);
-            Decision { allowed: false, until: Instant::now() + Grants::KEEP }
-        });
+        let Decision { allowed: visible, until } = match answer {
+            Ok(decision) => decision,
+            Err(error) => {
+                look.state.error = Some(error.status.message);
+                look.until = look.until.min(Instant::now() + Grants::KEEP);
+                self.locations.lock().entry(location.clone()).and_modify(Sight::suspend);
+                return false;
+            }
+        };
         look.until = look.until.min(until);
         let sight = if visible { Sight::Visible } else { Sight::Hidden };
         let mut locations = self.locations.lock();

@@ -8,11 +8,7 @@
 mod names;
 mod similar;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
     object::{
@@ -23,7 +19,7 @@ use operetta_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 pub use similar::SimilarKinds;
 

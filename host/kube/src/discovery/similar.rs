@@ -1,10 +1,6 @@
 //! Suggestions for kinds that are not served.
 
-use std::{
-    collections::VecDeque,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use http::{Request, header::ACCEPT};
 use kube::Client;
@@ -13,7 +9,7 @@ use operetta_core::{
     object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::names::{AGGREGATED, Group, Served, read};
 use crate::client::wire::{Identity, Wire};

@@ -6,14 +6,11 @@
 //! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as combined;
 //! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
 
-use std::{
-    collections::HashSet,
-    num::NonZeroUsize,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
 
 use lru::LruCache;
 use operetta_core::ports::EventNote;
+use tokio::time::Instant;
 
 /// The number of objects and Events that are remembered, as in client-go.
 const CACHE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();

@@ -10,25 +10,26 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    jiff::Timestamp,
 };
 use operetta_core::{
     gate::path::check_key,
+    nondeterminism,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventSink},
     status::{ApiError, ErrorKind},
 };
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     client::wire::Wire,
+    clock,
     events::correlator::{Correlator, Decision},
 };
 
@@ -76,7 +77,7 @@ async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: 
                 break;
             }
             tries += 1;
-            tokio::time::sleep(PAUSE.mul_f32(rand::random::<f32>().max(0.1))).await;
+            tokio::time::sleep(PAUSE.mul_f32(nondeterminism::random_fraction().max(0.1))).await;
         }
     }
 }
@@ -101,7 +102,7 @@ async fn write(
         Decision::Drop => return Ok(()),
         Decision::Create { key, message } => (key, message),
         Decision::Count { key, name, count, message } => {
-            let patch = json!({"count": count, "message": message, "lastTimestamp": Time(Timestamp::now())});
+            let patch = json!({"count": count, "message": message, "lastTimestamp": Time(clock::now())});
             let request = http::Request::patch(format!("{collection}/{name}"))
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
             match send(wire, built(request, patch.to_string())?).await {
@@ -127,9 +128,9 @@ fn built(request: http::request::Builder, body: String) -> Result<http::Request<
 
 fn event(component: &str, namespace: &str, note: &EventNote, message: &str) -> Event {
     let GroupVersionKind { api_version, kind } = note.regarding.clone();
-    let now = Time(Timestamp::now());
+    let now = Time(clock::now());
     // The name as in client-go: the object's name and the time in nanoseconds, in hexadecimal.
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let nanos = nondeterminism::wall_clock().as_nanos();
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Event {
         metadata: ObjectMeta {

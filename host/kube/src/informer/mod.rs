@@ -29,7 +29,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use operetta_core::{
@@ -39,7 +39,7 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
 pub use self::scope::{Scope, Timing};
 use self::{frames::Unreadable, left_out::LeftOut, reflector::Reflector};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use operetta_core::nondeterminism;
+
 use super::Timing;
 
 /// An exponential backoff: the first pause, doubled with each failure up to a maximum, with a random addition of up to
@@ -21,7 +23,7 @@ impl Pause {
         let Timing { backoff, max_backoff, .. } = self.timing;
         let pause = backoff.saturating_mul(1 << self.failures.min(16)).min(max_backoff);
         self.failures = self.failures.saturating_add(1);
-        let pause = pause.mul_f32(1.0 + rand::random::<f32>() / 2.0).min(max_backoff);
+        let pause = pause.mul_f32(1.0 + nondeterminism::random_fraction() / 2.0).min(max_backoff);
         let wished = Duration::from_secs(retry_after.unwrap_or_default().min(60).into());
         pause.max(wished)
     }

@@ -13,16 +13,18 @@
 
 use std::{
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::Request;
 use kube::client::Body;
 use operetta_core::{
+    nondeterminism,
     object::Object,
     panics,
     status::{ApiError, ErrorKind},
 };
+use tokio::time::Instant;
 
 use super::{
     Informer, Timing,
@@ -343,7 +345,7 @@ impl Reflector {
         if let Some(informer) = self.informer.upgrade() {
             informer.begins_watch();
         }
-        let seconds = self.timing.watch.as_secs_f32() * (1.0 + rand::random::<f32>());
+        let seconds = self.timing.watch.as_secs_f32() * (1.0 + nondeterminism::random_fraction());
         let seconds = format!("{}", seconds.ceil());
         let mut all = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &seconds)];
         all.extend_from_slice(parameters);

@@ -12,11 +12,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::store::Store;
 

@@ -1,6 +1,6 @@
 //! The quota of a plugin's log: lines beyond it are dropped and counted.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// The bytes that the host adds to a line's text.
 const LINE: u64 = 128;

@@ -6,18 +6,17 @@ use std::{
         Arc,
         atomic::{AtomicU8, Ordering},
     },
-    time::Instant,
 };
 
-use k8s_openapi::jiff::Timestamp;
 use operetta_api::annotations::LOG_LEVEL;
 use operetta_core::{
     object::ObjectKey,
     ports::{LogLevel, LogRecord, LogSink},
 };
+use operetta_kube::clock;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, time::Instant};
 
 use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
 
@@ -217,7 +216,7 @@ impl PluginLog {
         }
         let line = match &reconcile {
             Some(request) => LogLine {
-                time: Timestamp::now().to_string(),
+                time: clock::now().to_string(),
                 level: name(level).to_owned(),
                 controller: request.controller.clone(),
                 key: request.key.to_string(),
@@ -227,7 +226,7 @@ impl PluginLog {
                 fields,
             },
             None => LogLine {
-                time: Timestamp::now().to_string(),
+                time: clock::now().to_string(),
                 level: name(level).to_owned(),
                 controller: String::new(),
                 key: String::new(),

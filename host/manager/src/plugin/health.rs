@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use operetta_api::reasons::{self, Reason};
@@ -22,6 +22,7 @@ use operetta_core::{
     queue::WorkQueue,
     trace::{Outcome, TracedReconcile},
 };
+use tokio::time::Instant;
 
 use parking_lot::Mutex;
 

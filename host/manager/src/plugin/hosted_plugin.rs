@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::AtomicU64},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use operetta_core::{
@@ -18,6 +18,7 @@ use parking_lot::Mutex as SyncMutex;
 use tokio::{
     sync::{Mutex, oneshot},
     task::JoinSet,
+    time::Instant,
 };
 
 use crate::{

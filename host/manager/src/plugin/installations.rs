@@ -6,12 +6,13 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use operetta_api::{names::is_dns_label, reasons};
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::{problem::Problem, replicas::Replicas};
 

@@ -2,11 +2,7 @@
 //!
 //! A plugin that loops for ever does so for each key. So a controller is reported at most once a minute.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use operetta_api::reasons;
 use operetta_core::{
@@ -14,6 +10,7 @@ use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, LogRecord, LogSink},
 };
+use tokio::time::Instant;
 
 use crate::{
     events::Regarding,

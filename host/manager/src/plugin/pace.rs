@@ -1,13 +1,11 @@
 //! The pace at which the host follows changes of an object: one that somebody changes continually costs the host and the
 //! API server no more than one that changes every second.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
 
 use operetta_core::object::ObjectKey;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// The number of changes of an object that are followed at once.
 const BURST: u32 = 10;

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::jiff::Timestamp;
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
@@ -10,6 +9,7 @@ use operetta_core::{
     ports::{EventSink, EventType, LogLevel, ObjectApi},
     status::{ApiError, ErrorKind},
 };
+use operetta_kube::clock;
 use serde_json::{Value, json};
 
 use crate::{
@@ -63,7 +63,7 @@ impl Reporter {
         if !hosted.is_acting() {
             return Ok(());
         }
-        let now = Timestamp::now().to_string();
+        let now = clock::now().to_string();
         let own = status(facts, &before, &now);
         let owners = Owners::from_status(&before.owner);
         let status = match owners.is_split() {

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use operetta_core::nondeterminism;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the time since the machine started, including the time in which it was suspended. It goes on while the process is
-/// stopped.
+/// stopped. In a simulation it is the simulation's monotonic clock.
 pub fn boot_time() -> Duration {
+    if let Some(source) = nondeterminism::replacement() {
+        return source.monotonic_clock();
+    }
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())

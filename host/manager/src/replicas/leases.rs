@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
 };
 use kube::{
     Api, Client,
@@ -16,6 +15,7 @@ use operetta_core::{
     object::ObjectKey,
     replicas::{Epoch, Group, InvalidGroup},
 };
+use operetta_kube::clock;
 
 use crate::replicas::endpoint::Endpoint;
 
@@ -119,7 +119,7 @@ impl Leases {
     ) -> kube::Result<Lease> {
         let mut lease = held.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
         Endpoint::write(endpoint, &mut lease);
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(clock::now());
         let spec = lease.spec.get_or_insert_default();
         let acquired = spec.acquire_time.take().filter(|_| spec.holder_identity.as_deref() == Some(identity));
         lease.spec = Some(LeaseSpec {
@@ -228,7 +228,7 @@ fn invalid(error: InvalidGroup) -> kube::Error {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
     use super::*;
 

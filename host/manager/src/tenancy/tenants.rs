@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use operetta_core::{
     gate::{bytes::ByteBudget, throttle::Throttle},
     handler::mapping::MAX_HELD,
+    nondeterminism,
     object::ObjectKey,
     queue::budget::QueueBudget,
 };
@@ -25,7 +26,7 @@ pub struct Tenants {
     pub admission: Admission,
     scheduler: Arc<FairScheduler>,
     /// The threads of demoted plugins.
-    _background: Background,
+    _background: Option<Background>,
     /// The quotas of requests that a namespace's plugins share.
     requests: Mutex<HashMap<String, Throttle>>,
     /// The semaphore of each namespace's compilations, with one permit.
@@ -45,8 +46,14 @@ impl Tenants {
     /// # Errors
     /// When the background threads cannot be started.
     pub fn start(quotas: Quotas, slots: usize, memory_bytes: u64, queue: PluginQueue) -> Result<Self> {
-        let background = Background::start(slots).context("failed to start the background threads")?;
-        let scheduler = FairScheduler::with_background(slots, background.handle().clone());
+        // A simulation has one thread, on which polls take no time.
+        let has_threads = nondeterminism::replacement().is_none();
+        let background = has_threads.then(|| Background::start(slots)).transpose();
+        let background = background.context("failed to start the background threads")?;
+        let scheduler = match &background {
+            Some(background) => FairScheduler::with_background(slots, background.handle().clone()),
+            None => FairScheduler::new(slots),
+        };
         let memory = ByteBudget::new("the host", memory_bytes);
         let requests = Mutex::default();
         let memory_of = Mutex::default();

@@ -24,12 +24,14 @@ mod trusted;
 mod worker;
 
 use std::{
+    collections::HashMap,
     fs::File,
     hash::{Hash, Hasher},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
@@ -50,6 +52,8 @@ pub struct Code {
     pub cache: Option<CodeCache>,
     /// The worker that compiles components; None compiles them in this process.
     pub worker: Option<Worker>,
+    /// The components that were compiled, by their key; None to keep none in memory.
+    kept: Option<Mutex<HashMap<String, Component>>>,
     /// One permit for components under [`LARGE`], because one compilation uses every core.
     small: Semaphore,
     /// One permit for larger components, because one compilation may take the worker's whole memory limit.
@@ -106,7 +110,13 @@ impl Default for Code {
 impl Code {
     /// Creates a source that caches code in this cache and compiles with this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
-        Self { cache, worker, small: Semaphore::new(1), large: Semaphore::new(1) }
+        Self { cache, worker, kept: None, small: Semaphore::new(1), large: Semaphore::new(1) }
+    }
+
+    /// Creates a source that compiles in this process and keeps all compiled components in memory: for simulations, which load
+    /// the same few again and again.
+    pub fn in_memory() -> Self {
+        Self { kept: Some(Mutex::default()), ..Self::default() }
     }
 
     /// Returns the directory of the cache, which only this user may access.

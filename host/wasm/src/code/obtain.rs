@@ -4,11 +4,12 @@ use std::{
     fs::File,
     io::{self, Seek, Write},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use operetta_core::nondeterminism;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use wasmtime::component::Component;
 
 use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatibility, trusted};
@@ -80,12 +81,16 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, LoadError> {
     let engine = engine.clone();
     let key = key.to_owned();
-    let result = tokio::task::spawn_blocking(move || work(&engine, &key)).await;
+    let result = nondeterminism::blocking(move || work(&engine, &key)).await;
     result.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }
 
 /// Returns code from the cache, or None if it is not there or cannot be loaded.
 fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
+    let kept = engine.code().kept.as_ref().and_then(|kept| kept.lock().get(key).cloned());
+    if let Some(component) = kept {
+        return Ok(Some(Obtained { component, file: None }));
+    }
     let Some(cache) = &engine.code().cache else { return Ok(None) };
     let Some(file) = cache.get(key) else { return Ok(None) };
     match trusted::load(engine.wasmtime(), &file) {
@@ -122,6 +127,9 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
     let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
         .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
+    if let Some(kept) = &engine.code().kept {
+        kept.lock().insert(key.to_owned(), component.clone());
+    }
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {

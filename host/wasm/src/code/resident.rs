@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use operetta_core::nondeterminism;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::component::Component;
@@ -114,7 +115,7 @@ impl MappedCode {
         let Some(file) = file else { return Err(LoadError::Busy("the code is in no file".to_owned())) };
         let engine = self.engine.clone();
         let has_mapper = self.has_mapper;
-        let linked = tokio::task::spawn_blocking(move || {
+        let linked = nondeterminism::blocking(move || {
             let component = map_again(engine.wasmtime(), &file)?;
             link(&engine, &component, has_mapper)
         });

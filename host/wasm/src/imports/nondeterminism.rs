@@ -3,41 +3,11 @@
 //! Guests have no other clocks and randomness, so an implementation of [`Nondeterminism`] can record or replay them. A
 //! wait, such as `thread::sleep`, runs on the machine's clock, for a duration that the guest computes from these clocks.
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, LazyLock},
-    time::{Duration, Instant, SystemTime},
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use operetta_core::ports::Nondeterminism;
 use rand::TryRng;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
-
-/// The machine's own clocks and randomness.
-struct Machine {
-    started: Instant,
-}
-
-/// Returns the machine's own clocks and randomness.
-pub(crate) fn machine() -> &'static Arc<dyn Nondeterminism> {
-    static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
-    &MACHINE
-}
-
-impl Nondeterminism for Machine {
-    fn wall_clock(&self) -> Duration {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-    }
-
-    fn monotonic_clock(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        // Each thread has a generator that the system's generator seeds.
-        let Ok(()) = rand::rng().try_fill_bytes(bytes);
-    }
-}
 
 pub(crate) struct WallClock(pub Arc<dyn Nondeterminism>);
 

@@ -46,6 +46,22 @@ async fn second_load_does_not_compile() {
 }
 
 #[tokio::test]
+async fn second_load_from_memory_does_not_compile() {
+    let config = EngineConfig { concurrent_calls: 4, ticks: false, ..EngineConfig::default() };
+    let engine = Engine::with_code(&config, Code::in_memory()).expect("an engine");
+    let ports = Arc::new(Ports::default());
+    let mut origins = Vec::new();
+    for _ in 0..2 {
+        let guest = Guest::default().build();
+        let plugin = Plugin::load(&engine, guest, &LoadLimits::default(), ports.clone()).await.expect("loads");
+        origins.push(plugin.provenance().origin);
+        let reconciler = PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default());
+        assert_eq!(reconciler.reconcile(&request("a")).await, Ok(Action::Done));
+    }
+    assert_eq!(origins, [Origin::Here, Origin::Cache]);
+}
+
+#[tokio::test]
 async fn recompiles_damaged_and_foreign_code() {
     let temporary = tempfile::tempdir().expect("a directory");
     let directory = temporary.path().join("compiled");

@@ -1,16 +1,15 @@
 //! Reading a source: the ConfigMaps or the file that a Plugin names.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_api::reasons;
 use operetta_core::{
+    nondeterminism,
     object::{Object, ObjectKey},
     status::{ApiError, ErrorKind},
 };
+use tokio::time::Instant;
 
 use super::{
     Loader,
@@ -180,7 +179,7 @@ impl Loader {
                 Err(error) => Fetched::Problem(problem(error), version),
             }
         };
-        let fetched = tokio::task::spawn_blocking(fetch).await;
+        let fetched = nondeterminism::blocking(fetch).await;
         fetched.unwrap_or_else(|error| Fetched::Gone(Problem::new(reasons::SOURCE_UNREADABLE, error.to_string())))
     }
 }

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_api::{annotations::COMPONENT_DIGEST, reasons};
 use operetta_core::{
+    nondeterminism,
     object::ObjectKey,
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
@@ -140,7 +141,7 @@ impl Loader {
         let noted =
             digest.map(|digest| self.guard.note(plugin.key, plugin.object, Step::Decompress, &digest)).transpose()?;
         let limit = self.context.config.max_wasm_bytes;
-        let decompressed = tokio::task::spawn_blocking(move || stored.decompress(limit)).await;
+        let decompressed = nondeterminism::blocking(move || stored.decompress(limit)).await;
         drop(noted);
         Ok(match decompressed {
             Ok(decompressed) => decompressed.map_err(|error| Problem::new(error.reason(), error.to_string())),
