@@ -377,7 +377,8 @@ mod tests {
     use kube::{Client, client::Body};
     use operetta_core::{
         authz::access_review::{Access, AccessReviewer},
-        object::kind::GroupVersionKind,
+        object::{ManagedFields, Object, kind::GroupVersionKind},
+        status::ErrorKind,
     };
 
     use super::*;
@@ -386,10 +387,11 @@ mod tests {
         informer::{Scope, registry::InformerRegistry},
     };
 
-    /// A reviewer that allows everything or nothing, and counts the requests.
+    /// A reviewer that allows everything or nothing or fails, and counts the requests.
     #[derive(Default)]
     struct Switch {
         allows: AtomicBool,
+        fails: AtomicBool,
         asked: AtomicUsize,
     }
 
@@ -397,6 +399,9 @@ mod tests {
     impl AccessReviewer for Switch {
         async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
             self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(ApiError::new(ErrorKind::Unavailable, "no answer".to_owned()));
+            }
             Ok(self.allows.load(Ordering::Relaxed))
         }
     }
@@ -413,6 +418,12 @@ mod tests {
             watchable: true,
         };
         InformerRegistry::new(wire).informer(&Arc::new(resource), Scope::everything())
+    }
+
+    fn pod() -> Arc<Object> {
+        let text = r#"{"metadata": {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1"}}"#;
+        let kind = GroupVersionKind::new("v1", "Pod");
+        Arc::new(Object::from_json(text, &kind, ManagedFields::Drop).expect("an object"))
     }
 
     #[tokio::test(start_paused = true)]
@@ -441,6 +452,38 @@ mod tests {
         assert!(is_open(&first) && is_open(&second));
         tokio::time::sleep_until(expires + Duration::from_secs(1)).await;
         assert!(!is_open(&first) && !is_open(&second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failed_review_holds_deletions_until_the_decision() {
+        for is_revoked in [false, true] {
+            let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+            let grants = Grants::new(switch.clone());
+            let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+            let deleted = Arc::new(AtomicUsize::new(0));
+            let counted = deleted.clone();
+            let handler: Handler = Arc::new(move |event| {
+                counted.fetch_add(usize::from(matches!(event, Event::Deleted { .. })), Ordering::Relaxed);
+            });
+            let view = FilteredView::open(&pods(), grants, None, handler, None);
+            let delete = || view.inner.take(&Event::Deleted { object: pod() });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(view.state().borrow().whole);
+
+            switch.fails.store(true, Ordering::Relaxed);
+            tokio::time::sleep(Grants::KEEP * 3).await;
+            assert!(view.state().borrow().error.is_some());
+            delete();
+            tokio::time::sleep(Grants::KEEP * 3).await;
+            assert_eq!(deleted.load(Ordering::Relaxed), 0, "delivered without a decision");
+
+            switch.allows.store(!is_revoked, Ordering::Relaxed);
+            switch.fails.store(false, Ordering::Relaxed);
+            tokio::time::sleep(Grants::KEEP * 2).await;
+            assert_eq!(deleted.load(Ordering::Relaxed), usize::from(!is_revoked), "revoked: {is_revoked}");
+            delete();
+            assert_eq!(deleted.load(Ordering::Relaxed), 2 * usize::from(!is_revoked), "revoked: {is_revoked}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
