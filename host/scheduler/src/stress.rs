@@ -228,7 +228,7 @@ fn assert_timers_are_served(
             let at = Instant::now() + PERIOD;
             *due.lock() = Some(at);
             // The same instant: between two the machine may stop this thread.
-            sleep_until(at.into()).await;
+            sleep_until(at).await;
             *due.lock() = None;
             let late = late.load(Ordering::SeqCst);
             assert!(late <= 1, "{late} polls began after the timer was due");

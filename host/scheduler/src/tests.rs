@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use tokio::time::{self, sleep};
+use tokio::time::sleep;
 
 use crate::*;
 
@@ -16,11 +16,11 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// A clock of tokio's paused time plus the guests' busy time, in nanoseconds.
 #[derive(Clone)]
-pub(super) struct Fake(Arc<AtomicU64>, time::Instant);
+pub(super) struct Fake(Arc<AtomicU64>, Instant);
 
 impl Fake {
     pub(super) fn new() -> Self {
-        Self(Arc::default(), time::Instant::now())
+        Self(Arc::default(), Instant::now())
     }
 
     pub(super) fn busy(&self, nanos: u64) {
@@ -236,7 +236,7 @@ async fn lifted_limit_frees_waiters_at_once() {
     let group = scheduler.group("tenant", Share { cpu_limit: Some(0.001), ..Share::default() });
     let account = group.account(Share::default());
     account.run(spin(clock.clone(), 100 * MS, 10)).await;
-    let start = time::Instant::now();
+    let start = Instant::now();
     let guest = tokio::spawn(account.run(async {}));
     sleep(SECOND).await;
     assert!(!guest.is_finished());

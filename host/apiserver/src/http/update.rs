@@ -69,7 +69,11 @@ pub(super) fn store_absent(
     options_kind: &str,
 ) -> Result<Option<Answer>, ApiError> {
     match store_new(call, object, options, options_kind) {
-        Err(error) if error.reason == "AlreadyExists" && call.state.store.get(&call.storage(), &call.key(name)).is_some() => Ok(None),
+        Err(error)
+            if error.reason == "AlreadyExists" && call.state.store.get(&call.storage(), &call.key(name)).is_some() =>
+        {
+            Ok(None)
+        }
         answer => answer.map(Some),
     }
 }

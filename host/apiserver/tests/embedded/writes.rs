@@ -47,14 +47,17 @@ async fn applies_of_two_managers_conflict_and_one_may_force() {
 async fn applies_at_the_same_time_all_succeed() {
     let client = Arc::new(Client::new());
     for round in 0..100 {
-        let path = format!("/api/v1/namespaces/default/configmaps/c{round}?fieldManager=m");
+        let name = format!("c{round}");
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}?fieldManager=m");
         let together = Arc::new(Barrier::new(4));
         let applies: Vec<_> = (0..4)
             .map(|_| {
                 let (client, path, together) = (Arc::clone(&client), path.clone(), Arc::clone(&together));
+                let object = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"},
+                });
                 tokio::spawn(async move {
                     together.wait().await;
-                    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
                     client.send("PATCH", &path, &["content-type: application/apply-patch+yaml"], &object).await
                 })
             })

@@ -21,23 +21,23 @@ const WRITES_PER_ACTION: usize = 4;
 pub async fn differences(cluster: &Cluster) -> Vec<String> {
     let mut deployments = cluster.list(DEPLOYMENTS).await;
     let mut found = Vec::new();
-    for foo in cluster.list(FOOS).await {
-        let name = name(&foo);
+    for parent in cluster.list(FOOS).await {
+        let name = name(&parent);
         let at = deployments.iter().position(|deployment| self::name(deployment) == name);
         let Some(deployment) = at.map(|at| deployments.remove(at)) else {
             found.push(format!("Foo {name} has no Deployment"));
             continue;
         };
         let owner = &deployment["metadata"]["ownerReferences"][0]["uid"];
-        if *owner != foo["metadata"]["uid"] {
+        if *owner != parent["metadata"]["uid"] {
             found.push(format!("Deployment {name} belongs to {owner} and not to its Foo"));
         }
-        let [wanted, has] = [&foo, &deployment].map(|object| object["spec"]["replicas"].clone());
+        let [wanted, has] = [&parent, &deployment].map(|object| object["spec"]["replicas"].clone());
         if wanted != has {
             found.push(format!("Deployment {name} has {has} replicas instead of {wanted}"));
         }
         let available = deployment["status"]["availableReplicas"].as_i64().unwrap_or_default();
-        let shown = &foo["status"]["availableReplicas"];
+        let shown = &parent["status"]["availableReplicas"];
         if *shown != available {
             found.push(format!("Foo {name} shows {shown} available replicas instead of {available}"));
         }

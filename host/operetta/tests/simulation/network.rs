@@ -77,7 +77,7 @@ impl Network {
     async fn is_of_deleted_owner(&self, object: &[u8]) -> bool {
         let object: Value = serde_json::from_slice(object).unwrap_or_default();
         let owner = &object["metadata"]["ownerReferences"][0]["uid"];
-        !owner.is_null() && self.cluster.list(FOOS).await.iter().all(|foo| foo["metadata"]["uid"] != *owner)
+        !owner.is_null() && self.cluster.list(FOOS).await.iter().all(|object| object["metadata"]["uid"] != *owner)
     }
 
     /// Draws the fault of a request, and the times that it and its response take.

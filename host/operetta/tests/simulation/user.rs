@@ -60,11 +60,11 @@ impl User {
     async fn put(&mut self, name: &str) {
         let replicas = self.random.random_range(1..=10);
         let spec = json!({"deploymentName": name, "replicas": replicas});
-        let foo = json!({
+        let object = json!({
             "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo",
             "metadata": {"name": name}, "spec": spec,
         });
-        let status = self.request(Method::POST, FOOS, Some(&foo)).await;
+        let status = self.request(Method::POST, FOOS, Some(&object)).await;
         if status == 409 {
             self.patch(FOOS, name, "", &json!({"spec": spec})).await;
         }
