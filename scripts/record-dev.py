@@ -50,8 +50,15 @@ class Recording:
     def save(self) -> None:
         """Writes both files."""
         OUTPUT.parent.mkdir(exist_ok=True)
-        header = {"version": 2, "width": WIDTH, "height": HEIGHT, "title": "operetta dev, TypeScript: three edits"}
-        lines = [json.dumps(header)] + [json.dumps([at, "o", text]) for at, text in self.events]
+        header = {
+            "version": 2,
+            "width": WIDTH,
+            "height": HEIGHT,
+            "title": "operetta dev, TypeScript: three edits",
+        }
+        lines = [json.dumps(header)] + [
+            json.dumps([at, "o", text]) for at, text in self.events
+        ]
         OUTPUT.with_suffix(".cast").write_text("\n".join(lines) + "\n")
         shown, at_line_start = [], True
         for at, text in self.events:
@@ -65,9 +72,13 @@ def follow(terminal: int, recording: Recording, count: int) -> None:
     """Records until `count` reconciles that wrote the ConfigMap are shown."""
     end = time.monotonic() + LIMIT
     while len(re.findall(r"reconciled \S+ in .*ConfigMap", recording.text())) < count:
-        ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        ready, _, _ = select.select(
+            [terminal], [], [], max(0.0, end - time.monotonic())
+        )
         if not ready:
-            sys.exit(f"record-dev: no reconcile within {LIMIT:.0f} s:\n{recording.text()}")
+            sys.exit(
+                f"record-dev: no reconcile within {LIMIT:.0f} s:\n{recording.text()}"
+            )
         recording.show(os.read(terminal, 65536).decode(errors="replace"))
 
 
@@ -76,21 +87,40 @@ def main() -> None:
     program = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run([program, "new", "greeter", "--lang", "ts"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [program, "new", "greeter", "--lang", "ts"],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         project = folder / "greeter"
         subprocess.run(["npm", "install", "--silent"], cwd=project, check=True)
         code = project / "src" / "plugin.ts"
         recording = Recording(folder)
         recording.show("$ operetta dev\r\n")
         terminal, inner = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(WIDTH), "LINES": str(HEIGHT)}
-        dev = subprocess.Popen([program, "dev"], cwd=project, stdin=inner, stdout=inner, stderr=inner, env=environment)
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLUMNS": str(WIDTH),
+            "LINES": str(HEIGHT),
+        }
+        dev = subprocess.Popen(
+            [program, "dev"],
+            cwd=project,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            env=environment,
+        )
         os.close(inner)
         try:
             follow(terminal, recording, 1)
             for count, (old, new) in enumerate(EDITS, start=2):
                 time.sleep(2)
-                recording.show(f"                                             (src/plugin.ts is saved: {new})\r\n")
+                recording.show(
+                    f"                                             (src/plugin.ts is saved: {new})\r\n"
+                )
                 text = code.read_text()
                 assert old in text, f"{code} has no {old}"
                 code.write_text(text.replace(old, new))
