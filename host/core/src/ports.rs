@@ -82,6 +82,21 @@ pub trait LogSink: Send + Sync {
     fn write(&self, record: LogRecord);
 }
 
+/// Drops Events and log lines.
+pub struct Nowhere;
+
+impl EventSink for Nowhere {
+    fn emit(&self, _: EventNote) {}
+}
+
+impl LogSink for Nowhere {
+    fn enabled(&self, _: LogLevel) -> bool {
+        false
+    }
+
+    fn write(&self, _: LogRecord) {}
+}
+
 /// Takes reports of reconciles that run for long.
 pub trait LongRunSink: Send + Sync {
     /// Reports that the guest of a reconcile has run for this time, without the time that it has waited. `stack` has the functions

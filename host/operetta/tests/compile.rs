@@ -2,22 +2,12 @@
 
 use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duration};
 
-use operetta_core::ports::{LogLevel, LogRecord, LogSink};
+use operetta_core::ports::Nowhere;
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{
     Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker, WorkerLimits,
 };
 use rustix::thread::{CapabilitySet, capabilities};
-
-struct NoLog;
-
-impl LogSink for NoLog {
-    fn enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-
-    fn write(&self, _: LogRecord) {}
-}
 
 /// An engine whose worker compiles within these limits.
 fn engine(cache: Option<CodeCache>, limits: WorkerLimits) -> Engine {
@@ -28,7 +18,7 @@ fn engine(cache: Option<CodeCache>, limits: WorkerLimits) -> Engine {
 }
 
 async fn load(engine: &Engine, wasm: Vec<u8>) -> Result<Origin, LoadError> {
-    let plugin = Plugin::load(engine, wasm, &LoadLimits::default(), Arc::new(NoLog)).await?;
+    let plugin = Plugin::load(engine, wasm, &LoadLimits::default(), Arc::new(Nowhere)).await?;
     Ok(plugin.provenance().origin)
 }
 

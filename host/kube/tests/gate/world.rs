@@ -8,7 +8,7 @@ use operetta_core::{
     authz::access_review::{Grants, ServiceAccount},
     gate::{Gate, GateLimits, Shared},
     object::kind::GroupVersionKind,
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
+    ports::Nowhere,
 };
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, permission_watch::PermissionWatch},
@@ -135,21 +135,6 @@ impl World {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type).body(body);
         self.client.request(request.expect("a request")).await
     }
-}
-
-/// Discards Events and log lines.
-struct Nowhere;
-
-impl EventSink for Nowhere {
-    fn emit(&self, _: EventNote) {}
-}
-
-impl LogSink for Nowhere {
-    fn enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-
-    fn write(&self, _: LogRecord) {}
 }
 
 impl Kind {

@@ -4,15 +4,10 @@
 //! is missing: a component with the SDK, which all projects share. The host then runs a [`Program`]: the source, and the
 //! interpreter's name. docs/decisions/0029-an-interpreter-for-development.md has the reasons.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-};
+use std::{path::PathBuf, process::Stdio, sync::Arc};
 
 use anyhow::{Context, Result, bail};
-use operetta_core::ports::{LogLevel, LogRecord, LogSink};
+use operetta_core::ports::Nowhere;
 use operetta_manager::config::user_cache;
 use operetta_wasm::{Engine, LoadError, LoadLimits, Plugin, Program};
 use serde::Deserialize;
@@ -21,7 +16,10 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::super::build::{Project, helper};
+use super::super::{
+    build::{Project, helper},
+    output_file,
+};
 
 /// The files whose change starts the helper anew: its language's packages may have changed.
 const PACKAGES: [&str; 3] = ["package.json", "package-lock.json", "pyproject.toml"];
@@ -109,13 +107,14 @@ impl Interpreter {
             return Ok(Outcome::Unsupported(reason));
         }
         let program = Program { interpreter: answer.interpreter, source: answer.source }.encode();
-        let started = Plugin::load(&self.engine, program.clone(), &LoadLimits::default(), Arc::new(NoLog)).await;
+        // The host logs what `describe` says when it runs it again.
+        let started = Plugin::load(&self.engine, program.clone(), &LoadLimits::default(), Arc::new(Nowhere)).await;
         match started {
             Ok(_) => {}
             Err(error) if needs_build(&error) => return Ok(Outcome::Unsupported(error.to_string())),
             Err(error) => return Ok(Outcome::Failed(format!("the plugin does not start: {error}"))),
         }
-        replace(&self.output, &program)?;
+        output_file::write(&self.output, &program)?;
         Ok(Outcome::Ready)
     }
 
@@ -163,22 +162,4 @@ fn needs_build(error: &LoadError) -> bool {
         }
         _ => false,
     }
-}
-
-/// Replaces a file atomically.
-fn replace(file: &Path, bytes: &[u8]) -> Result<()> {
-    let partial = file.with_extension("partial");
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, file));
-    written.with_context(|| format!("failed to write {}", file.display()))
-}
-
-/// Drops the log of `describe`, which the host runs again.
-struct NoLog;
-
-impl LogSink for NoLog {
-    fn enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-
-    fn write(&self, _: LogRecord) {}
 }

@@ -18,7 +18,7 @@ use operetta_core::{
     },
     manifest::{self, Index},
     object::kind::GroupVersionKind,
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink},
+    ports::Nowhere,
     status::ApiError,
 };
 use operetta_kube::{
@@ -68,6 +68,7 @@ impl HostClient {
         let discovery = Discovery::new(wire.clone());
         let registry = InformerRegistry::new(wire.clone());
         let api = PluginApi::of_host(wire, discovery.clone(), registry, MANAGER.to_owned());
+        // SDKs keep Events and log lines themselves.
         let nowhere = Arc::new(Nowhere);
         let limits = GateLimits::default();
         let gate = Gate::new(api.clone(), nowhere.clone(), nowhere, "{}".into(), limits, Shared::default());
@@ -233,19 +234,4 @@ fn namespaces() -> GroupResource {
 pub fn message_of(body: &str) -> String {
     let status: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     status["message"].as_str().unwrap_or(body).to_owned()
-}
-
-/// Drops Events and log lines: SDKs keep them themselves.
-struct Nowhere;
-
-impl EventSink for Nowhere {
-    fn emit(&self, _: EventNote) {}
-}
-
-impl LogSink for Nowhere {
-    fn enabled(&self, _: LogLevel) -> bool {
-        false
-    }
-
-    fn write(&self, _: LogRecord) {}
 }
