@@ -125,7 +125,8 @@ text() {
     say "links in the documentation"
     git ls-files -z "*.md" ":!host/operetta/templates" | xargs -0 lychee --offline --include-fragments --quiet --no-progress
     say "the book"
-    scripts/book.sh >/dev/null
+    local report
+    report=$(scripts/book.sh) || fail "$report"
     local page
     for page in docs/*.md docs/*/*.md; do
         [ "$page" = docs/SUMMARY.md ] || grep -qF "](${page#docs/})" docs/SUMMARY.md || fail "$page is not in docs/SUMMARY.md"

@@ -112,7 +112,6 @@ everything() {
     wait "$languages_pid" || failures+=("tests of the other languages")
     cat "$languages"
     echo "test: all but the following tests took $((SECONDS - started)) s"
-    [ ${#failures[@]} -eq 0 ] || printf 'test: FAILED: %s\n' "${failures[@]}"
     step test_embedded_share
     test_rust || failures+=("test_rust")
 }
@@ -141,4 +140,4 @@ else
         esac
     done
 fi
-[ ${#failures[@]} -eq 0 ]
+[ ${#failures[@]} -eq 0 ] || { printf 'test: FAILED: %s\n' "${failures[@]}" >&2; exit 1; }
