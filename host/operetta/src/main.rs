@@ -19,6 +19,7 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 /// Compiling a plugin needs tens of megabytes for a second; glibc's allocator would keep most of them.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -81,6 +82,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Manual(args) => commands::manual::manual(&args),
         Command::Logs(args) => commands::logs::logs(args).await,
         Command::Retry(args) => commands::retry::retry(args).await,
+        Command::Why(args) => commands::why::why(args).await,
         Command::Rbac(args) => return commands::rbac::rbac(&args).await,
         Command::Grant(args) => commands::grant::grant(&args).await,
         Command::Watch(args) => commands::watch::watch(args).await,
