@@ -28,6 +28,6 @@ pub mod panics;
 pub mod ports;
 pub mod predicate;
 pub mod queue;
+pub mod recorder;
 pub mod replicas;
 pub mod status;
-pub mod trace;

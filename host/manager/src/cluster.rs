@@ -14,6 +14,7 @@ use operetta_core::{
     gate::operation::{Get, Read},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
+    recorder::Recorder,
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
@@ -24,7 +25,7 @@ use operetta_kube::{
     },
     discovery::{Discovery, SimilarKinds},
     events::recorder::EventRecorder,
-    informer::{Timing, registry::InformerRegistry},
+    informer::{Settings, Timing, registry::InformerRegistry},
 };
 
 use crate::config::HostConfig;
@@ -50,18 +51,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Prepares the connection. Nothing is watched yet.
+    /// Prepares the connection. Nothing is watched yet. `changes` records those that the informers see.
     ///
     /// # Errors
     /// When the client cannot act as the host.
-    pub fn new(client: Client, config: &HostConfig) -> Result<Self> {
+    pub fn new(client: Client, config: &HostConfig, changes: &Arc<Recorder>) -> Result<Self> {
         let wire = Wire::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(wire.clone());
         let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
         let grants = Grants::with(reviews, config.exact_access_reviews);
         let permissions = HostPermissions::new(grants.clone());
         let packing = config.cache_compression;
-        let registry = InformerRegistry::with(wire.clone(), Timing::default(), packing, permissions.clone());
+        let settings = Settings { timing: Timing::default(), packing, recorder: Some(changes.clone()) };
+        let registry = InformerRegistry::with(wire.clone(), settings, permissions.clone());
         let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
         let impersonation = Impersonation::new(wire.clone(), permissions);
         let recorder = EventRecorder::start(wire, "operetta".to_owned());

@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    admin::secure::SecureEndpoints, plugin::crd::Limits, replicas::config::ReplicaConfig, tenancy::quotas::Quotas,
-    traces::config::TracesConfig,
+    admin::secure::SecureEndpoints, plugin::crd::Limits, recorder::config::FlightRecorderConfig,
+    replicas::config::ReplicaConfig, tenancy::quotas::Quotas, traces::config::TracesConfig,
 };
 
 /// The configuration that `operetta run --config F` reads.
@@ -99,6 +99,8 @@ pub struct HostConfig {
     pub replicas: ReplicaConfig,
     /// Traces of reconciles, which the host sends to an OpenTelemetry Collector.
     pub traces: TracesConfig,
+    /// The flight recorder, which `operetta why` and the page read.
+    pub flight_recorder: FlightRecorderConfig,
 }
 
 /// A log level by name.
@@ -162,6 +164,7 @@ impl Default for HostConfig {
             shutdown_seconds: 20,
             replicas: ReplicaConfig::default(),
             traces: TracesConfig::default(),
+            flight_recorder: FlightRecorderConfig::default(),
         }
     }
 }

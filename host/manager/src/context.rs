@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use kube::Client;
-use operetta_core::conflict::FieldConflicts;
+use operetta_core::{conflict::FieldConflicts, recorder::Recorder};
 use operetta_wasm::Engine;
 
 use crate::{
@@ -38,6 +38,8 @@ pub struct Context {
     pub audit: Arc<AuditLog>,
     /// The detector of field conflicts between writers.
     pub conflicts: Arc<FieldConflicts>,
+    /// The flight recorder.
+    pub recorder: Arc<Recorder>,
     /// The queue of Plugins to reconcile.
     pub queue: PluginQueue,
     /// The address of the admin endpoints; set when the host starts.
@@ -49,8 +51,14 @@ impl Context {
     ///
     /// # Errors
     /// When the configuration cannot be used: its message names the field.
-    pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>, engine: Engine) -> Result<Arc<Self>> {
-        let cluster = Cluster::new(client, &config)?;
+    pub fn new(
+        client: Client,
+        config: HostConfig,
+        metrics: Arc<Metrics>,
+        engine: Engine,
+        recorder: Arc<Recorder>,
+    ) -> Result<Arc<Self>> {
+        let cluster = Cluster::new(client, &config, &recorder)?;
         let reporter = ConflictReporter {
             events: cluster.recorder.clone(),
             metrics: metrics.clone(),
@@ -63,6 +71,7 @@ impl Context {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),
             engine,
+            recorder,
             tenants: Tenants::start(quotas, crate::poll_slots(), memory_bytes, queue.clone())?,
             config,
             cluster,

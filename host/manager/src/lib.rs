@@ -48,6 +48,7 @@ pub mod metrics;
 pub mod plugin;
 pub mod problem;
 pub mod readiness;
+pub mod recorder;
 pub mod replicas;
 pub mod tenancy;
 pub mod traces;

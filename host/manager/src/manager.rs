@@ -16,6 +16,7 @@ use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     ports::Reconciler,
     queue::WorkQueue,
+    recorder::{Recorder, TraceSink},
     replicas::Fence,
     status::{ApiError, ErrorKind},
 };
@@ -144,10 +145,12 @@ impl Manager {
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
     pub fn with_engine(client: Client, config: HostConfig, metrics: Arc<Metrics>, engine: Engine) -> Result<Arc<Self>> {
-        let context = Context::new(client, config, metrics, engine)?;
+        let identity = HostIdentity::take(engine.code().directory());
+        let traces = Traces::start(&config.traces, identity.name())?;
+        let sink = traces.clone().map(|traces| traces as Arc<dyn TraceSink>);
+        let recorder = Recorder::new(config.flight_recorder.limits(), sink);
+        let context = Context::new(client, config, metrics, engine, recorder)?;
         let fence = Fence::new(boot_time);
-        let identity = HostIdentity::take(context.engine.code().directory());
-        let traces = Traces::start(&context.config.traces, identity.name())?;
         let hosted_plugins = HostedPlugins::new(context.clone(), fence.clone(), traces.clone());
         let client = context.cluster.client.clone();
         let namespace = context.config.own_namespace();

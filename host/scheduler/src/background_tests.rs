@@ -44,7 +44,7 @@ fn is_background() -> bool {
 
 fn request(name: &str) -> ReconcileRequest {
     let key = ObjectKey { namespace: Some("n".to_owned()), name: name.to_owned() };
-    ReconcileRequest { controller: "c".to_owned(), key, retries: 0, reconcile_id: name.to_owned(), span: None }
+    ReconcileRequest { controller: "c".to_owned(), key, retries: 0, reconcile_id: name.to_owned(), record: None }
 }
 
 /// A reconciler that acts by the key's name, and records on which threads it ran.

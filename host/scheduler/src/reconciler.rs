@@ -3,8 +3,10 @@
 use std::{
     future::{Future, poll_fn},
     panic,
+    pin::pin,
     sync::Arc,
     task::Poll,
+    time::Instant,
 };
 
 use async_trait::async_trait;
@@ -36,11 +38,11 @@ impl Reconciler for FairReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let permit = self.account.enter().await;
         let Some(background) = self.account.background() else {
-            return self.account.run(self.inner.reconcile(request)).await;
+            return self.account.run(measured(request, self.inner.reconcile(request))).await;
         };
         let inner = self.inner.clone();
         let request = request.clone();
-        let mut work = Box::pin(async move { inner.reconcile(&request).await });
+        let mut work = Box::pin(async move { measured(&request, inner.reconcile(&request)).await });
         if !self.account.demotion.begin() {
             let in_foreground = poll_fn(|cx| match self.account.demotion.is_demoted() {
                 false => work.as_mut().poll(cx).map(Some),
@@ -66,4 +68,17 @@ impl Reconciler for FairReconciler {
             },
         }
     }
+}
+
+/// Runs a reconcile, and adds the time of its polls to its record, if it has one.
+async fn measured<T>(request: &ReconcileRequest, reconcile: impl Future<Output = T>) -> T {
+    let Some(record) = &request.record else { return reconcile.await };
+    let mut reconcile = pin!(reconcile);
+    poll_fn(|cx| {
+        let began = Instant::now();
+        let polled = reconcile.as_mut().poll(cx);
+        record.used_cpu(began.elapsed());
+        polled
+    })
+    .await
 }

@@ -168,7 +168,7 @@ impl LogSink for Server {
 
 fn reconcile(controller: &str) -> Option<ReconcileRequest> {
     let key = ObjectKey::namespaced("n", "target");
-    Some(ReconcileRequest { controller: controller.into(), key, retries: 0, reconcile_id: "r".into(), span: None })
+    Some(ReconcileRequest { controller: controller.into(), key, retries: 0, reconcile_id: "r".into(), record: None })
 }
 
 /// A controller's merge patch of one field, by the plugin's own manager.

@@ -43,8 +43,11 @@ use crate::{
     panics,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
+    recorder::{
+        OpenReconcile, Triggers, Waiting,
+        record::{Cause, Trigger},
+    },
     replicas::Shard,
-    trace::TracedReconcile,
 };
 
 /// The number of keys in a queue from which mappings may add no new ones: their keys may be invented. Keys of the kind's
@@ -53,9 +56,19 @@ pub const MAX_MAPPED: usize = 100_000;
 
 /// An observer of every reconcile.
 pub trait Observer: Send + Sync {
-    /// Called before a reconcile. Returns its span if it is traced. `queue` knows how long the key waited
+    /// Reports whether reconciles are recorded. Asked once.
+    fn is_recording(&self) -> bool {
+        false
+    }
+
+    /// Called before a reconcile, if reconciles are recorded. Returns its record. `queue` knows how long the key waited
     /// ([`WorkQueue::queue_duration`]). Runs on the worker: it must not block.
-    fn start_span(&self, _request: &ReconcileRequest, _queue: &WorkQueue<ObjectKey>) -> Option<TracedReconcile> {
+    fn begin_record(
+        &self,
+        _request: &ReconcileRequest,
+        _queue: &WorkQueue<ObjectKey>,
+        _triggers: Triggers,
+    ) -> Option<OpenReconcile> {
         None
     }
 
@@ -93,6 +106,8 @@ struct Shared {
     loops: Arc<HotLoops>,
     /// The guard of `loops` for this controller.
     guard: Arc<LoopGuard>,
+    /// The triggers of the keys in the queue; None if reconciles are not recorded.
+    waiting: Option<Waiting>,
     /// The wanted number of workers: the worker with index `i` runs while `i` is below it.
     wanted: watch::Sender<u32>,
     /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
@@ -127,6 +142,7 @@ impl Controller {
         let shared = Shared {
             loops: loops.clone(),
             guard: loops.guard(&name, queue.clone()),
+            waiting: observer.is_recording().then(Waiting::default),
             name,
             queue,
             shard,
@@ -172,8 +188,7 @@ impl Controller {
         if self.is_elsewhere(&key) {
             return;
         }
-        // Before the add: a worker that takes the key must see whether the event is from outside.
-        self.shared.loops.event(&self.shared.guard, &key, event);
+        self.shared.triggered(&key, event);
         self.enqueue(key, priority);
     }
 
@@ -183,7 +198,7 @@ impl Controller {
         if self.is_elsewhere(&key) {
             return true;
         }
-        self.shared.loops.event(&self.shared.guard, &key, event);
+        self.shared.triggered(&key, event);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
@@ -194,6 +209,7 @@ impl Controller {
         if self.is_elsewhere(&key) {
             return true;
         }
+        self.shared.note_trigger(&key, || Trigger::without_event(Cause::Mapped));
         let _held = self.shared.guard.outside(&key);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
@@ -203,6 +219,7 @@ impl Controller {
     pub fn retry(&self, key: &ObjectKey) -> bool {
         let is_own = !self.is_elsewhere(key);
         if is_own {
+            self.shared.note_trigger(key, || Trigger::without_event(Cause::Retry));
             let _held = self.shared.guard.outside(key);
             self.shared.queue.retry(key);
         }
@@ -264,6 +281,19 @@ impl Controller {
 }
 
 impl Shared {
+    /// Notes an event that names a key. Before the key is added: a worker that takes it must see the trigger, and whether the
+    /// event is from outside.
+    fn triggered(&self, key: &ObjectKey, event: &Event) {
+        self.note_trigger(key, || Trigger::of_event(event));
+        self.loops.event(&self.guard, key, event);
+    }
+
+    fn note_trigger(&self, key: &ObjectKey, trigger: impl FnOnce() -> Trigger) {
+        if let Some(waiting) = &self.waiting {
+            waiting.add(key, trigger());
+        }
+    }
+
     /// Runs a worker.
     async fn work(self: Arc<Self>, index: u32) {
         let mut wanted = self.wanted.subscribe();
@@ -309,9 +339,13 @@ impl Shared {
             key: in_flight.key.clone(),
             retries: self.queue.num_requeues(&in_flight.key),
             reconcile_id: reconcile_id(),
-            span: None,
+            record: None,
         };
-        request.span = self.notify(&request.key, || self.observer.start_span(&request, &self.queue)).flatten();
+        if let Some(waiting) = &self.waiting {
+            let triggers = waiting.take(&request.key);
+            let begin = || self.observer.begin_record(&request, &self.queue, triggers);
+            request.record = self.notify(&request.key, begin).flatten();
+        }
         let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
         let result = panics::catch_async(async { reconciler.reconcile(&request).await }).await;
@@ -319,6 +353,10 @@ impl Shared {
             .unwrap_or_else(|message| Err(Failure::Fault(Fault::Trap(format!("the reconciler panicked: {message}")))));
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
+        if let (Some(waiting), Some(record), Err(_)) = (&self.waiting, &request.record, &result) {
+            // The retry has the same causes.
+            waiting.restore(&request.key, record.triggers());
+        }
         apply_outcome(&self.queue, &request.key, &result);
         in_flight.done = true;
         let retries_now = self.queue.num_requeues(&request.key);

@@ -2,7 +2,7 @@
 
 use operetta_api::reasons::{self, Reason};
 
-use crate::{object::ObjectKey, trace::TracedReconcile};
+use crate::{object::ObjectKey, recorder::OpenReconcile};
 
 /// A key to reconcile. As in controller-runtime, a request carries a name and never an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct ReconcileRequest {
     pub retries: u32,
     /// A unique id of the reconcile.
     pub reconcile_id: String,
-    /// The span of the reconcile; None if it is not traced.
-    pub span: Option<TracedReconcile>,
+    /// The record of the reconcile; None if it is not recorded.
+    pub record: Option<OpenReconcile>,
 }
 
 /// The result of a successful reconcile.

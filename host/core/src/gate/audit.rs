@@ -117,6 +117,18 @@ pub(crate) struct Begun {
     looked: bool,
 }
 
+impl Begun {
+    /// Reports whether the write is a dry run.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.record.dry_run
+    }
+
+    /// Returns the object's resourceVersion before the write, if the object is known.
+    pub(super) fn resource_version_before(&self) -> Option<String> {
+        self.before.as_ref().map(|before| before.resource_version().to_owned())
+    }
+}
+
 impl Audit {
     /// Begins the record of a write.
     pub(super) fn begin(
@@ -157,8 +169,8 @@ impl Audit {
         }
     }
 
-    /// Ends the record of a create, an update or a patch.
-    pub(super) fn end_write(&self, mut begun: Begun, result: &Result<Written, ApiError>) {
+    /// Ends the record of a create, an update or a patch. Returns the fields that it changed; None if they are not known.
+    pub(super) fn end_write(&self, mut begun: Begun, result: &Result<Written, ApiError>) -> Option<Vec<String>> {
         let outcome = match result {
             Ok(Written::Stored(object)) => {
                 begun.record.object = object.key().to_string();
@@ -171,17 +183,17 @@ impl Audit {
             }
             Err(error) => outcome(error),
         };
-        self.end(begun, outcome);
+        self.end(begun, outcome)
     }
 
     /// Ends the record of a deletion.
-    pub(super) fn end_delete(&self, begun: Begun, result: &Result<(), ApiError>) {
+    pub(super) fn end_delete(&self, begun: Begun, result: &Result<(), ApiError>) -> Option<Vec<String>> {
         let outcome = result.as_ref().map_or_else(outcome, |()| "ok".to_owned());
-        self.end(begun, outcome);
+        self.end(begun, outcome)
     }
 
-    /// Ends the record of a raw request.
-    pub(super) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) {
+    /// Ends the record of a raw request, as [`Self::end_write`] does.
+    pub(super) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) -> Option<Vec<String>> {
         let outcome = match result {
             Ok(answer) if answer.status < 400 => {
                 self.compare(&mut begun, &answer.body);
@@ -190,13 +202,14 @@ impl Audit {
             Ok(answer) => answer.status.to_string(),
             Err(error) => outcome(error),
         };
-        self.end(begun, outcome);
+        self.end(begun, outcome)
     }
 
-    fn end(&self, mut begun: Begun, outcome: String) {
+    fn end(&self, mut begun: Begun, outcome: String) -> Option<Vec<String>> {
         begun.record.result = outcome;
         self.keep_looking(&begun);
         self.sink.record(&begun.record);
+        begun.record.changed
     }
 
     /// Keeps the candidate if the lookup proved nothing, because the write changed nothing or failed: the next write is
@@ -305,7 +318,7 @@ mod tests {
             key: ObjectKey::cluster_scoped("a"),
             retries: 0,
             reconcile_id: "r".into(),
-            span: None,
+            record: None,
         };
         let write = Write { kind: GroupVersionKind::new("v1", "Node"), action, options: WriteOptions::default() };
         let answer = gate.session(Some(request)).write(write).await.expect("done");

@@ -10,7 +10,7 @@
 //! 4. the call runs with its own timeout;
 //! 5. `Session::meter` records the duration and the result.
 //!
-//! If the reconcile is traced, a call on objects has a span around the whole chain ([`crate::trace`]).
+//! If the reconcile is recorded, a call on objects has a record around the whole chain ([`crate::recorder`]).
 //!
 //! Cached reads are checked against RBAC once the resource is known: see [`crate::authz::access_review`]. Nothing
 //! bypasses this chain.
@@ -26,11 +26,11 @@ mod out_of_reach;
 pub mod path;
 pub mod raw_request;
 mod recording;
+mod records;
 pub mod reply;
 pub mod revocation;
 mod session_log;
 mod shared;
-mod spans;
 pub mod throttle;
 pub mod verb;
 
@@ -51,13 +51,14 @@ use crate::{
         out_of_reach::OutOfReach,
         raw_request::{RawRequest, RawResponse},
         recording::Recording,
+        records::{WriteNote, note_get, note_list, note_raw},
         revocation::Revocation,
         throttle::Meter,
     },
     object::Object,
     ports::{EventNote, EventSink, LogSink, Nondeterminism, ObjectApi},
+    recorder::recorded,
     status::{ApiError, ErrorKind},
-    trace::traced,
 };
 
 /// The limits of one reconcile.
@@ -198,7 +199,12 @@ impl Session {
     /// The API server's error; `Forbidden` when a limit of this reconcile is reached; `TimedOut` when the call takes
     /// longer than [`GateLimits::call_timeout`]. The other calls fail in the same ways.
     pub async fn get(&mut self, get: Get) -> Result<Arc<Object>, ApiError> {
-        self.operate(get, async |gate, get| gate.within(describe_call(&get), gate.api.get(get)).await).await
+        self.operate(get, async |gate, get| {
+            let result = gate.within(describe_call(&get), gate.api.get(get)).await;
+            note_get(&result);
+            result
+        })
+        .await
     }
 
     /// Reads a page of objects.
@@ -206,7 +212,12 @@ impl Session {
     /// # Errors
     /// Fails as [`Session::get`] does.
     pub async fn list(&mut self, list: List) -> Result<Page, ApiError> {
-        self.operate(list, async |gate, list| gate.within(describe_call(&list), gate.api.list(list)).await).await
+        self.operate(list, async |gate, list| {
+            let result = gate.within(describe_call(&list), gate.api.list(list)).await;
+            note_list(&result);
+            result
+        })
+        .await
     }
 
     /// Creates, updates or patches an object. A write that would have changed nothing is not sent, and counts as
@@ -256,12 +267,14 @@ impl Session {
         let bytes = request.payload_bytes();
         let remote = !request.is_cached();
         let reconcile = self.reconcile_to_record();
-        let span = self.start_raw(&request);
+        let record = self.begin_raw(&request);
         let sent = self.pass(verb, bytes, remote, async |gate| {
             let target = request.target()?;
             let what = request.to_string();
             if !verb.is_write() {
-                return gate.within(what, gate.api.raw(request, target)).await;
+                let result = gate.within(what, gate.api.raw(request, target)).await;
+                note_raw(WriteNote::default(), &result);
+                return result;
             }
             let attempt = Attempt::of_raw(&request, &target, gate.shared.objects.as_deref());
             let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
@@ -273,7 +286,7 @@ impl Session {
             recording.end_raw(verb, &result);
             result
         });
-        let result = traced(span, sent, RawResponse::failure).await;
+        let result = recorded(record, sent, RawResponse::failure).await;
         result.unwrap_or_else(|error| RawResponse::of_error(&error))
     }
 
@@ -290,12 +303,12 @@ impl Session {
         call: impl AsyncFnOnce(&Gate, O) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         let remote = !operation.is_cached();
-        let span = self.start_call(&operation);
+        let record = self.begin_call(&operation);
         let passed = self.pass(operation.verb(), operation.payload_bytes(), remote, async |gate| {
             operation.check()?;
             call(gate, operation).await
         });
-        traced(span, passed, |_| None).await
+        recorded(record, passed, |_| None).await
     }
 
     /// Runs one call through the chain.

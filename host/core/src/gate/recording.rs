@@ -1,5 +1,5 @@
-//! The record of one write, for the audit and the hot-loop detector: it begins before the write is sent and ends with
-//! the response.
+//! The record of one write, for the audit, the hot-loop detector and the flight recorder: it begins before the write is sent and
+//! ends with the response.
 
 use crate::{
     controller::request::ReconcileRequest,
@@ -8,6 +8,7 @@ use crate::{
         audit::{Audit, Begun},
         operation::{Verb, Written},
         raw_request::RawResponse,
+        records::{WriteNote, note_delete, note_raw, note_write},
         shared::Shared,
     },
     hot_loop::OwnWrite,
@@ -44,9 +45,7 @@ impl<'a> Recording<'a> {
         if let Some(own) = self.own {
             own.end_write(result);
         }
-        if let Some((audit, begun)) = self.audit {
-            audit.end_write(begun, result);
-        }
+        note_write(about(self.audit, |audit, begun| audit.end_write(begun, result)), result);
     }
 
     /// Ends the record of a deletion.
@@ -54,9 +53,7 @@ impl<'a> Recording<'a> {
         if let Some(own) = self.own {
             own.end_delete(result);
         }
-        if let Some((audit, begun)) = self.audit {
-            audit.end_delete(begun, result);
-        }
+        note_delete(about(self.audit, |audit, begun| audit.end_delete(begun, result)));
     }
 
     /// Ends the record of a raw request.
@@ -64,8 +61,14 @@ impl<'a> Recording<'a> {
         if let Some(own) = self.own {
             own.end_raw(verb, result);
         }
-        if let Some((audit, begun)) = self.audit {
-            audit.end_raw(begun, result);
-        }
+        note_raw(about(self.audit, |audit, begun| audit.end_raw(begun, result)), result);
     }
+}
+
+/// Ends the audit of a write, and returns what it knows for the record of the call.
+fn about(audit: Option<(&Audit, Begun)>, end: impl FnOnce(&Audit, Begun) -> Option<Vec<String>>) -> WriteNote {
+    let Some((audit, begun)) = audit else { return WriteNote::default() };
+    let is_dry_run = begun.is_dry_run();
+    let before = begun.resource_version_before().unwrap_or_default();
+    WriteNote { is_dry_run, before, paths: end(audit, begun) }
 }

@@ -244,7 +244,7 @@ async fn initial_list_with_status_writes_holds_nothing() {
         key: key(name),
         retries: 0,
         reconcile_id: String::new(),
-        span: None,
+        record: None,
     };
     for at in 0..5000 {
         let name = format!("k{at}");
@@ -265,7 +265,7 @@ async fn counts_own_deletions_as_own_writes() {
         key: key("good"),
         retries: 0,
         reconcile_id: String::new(),
-        span: None,
+        record: None,
     };
     let guard = stage.loops.guards.lock()["c"].clone();
     let own = |event: &Event| {
@@ -300,7 +300,7 @@ async fn releases_key_when_event_proves_foreign() {
         key: key("good"),
         retries: 0,
         reconcile_id: String::new(),
-        span: None,
+        record: None,
     };
     let under_way = stage.loops.begin(&request, None);
     stage.outside("bad");

@@ -311,6 +311,40 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// An iterator over the texts of an array's values. It ends early if the text is not JSON.
+pub(crate) struct Items<'a> {
+    text: &'a str,
+    /// None after the end.
+    scanner: Option<Scanner<'a>>,
+}
+
+impl<'a> Items<'a> {
+    /// Returns the values of an array; None if the text is not an array.
+    pub(crate) fn of(text: &'a str) -> Option<Self> {
+        let mut scanner = Scanner::new(text);
+        if scanner.peek() != Some(b'[') {
+            return None;
+        }
+        scanner.at += 1;
+        let is_empty = scanner.peek() == Some(b']');
+        Some(Self { text, scanner: Some(scanner).filter(|_| !is_empty) })
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut scanner = self.scanner.take()?;
+        let value = scanner.value(0).ok()?;
+        if scanner.peek() == Some(b',') {
+            scanner.at += 1;
+            self.scanner = Some(scanner);
+        }
+        Some(&self.text[value])
+    }
+}
+
 /// Counts the bytes before the next quote, backslash or control character, eight at a time.
 #[inline]
 pub(crate) fn plain(bytes: &[u8]) -> usize {

@@ -72,6 +72,7 @@ use tokio::{
 use budget::QueueBudget;
 pub use durations::DurationHistogram;
 pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
+pub use state::KeyPhase;
 use state::{State, Wake};
 pub use stats::Stats;
 
@@ -245,6 +246,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     pub fn has(&self, key: &K) -> bool {
         let shared = self.lock();
         shared.state.has(key) || shared.limiter.num_requeues(key) > 0
+    }
+
+    /// Returns the phase of a key; None if the queue does not have it.
+    pub fn phase(&self, key: &K) -> Option<KeyPhase> {
+        self.lock().state.phase(key, now())
     }
 
     /// Returns the number of failures of the key since it was last forgotten.

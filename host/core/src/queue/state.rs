@@ -32,6 +32,17 @@ pub enum Wake {
     All,
 }
 
+/// The phase of a key, for information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPhase {
+    /// It is ready to be processed, for this time.
+    Queued(Duration),
+    /// It is being processed, for this time.
+    Processing(Duration),
+    /// It becomes ready after this time.
+    Waiting(Duration),
+}
+
 /// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
@@ -232,6 +243,19 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Reports whether a key has a state.
     pub fn has(&self, key: &K) -> bool {
         self.entries.contains_key(key)
+    }
+
+    /// Returns the phase of a key at this time; None if it has no entry. A key that is processed and dirty is processed.
+    pub fn phase(&self, key: &K, now: Instant) -> Option<KeyPhase> {
+        let entry = self.entries.get(key)?;
+        if let Some((ticket, _)) = entry.processing {
+            let start = self.processing.iter().find(|processing| processing.ticket == ticket)?.start;
+            return Some(KeyPhase::Processing(now.saturating_duration_since(start)));
+        }
+        if let Some((_, since)) = entry.dirty {
+            return Some(KeyPhase::Queued(now.saturating_duration_since(since)));
+        }
+        entry.waiting.map(|(due, _)| KeyPhase::Waiting(due.saturating_duration_since(now)))
     }
 
     /// Returns the end of the earliest delay.

@@ -9,9 +9,9 @@ use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
     gate::{bytes::charge, revocation::Revocation, throttle::Throttle},
+    recorder::{self, OpenCall, SpanContext},
     replicas::Epoch,
     status::{ApiError, Cause, ErrorKind, Status},
-    trace::{self, SpanContext},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -145,16 +145,16 @@ impl Wire {
     pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
         self.identify(&mut request);
         // A call may also lead to requests of the host's own, such as access reviews.
-        let span = trace::current_call().filter(|_| self.impersonate.is_some());
-        if let Some(span) = &span {
-            add_traceparent(&mut request, span.context());
+        let call = recorder::current_call().filter(|_| self.impersonate.is_some());
+        if let Some(context) = call.as_ref().and_then(OpenCall::context) {
+            add_traceparent(&mut request, context);
         }
         let method = request.method().clone();
         let _in_flight = self.throttle.begin().await;
         let request = permitted(request, &self.revocation)?;
         let response = self.client.send(request).await;
-        if let Some(span) = span {
-            span.responded(method.as_str(), response.as_ref().ok().map(|response| response.status().as_u16()));
+        if let Some(call) = call {
+            call.responded(method.as_str(), response.as_ref().ok().map(|response| response.status().as_u16()));
         }
         let (parts, body) = response.map_err(from_kube)?.into_parts();
         let mut body = self.read(body).await?;
@@ -360,27 +360,57 @@ pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use http::Response;
-    use operetta_core::trace::CallSpan;
+    use operetta_core::{
+        controller::request::ReconcileRequest,
+        gate::operation::Verb,
+        object::{ObjectKey, kind::GroupVersionKind},
+        recorder::{
+            Limits, OpenReconcile, RecordedCall, Recorder, Trace, TraceSink, Triggers,
+            record::{Reconcile, Source},
+            recorded,
+        },
+    };
     use parking_lot::Mutex;
     use tower::{BoxError, service_fn};
 
     use super::*;
 
-    /// The span of a call, which writes down what it is told.
+    /// Keeps the reconciles that are exported.
     #[derive(Default)]
-    struct Span(Mutex<Vec<String>>);
+    struct Exported(Mutex<Vec<Reconcile>>);
 
-    impl CallSpan for Span {
-        fn context(&self) -> SpanContext {
-            SpanContext { trace_id: 0xa, span_id: 0xb }
+    impl TraceSink for Exported {
+        fn export(&self, _: &ObjectKey, reconcile: &Reconcile, _: &Trace) {
+            self.0.lock().push(reconcile.clone());
         }
+    }
 
-        fn responded(&self, method: &str, status: Option<u16>) {
-            self.0.lock().push(format!("{method} {status:?}"));
-        }
+    /// Begins a reconcile of this trace.
+    fn reconcile(exported: &Arc<Exported>, trace_id: u128) -> OpenReconcile {
+        let recorder = Recorder::new(Limits::default(), Some(exported.clone()));
+        let request = ReconcileRequest {
+            controller: "c".to_owned(),
+            key: ObjectKey::namespaced("n", "a"),
+            retries: 0,
+            reconcile_id: "r".to_owned(),
+            record: None,
+        };
+        let plugin = recorder.of_plugin(&ObjectKey::namespaced("n", "p"), Source::default());
+        let trace = Trace { context: SpanContext { trace_id, span_id: 1 }, link: None };
+        let kind = GroupVersionKind::new("v1", "Pod");
+        OpenReconcile::begin(plugin, &kind, &request, Triggers::default(), None, Some(trace))
+    }
 
-        fn end(&self, error: Option<ErrorKind>) {
-            self.0.lock().push(format!("{error:?}"));
+    fn call() -> RecordedCall<'static> {
+        RecordedCall {
+            verb: Verb::List,
+            api_version: "v1",
+            resource: "Pod",
+            subresource: None,
+            namespace: None,
+            name: None,
+            is_raw: false,
+            is_cached: false,
         }
     }
 
@@ -390,7 +420,8 @@ mod tests {
             service_fn(async |request: Request<Body>| {
                 let traceparent = request.headers().get(TRACEPARENT).cloned();
                 let status = traceparent.map_or(StatusCode::OK, |value| {
-                    assert_eq!(value, "00-0000000000000000000000000000000a-000000000000000b-01");
+                    let value = value.to_str().expect("text").to_owned();
+                    assert!(value.starts_with("00-0000000000000000000000000000000a-"), "{value}");
                     StatusCode::NOT_FOUND
                 });
                 Ok::<_, BoxError>(Response::builder().status(status).body(Body::empty()).expect("a response"))
@@ -401,13 +432,18 @@ mod tests {
         let wire = Wire::new(client.clone(), &Identity::ServiceAccount(account)).expect("a wire");
         let request = || Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
         wire.send(request()).await.expect("no header outside of a call");
-        let span = Arc::new(Span::default());
+        let exported = Arc::new(Exported::default());
+        let reconcile = reconcile(&exported, 0xa);
         let of_host = Wire::new(client, &Identity::Host).expect("a wire");
-        let own = trace::traced(Some(span.clone()), of_host.send(request()), |_| None).await;
+        let own = recorded(reconcile.begin_call(&call()), of_host.send(request()), |_| None).await;
         own.expect("no header in the host's own requests");
-        assert_eq!(std::mem::take(&mut *span.0.lock()), ["None"]);
-        trace::traced(Some(span.clone()), wire.send(request()), |_| None).await.expect_err("not found");
-        assert_eq!(*span.0.lock(), ["GET Some(404)", "Some(NotFound)"]);
+        recorded(reconcile.begin_call(&call()), wire.send(request()), |_| None).await.expect_err("not found");
+        drop(reconcile);
+        let record = exported.0.lock().pop().expect("exported");
+        let [own, of_plugin] = record.calls.as_slice() else { panic!("{record:?}") };
+        assert_eq!((&own.response, &own.error), (&None, &None));
+        assert_eq!(of_plugin.response, Some(("GET".to_owned(), 404)));
+        assert_eq!(of_plugin.error.as_deref(), Some("NotFound"));
     }
 
     #[test]

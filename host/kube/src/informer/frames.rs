@@ -10,6 +10,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use operetta_core::{
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
+    recorder::managed_fields,
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
@@ -216,6 +217,13 @@ impl WatchEvent {
 fn split(line: &str) -> Option<(&str, &str)> {
     let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once("\",\"object\":")?;
     Some((kind, rest.trim_end().strip_suffix('}')?))
+}
+
+/// Returns the text of the managedFields of the object in a line of a watch; None if it has none, and if the line is not in the
+/// order that the API server writes.
+pub(super) fn managed_fields_in(line: &[u8]) -> Option<&str> {
+    let (_, object) = std::str::from_utf8(line).ok().and_then(split)?;
+    managed_fields(object)
 }
 
 /// Reads the object of an ADDED, MODIFIED or DELETED event; None for another type.

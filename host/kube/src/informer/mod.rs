@@ -36,6 +36,7 @@ use operetta_core::{
     handler::event::Event,
     object::{Object, prune::Prune, selector::LabelSelector},
     panics,
+    recorder::Recorder,
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -80,6 +81,17 @@ pub struct InformerStats {
 /// A handler that receives every event on the informer's task.
 pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
 
+/// The settings that all informers of a registry share.
+#[derive(Clone)]
+pub struct Settings {
+    /// The times of lists and watches.
+    pub timing: Timing,
+    /// The compression of the stores.
+    pub packing: Packing,
+    /// The recorder of the changes that the watches see; None records none.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
 /// A running watch and its store.
 pub struct Informer {
     /// The resource of the watched kind.
@@ -94,6 +106,8 @@ pub struct Informer {
     relists: AtomicU64,
     task: Mutex<Option<AbortHandle>>,
     left_out: Mutex<LeftOut>,
+    /// Records the changes that the watch sees.
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// The state that changes together on each event. It is under one lock, so that a late handler sees each change once,
@@ -120,8 +134,7 @@ impl Informer {
         wire: &Wire,
         resource: Arc<ApiResource>,
         scope: Scope,
-        timing: Timing,
-        packing: Packing,
+        Settings { timing, packing, recorder }: Settings,
     ) -> Arc<Self> {
         let (store, writer) = Store::with(packing, Prune::new(&scope.pruned).unwrap_or_default());
         let selects = LabelSelector::parse(&scope.labels).unwrap_or_default();
@@ -139,6 +152,7 @@ impl Informer {
             relists: AtomicU64::new(0),
             task: Mutex::default(),
             left_out: Mutex::default(),
+            recorder,
         });
         let task = tokio::spawn(Reflector::new(wire.clone(), &informer, timing).run());
         *informer.task.lock() = Some(task.abort_handle());
@@ -226,8 +240,20 @@ impl Informer {
         self.state.send_modify(|state| state.synced = true);
     }
 
-    /// Handles an added or changed object of the watch.
-    fn applied(&self, object: Object) {
+    /// Returns the recorder of changes, if there is one.
+    fn recorder(&self) -> Option<&Arc<Recorder>> {
+        self.recorder.as_ref().filter(|recorder| recorder.is_on())
+    }
+
+    /// Records a change that the watch has seen, before its handlers run.
+    fn record(&self, event: &Event, managed_fields: Option<&str>) {
+        if let Some(recorder) = self.recorder() {
+            recorder.change(event, managed_fields);
+        }
+    }
+
+    /// Handles an added or changed object of the watch. `managed_fields` is the text of its managedFields.
+    fn applied(&self, object: Object, managed_fields: Option<&str>) {
         let object = self.kept(object);
         let mut dispatch = self.dispatch.lock();
         dispatch.heard = Some(Instant::now());
@@ -238,7 +264,11 @@ impl Informer {
         self.caught_up(&object, false);
         match old {
             Some(old) if old.uid() != object.uid() => dispatch.replaced(old, object, false),
-            old => dispatch.tell(&change(old, object, false)),
+            old => {
+                let event = change(old, object, false);
+                self.record(&event, managed_fields);
+                dispatch.tell(&event);
+            }
         }
     }
 
@@ -253,7 +283,9 @@ impl Informer {
         let old = dispatch.writer.remove(&object);
         self.caught_up(&object, true);
         if old.is_some() {
-            dispatch.tell(&Event::Deleted { object });
+            let event = Event::Deleted { object };
+            self.record(&event, None);
+            dispatch.tell(&event);
         }
     }
 

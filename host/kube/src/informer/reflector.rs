@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::{
     Informer, Timing,
-    frames::{Lines, Unreadable, WatchEvent, more, read_item},
+    frames::{Lines, Unreadable, WatchEvent, managed_fields_in, more, read_item},
     list::{Items, ListMeta},
     pause::Pause,
 };
@@ -292,7 +292,8 @@ impl Reflector {
                 match WatchEvent::parse(line, &informer.resource.kind) {
                     WatchEvent::Applied(object) => {
                         self.received(&informer, &object);
-                        informer.applied(object);
+                        let managed_fields = informer.recorder().and_then(|_| managed_fields_in(line));
+                        informer.applied(object, managed_fields);
                     }
                     WatchEvent::Deleted(object) => {
                         self.received(&informer, &object);

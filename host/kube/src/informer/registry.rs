@@ -15,7 +15,7 @@ use crate::{
     authz::{access_review::SubjectAccessReviews, watch_scope::WatchScope},
     client::wire::Wire,
     discovery::ApiResource,
-    informer::{Informer, Scope, Timing},
+    informer::{Informer, Scope, Settings, Timing},
     store::Packing,
 };
 
@@ -24,8 +24,7 @@ pub struct InformerRegistry {
     wire: Wire,
     /// The namespaces in which informers may watch.
     pub watch_scope: WatchScope,
-    timing: Timing,
-    packing: Packing,
+    settings: Settings,
     /// The informers, looked up and added under one lock, so that concurrent users share one informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
@@ -39,13 +38,14 @@ impl InformerRegistry {
     /// Creates a registry with this timing.
     pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
         let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
-        Self::with(wire, timing, Packing::default(), HostPermissions::new(Grants::new(reviews)))
+        let settings = Settings { timing, packing: Packing::default(), recorder: None };
+        Self::with(wire, settings, HostPermissions::new(Grants::new(reviews)))
     }
 
-    /// Creates a registry with this timing and compression. `permissions` are those of the identity.
-    pub fn with(wire: Wire, timing: Timing, packing: Packing, permissions: HostPermissions) -> Arc<Self> {
+    /// Creates a registry with these settings. `permissions` are those of the identity.
+    pub fn with(wire: Wire, settings: Settings, permissions: HostPermissions) -> Arc<Self> {
         let watch_scope = WatchScope::new(permissions);
-        Arc::new(Self { wire, watch_scope, timing, packing, informers: Mutex::default() })
+        Arc::new(Self { wire, watch_scope, settings, informers: Mutex::default() })
     }
 
     /// Returns the informer of a resource and scope, and starts it if needed. It runs until its last user drops it.
@@ -56,7 +56,7 @@ impl InformerRegistry {
         if let Some(running) = entry.upgrade().filter(|informer| informer.resource == *resource) {
             return running;
         }
-        let informer = Informer::start(&self.wire, resource.clone(), scope, self.timing, self.packing);
+        let informer = Informer::start(&self.wire, resource.clone(), scope, self.settings.clone());
         *entry = Arc::downgrade(&informer);
         informers.retain(|_, informer| informer.strong_count() > 0);
         informer

@@ -221,7 +221,7 @@ impl PluginLog {
                 controller: request.controller.clone(),
                 key: request.key.to_string(),
                 reconcile_id: request.reconcile_id.clone(),
-                trace_id: request.span.as_ref().map(|span| span.context().trace_id()),
+                trace_id: request.record.as_ref().and_then(|record| Some(record.trace()?.context.trace_id())),
                 message,
                 fields,
             },

@@ -21,6 +21,7 @@ use operetta_core::{
     },
     hot_loop::HotLoops,
     ports::Reconciler,
+    recorder::record::Source,
     replicas::Shard,
 };
 use operetta_kube::{
@@ -216,6 +217,11 @@ pub(super) fn instantiate(
 }
 
 fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Arc<HotLoops>) -> Shared {
+    setup.health.set_source(Source {
+        digest: setup.component.digest().to_owned(),
+        service_account: setup.grants.subject().user(),
+        field_manager: field_manager(setup),
+    });
     let writer = Writer {
         plugin: setup.key.clone(),
         digest: setup.component.digest().to_owned(),

@@ -115,7 +115,7 @@ mod tests {
         let fenced = FencedReconciler::new(Revocation::fenced(fence.clone()).child(), slow.clone());
         let key = ObjectKey::cluster_scoped("a");
         let request =
-            ReconcileRequest { controller: "c".into(), key, retries: 0, reconcile_id: "1".into(), span: None };
+            ReconcileRequest { controller: "c".into(), key, retries: 0, reconcile_id: "1".into(), record: None };
         let waiting = tokio::time::timeout(3 * POLL, fenced.reconcile(&request)).await;
         assert!(waiting.is_err() && slow.0.load(Ordering::Acquire) == 0, "it began without a Lease");
 

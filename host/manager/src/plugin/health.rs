@@ -20,7 +20,7 @@ use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{LogLevel, LogRecord, LogSink, LongRunSink},
     queue::WorkQueue,
-    trace::{Outcome, TracedReconcile},
+    recorder::{OpenReconcile, Outcome, Triggers, record::Source},
 };
 use tokio::time::Instant;
 
@@ -29,12 +29,12 @@ use parking_lot::Mutex;
 use crate::plugin::{
     hot_loop::{LoopReporter, LoopingObject, describe},
     long_run::{LongRun, LongRuns},
+    records::PluginRecords,
 };
 use crate::{
     logs::store::PluginLog,
     metrics::{Metrics, result_name},
     problem::Problem,
-    traces::PluginTraces,
 };
 
 /// Failures in a row from which a retried failure is reported.
@@ -58,8 +58,8 @@ pub struct HealthSinks {
     pub metrics: Arc<Metrics>,
     /// The reporter of hot loops.
     pub loops: LoopReporter,
-    /// The traces of reconciles; None if none are configured.
-    pub traces: Option<PluginTraces>,
+    /// The records of its reconciles.
+    pub records: PluginRecords,
     /// Called on a worker when the status has to change.
     pub changed: Box<dyn Fn() + Send + Sync>,
 }
@@ -121,6 +121,15 @@ pub struct ControllerHealth {
     pub degraded: bool,
 }
 
+/// The health of one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyHealth {
+    /// True if the key was held back because of a hot loop, and not reconciled since.
+    pub is_held: bool,
+    /// The failure of the last reconcile.
+    pub problem: Option<Problem>,
+}
+
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
@@ -131,6 +140,11 @@ impl Health {
     pub fn reconciles(&self, controller: &str, kind: GroupVersionKind) {
         let mut controllers = self.controllers.lock();
         controllers.by_name.entry(controller.to_owned()).or_default().kind = Some(kind);
+    }
+
+    /// Records later reconciles as those of this code and identity.
+    pub fn set_source(&self, source: Source) {
+        self.sinks.records.set_source(&self.plugin, source);
     }
 
     /// Returns the health of a controller.
@@ -145,6 +159,15 @@ impl Health {
             last_error: last.map(|failing| failing.problem.clone()),
             degraded: last.is_some_and(|failing| failing.reported),
         }
+    }
+
+    /// Returns the health of a key in a controller.
+    pub fn of_key(&self, controller: &str, key: &ObjectKey) -> KeyHealth {
+        let controllers = self.controllers.lock();
+        let Some(counted) = controllers.by_name.get(controller) else { return KeyHealth::default() };
+        let subject = Subject { mapped_kind: None, key: key.clone() };
+        let problem = counted.failing.get(&subject).map(|failing| failing.problem.clone());
+        KeyHealth { is_held: counted.held.contains(key), problem }
     }
 
     /// Forgets the failures, because other code runs, or none. Keeps the counts.
@@ -247,15 +270,15 @@ fn reason(failure: &Failure) -> Reason {
     }
 }
 
-/// Ends the span of a reconcile, if it is traced.
-fn end_span(request: &ReconcileRequest, result: &Result<Action, Failure>) {
-    let Some(span) = &request.span else { return };
+/// Ends the record of a reconcile, if it is recorded.
+fn end_record(request: &ReconcileRequest, result: &Result<Action, Failure>) {
+    let Some(record) = &request.record else { return };
     let requeue_after = match result {
         Ok(Action::RequeueAfter(delay)) => Some(*delay),
         _ => None,
     };
     let error = result.as_ref().err().map(reason);
-    span.end(&Outcome { result: result_name(result), requeue_after, error });
+    record.end(&Outcome { result: result_name(result), requeue_after, error });
 }
 
 impl Controllers {
@@ -301,14 +324,22 @@ impl Observer for MapHealth {
 }
 
 impl Observer for Health {
-    fn start_span(&self, request: &ReconcileRequest, queue: &WorkQueue<ObjectKey>) -> Option<TracedReconcile> {
-        let traces = self.sinks.traces.as_ref()?;
+    fn is_recording(&self) -> bool {
+        self.sinks.records.is_recording()
+    }
+
+    fn begin_record(
+        &self,
+        request: &ReconcileRequest,
+        queue: &WorkQueue<ObjectKey>,
+        triggers: Triggers,
+    ) -> Option<OpenReconcile> {
         let kind = self.controllers.lock().by_name.get(&request.controller)?.kind.clone()?;
-        traces.start(&self.plugin, &kind, request, queue.queue_duration(&request.key))
+        self.sinks.records.begin(&self.plugin, &kind, request, triggers, queue.queue_duration(&request.key))
     }
 
     fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
-        end_span(request, result);
+        end_record(request, result);
         self.sinks.metrics.reconciled(&self.plugin, &request.controller, result, took);
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
@@ -366,14 +397,14 @@ mod tests {
         metrics.keep_controllers(&plugin, ["c"]);
         let health = Health::new(
             plugin,
-            HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, traces: None, changed },
+            HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, records: no_records(), changed },
         );
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", name),
             retries,
             reconcile_id: "r".into(),
-            span: None,
+            record: None,
         };
         let reconcile = |name: &str, result: Result<Action, Failure>, retries| {
             health.reconciled(&request(name, retries), &result, Duration::ZERO, retries);
@@ -410,6 +441,11 @@ mod tests {
         assert_eq!(changes.load(Ordering::Relaxed), before + 1, "the status is looked at when it is let go");
     }
 
+    fn no_records() -> PluginRecords {
+        let limits = operetta_core::recorder::Limits { bytes: 0, ..Default::default() };
+        PluginRecords::new(operetta_core::recorder::Recorder::new(limits, None), None, Box::new(|_, _| None))
+    }
+
     #[derive(Default)]
     struct Events(Mutex<Vec<operetta_core::ports::EventNote>>);
 
@@ -425,14 +461,15 @@ mod tests {
         let log = LogStore::default().get_or_create(&plugin, LogLevel::Info);
         let loops = LoopReporter { events: Arc::new(Events::default()), cached_uid: Box::new(|_, _| None) };
         let changed = Box::new(|| {});
-        let health = Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, traces: None, changed });
+        let health =
+            Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, records: no_records(), changed });
         let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
         let request = ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::namespaced("n", "a"),
             retries: 0,
             reconcile_id: "r".into(),
-            span: None,
+            record: None,
         };
         let trap = Err(Failure::Fault(Fault::Trap("unreachable".into())));
         mapping.reconciled(&request, &trap, Duration::ZERO, 1);

@@ -16,8 +16,9 @@ use crate::{
         health::{Health, HealthSinks},
         hosted_plugin::HostedPlugin,
         hot_loop::LoopReporter,
+        records::PluginRecords,
     },
-    traces::{PluginTraces, Traces},
+    traces::Traces,
 };
 
 /// The delay that merges changes of a plugin's health in quick succession into one reconcile of the Plugin.
@@ -95,14 +96,14 @@ impl HostedPlugins {
         let cached = move |kind: &GroupVersionKind, key: &ObjectKey| {
             registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
         };
-        let traces = self.traces.clone();
-        let traces = traces.map(|traces| PluginTraces { traces, cached: Box::new(cached.clone()) });
+        let recorder = self.context.recorder.clone();
+        let records = PluginRecords::new(recorder, self.traces.clone(), Box::new(cached.clone()));
         let cached_uid = move |kind: &GroupVersionKind, key: &ObjectKey| Some(cached(kind, key)?.uid().to_owned());
         let sinks = HealthSinks {
             log: log.clone(),
             metrics: self.context.metrics.clone(),
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid: Box::new(cached_uid) },
-            traces,
+            records,
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
         };
         HostedPlugin::new(uid, log, Health::new(plugin.clone(), sinks), self.consent.clone())

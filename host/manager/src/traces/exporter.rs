@@ -14,15 +14,13 @@ use async_trait::async_trait;
 use http::{Request, Response, Uri, uri::Scheme};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use opentelemetry::{Context, Key, KeyValue};
+use opentelemetry::{Key, KeyValue};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, hyper::HyperClient};
 use opentelemetry_otlp::{SpanExporter as OtlpExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
-    trace::{
-        BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
-    },
+    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor},
 };
 use operetta_api::reasons::{self, CodedError};
 use parking_lot::Mutex;
@@ -61,7 +59,7 @@ pub struct SpanCounts {
 ///
 /// # Errors
 /// Returns an error if the certificates of `caFile` cannot be read.
-pub(super) fn start(settings: &Settings, instance: &str, counts: &Arc<SpanCounts>) -> Result<SdkTracerProvider> {
+pub(super) fn start(settings: &Settings, instance: &str, counts: &Arc<SpanCounts>) -> Result<Exporter> {
     let client = RuntimeClient {
         client: HyperClient::new(connector(settings)?, settings.timeout, None),
         runtime: Handle::current(),
@@ -78,13 +76,9 @@ pub(super) fn start(settings: &Settings, instance: &str, counts: &Arc<SpanCounts
     let outage = Outage::new(settings.endpoint.clone());
     let exporter = CountingExporter { exporter, outage, cause, counts: counts.clone() };
     let batches = BatchConfigBuilder::default().with_max_queue_size(MAX_QUEUED).build();
-    let processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
-    let provider = SdkTracerProvider::builder()
-        // The host has decided before it starts a span.
-        .with_sampler(Sampler::AlwaysOn)
-        .with_resource(resource(instance))
-        .with_span_processor(BoundedProcessor { processor, counts: counts.clone() });
-    Ok(provider.build())
+    let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
+    processor.set_resource(&resource(instance));
+    Ok(Exporter { processor, counts: counts.clone() })
 }
 
 /// Returns the attributes of this process. Those of `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take precedence.
@@ -244,19 +238,16 @@ impl Outage {
     }
 }
 
-/// A processor that drops and counts spans that have no room in the queue.
+/// The queue of spans that wait for their export. It drops and counts spans that have no room.
 #[derive(Debug)]
-struct BoundedProcessor {
+pub(super) struct Exporter {
     processor: BatchSpanProcessor,
     counts: Arc<SpanCounts>,
 }
 
-impl SpanProcessor for BoundedProcessor {
-    fn on_start(&self, span: &mut Span, context: &Context) {
-        self.processor.on_start(span, context);
-    }
-
-    fn on_end(&self, span: SpanData) {
+impl Exporter {
+    /// Queues a span that has ended.
+    pub(super) fn export(&self, span: SpanData) {
         if self.counts.queued.fetch_add(1, Ordering::Relaxed) < MAX_QUEUED {
             return self.processor.on_end(span);
         }
@@ -264,16 +255,9 @@ impl SpanProcessor for BoundedProcessor {
         self.counts.queue_full.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.processor.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+    /// Exports the spans that wait. Later ones are dropped.
+    pub(super) fn stop(&self, timeout: Duration) -> OTelSdkResult {
         self.processor.shutdown_with_timeout(timeout)
-    }
-
-    fn set_resource(&mut self, resource: &Resource) {
-        self.processor.set_resource(resource);
     }
 }
 

@@ -21,20 +21,15 @@ use std::{
 };
 
 use anyhow::Result;
-use opentelemetry::{
-    InstrumentationScope,
-    trace::{SpanContext, TracerProvider as _},
-};
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use opentelemetry::{InstrumentationScope, trace::SpanContext};
 use operetta_core::{
-    controller::request::ReconcileRequest,
-    object::{Object, ObjectKey, kind::GroupVersionKind},
-    trace::TracedReconcile,
+    object::{Object, ObjectKey},
+    recorder::{self, Trace, TraceSink, record::Reconcile},
 };
 use parking_lot::Mutex;
 
-use self::config::TracesConfig;
 pub use self::exporter::SpanCounts;
+use self::{config::TracesConfig, exporter::Exporter};
 
 /// The time in which the last spans must be exported when the host stops.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -44,25 +39,19 @@ const REQUESTED_EVERY: Duration = Duration::from_secs(1);
 
 /// The traces of a host.
 pub struct Traces {
-    provider: SdkTracerProvider,
-    tracer: SdkTracer,
+    exporter: Arc<Exporter>,
+    scope: InstrumentationScope,
+    sampler: Sampler,
+    counts: Arc<SpanCounts>,
+}
+
+/// Decides which reconciles are traced.
+struct Sampler {
     /// The share of reconciles that are traced.
     ratio: f64,
-    counts: Arc<SpanCounts>,
     /// The reconciles of the last second, by the namespace of the plugin, that are traced because their object asks for it.
     requested: Mutex<HashMap<String, Instant>>,
 }
-
-/// The traces of one plugin.
-pub struct PluginTraces {
-    /// The traces of the host.
-    pub traces: Arc<Traces>,
-    /// Returns an object as it is cached.
-    pub cached: Box<Cached>,
-}
-
-/// A function as in [`PluginTraces::cached`].
-pub type Cached = dyn Fn(&GroupVersionKind, &ObjectKey) -> Option<Arc<Object>> + Send + Sync;
 
 impl Traces {
     /// Starts the export of traces; None if none are configured. `instance` names this host among all replicas. Must be
@@ -73,11 +62,11 @@ impl Traces {
     pub fn start(config: &TracesConfig, instance: &str) -> Result<Option<Arc<Self>>> {
         let Some(settings) = config.settings(&|name| std::env::var(name).ok())? else { return Ok(None) };
         let counts = Arc::new(SpanCounts::default());
-        let provider = exporter::start(&settings, instance, &counts)?;
+        let exporter = Arc::new(exporter::start(&settings, instance, &counts)?);
         let scope = InstrumentationScope::builder("operetta").with_version(env!("CARGO_PKG_VERSION")).build();
-        let tracer = provider.tracer_with_scope(scope);
         tracing::info!(endpoint = %settings.endpoint, ratio = settings.ratio, "exporting traces");
-        Ok(Some(Arc::new(Self { provider, tracer, ratio: settings.ratio, counts, requested: Mutex::default() })))
+        let sampler = Sampler { ratio: settings.ratio, requested: Mutex::default() };
+        Ok(Some(Arc::new(Self { exporter, scope, sampler, counts })))
     }
 
     /// Returns the counts of spans.
@@ -87,14 +76,27 @@ impl Traces {
 
     /// Exports the remaining spans, within a few seconds. Later spans are dropped.
     pub async fn stop(&self) {
-        let provider = self.provider.clone();
-        let stopped = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH)).await;
+        let exporter = self.exporter.clone();
+        let stopped = tokio::task::spawn_blocking(move || exporter.stop(FLUSH)).await;
         if !matches!(stopped, Ok(Ok(()))) {
             tracing::warn!("failed to export the last spans within {} s", FLUSH.as_secs());
         }
     }
 
-    /// Decides whether a reconcile is traced. `plugin` is the namespace of its plugin.
+    /// Returns the trace of a reconcile of this object; None if it is not traced. `plugin` is the plugin's namespace.
+    pub(crate) fn sample(&self, plugin: &str, object: Option<&Object>) -> Option<Trace> {
+        let link = object.and_then(link::of_object);
+        let is_traced = self.sampler.samples(plugin, link.as_ref(), Instant::now());
+        let link = link.map(|link| recorder::SpanContext {
+            trace_id: u128::from_be_bytes(link.trace_id().to_bytes()),
+            span_id: u64::from_be_bytes(link.span_id().to_bytes()),
+        });
+        is_traced.then(|| Trace { context: recorder::SpanContext::random(), link })
+    }
+}
+
+impl Sampler {
+    /// Decides whether a reconcile is traced.
     fn samples(&self, plugin: &str, link: Option<&SpanContext>, now: Instant) -> bool {
         if rand::random::<f64>() < self.ratio {
             return true;
@@ -112,22 +114,11 @@ impl Traces {
     }
 }
 
-impl PluginTraces {
-    /// Starts the span of a reconcile if it is traced. `waited` is the time that its key was in the queue.
-    pub(crate) fn start(
-        &self,
-        plugin: &ObjectKey,
-        kind: &GroupVersionKind,
-        request: &ReconcileRequest,
-        waited: Option<Duration>,
-    ) -> Option<TracedReconcile> {
-        let link = (self.cached)(kind, &request.key).and_then(|object| link::of_object(&object));
-        let namespace = plugin.namespace.as_deref().unwrap_or_default();
-        if !self.traces.samples(namespace, link.as_ref(), Instant::now()) {
-            return None;
+impl TraceSink for Traces {
+    fn export(&self, plugin: &ObjectKey, reconcile: &Reconcile, trace: &Trace) {
+        for span in span::of_record(&self.scope, plugin, reconcile, trace) {
+            self.exporter.export(span);
         }
-        let attributes = span::of_reconcile(plugin, kind, request, waited);
-        Some(TracedReconcile::new(Arc::new(span::Reconcile::start(&self.traces.tracer, &kind.kind, attributes, link))))
     }
 }
 
@@ -137,10 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn traces(ratio: f64) -> Traces {
-        let provider = SdkTracerProvider::builder().build();
-        let tracer = provider.tracer("test");
-        Traces { provider, tracer, ratio, counts: Arc::default(), requested: Mutex::default() }
+    fn sampler(ratio: f64) -> Sampler {
+        Sampler { ratio, requested: Mutex::default() }
     }
 
     fn link(flags: TraceFlags) -> SpanContext {
@@ -149,24 +138,24 @@ mod tests {
 
     #[test]
     fn object_may_ask_for_one_trace_in_a_second() {
-        let traces = traces(0.0);
+        let sampler = sampler(0.0);
         let asks = link(TraceFlags::SAMPLED);
         let start = Instant::now();
         let samples =
-            |plugin: &str, millis: u64| traces.samples(plugin, Some(&asks), start + Duration::from_millis(millis));
+            |plugin: &str, millis: u64| sampler.samples(plugin, Some(&asks), start + Duration::from_millis(millis));
         let times = [0, 1, 500, 999, 1000, 1500, 2000];
         assert_eq!(times.map(|at| samples("one", at)), [true, false, false, false, true, false, true]);
         assert!(samples("two", 1), "another namespace");
-        assert!(!traces.samples("three", Some(&link(TraceFlags::NOT_SAMPLED)), start));
-        assert!(!traces.samples("three", None, start));
+        assert!(!sampler.samples("three", Some(&link(TraceFlags::NOT_SAMPLED)), start));
+        assert!(!sampler.samples("three", None, start));
     }
 
     #[test]
     fn ratio_decides_without_a_request() {
         let now = Instant::now();
         let counted = |ratio: f64| {
-            let traces = traces(ratio);
-            (0..10_000).filter(|_| traces.samples("n", Some(&link(TraceFlags::NOT_SAMPLED)), now)).count()
+            let sampler = sampler(ratio);
+            (0..10_000).filter(|_| sampler.samples("n", Some(&link(TraceFlags::NOT_SAMPLED)), now)).count()
         };
         assert_eq!((counted(0.0), counted(1.0)), (0, 10_000));
         assert!((800..1200).contains(&counted(0.1)), "a tenth");

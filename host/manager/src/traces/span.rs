@@ -1,29 +1,19 @@
-//! The spans of a reconcile and of its calls, with OpenTelemetry's names where it has one.
+//! The spans of a recorded reconcile and of its calls, with OpenTelemetry's names where it has one.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::time::{Duration, SystemTime};
 
 use opentelemetry::{
-    Context, KeyValue,
-    trace::{Link, Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt, Tracer as _},
+    InstrumentationScope, KeyValue, TraceFlags,
+    trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceId, TraceState},
 };
-use opentelemetry_sdk::trace::{SdkTracer, Span};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use operetta_core::{
-    controller::request::ReconcileRequest,
-    gate::operation::Verb,
-    object::{ObjectKey, kind::GroupVersionKind},
-    status::ErrorKind,
-    trace::{CallSpan, Outcome, ReconcileSpan, TracedCall},
+    object::ObjectKey,
+    recorder::{
+        self, Trace,
+        record::{Call, Reconcile},
+    },
 };
-use parking_lot::Mutex;
-
-/// The maximum number of calls of a reconcile that have spans.
-const MAX_CALLS: u32 = 128;
 
 /// The maximum length of an attribute's text, in bytes. Names of objects have at most 253.
 const MAX_TEXT: usize = 256;
@@ -34,187 +24,141 @@ const KIND: &str = "k8s.object.kind";
 const NAME: &str = "k8s.object.name";
 const NAMESPACE: &str = "k8s.namespace.name";
 
-/// The error of a span that was dropped before its work ended.
+/// The error of a span whose work did not end.
 const ABORTED: &str = "Aborted";
 
-/// The span of a reconcile.
-pub(super) struct Reconcile {
-    tracer: SdkTracer,
-    /// The span's identity, as the parent of its calls.
-    context: SpanContext,
-    span: OpenSpan,
-    /// The number of calls.
-    calls: AtomicU32,
+/// Returns the spans of a reconcile: those of its calls, and last its own, which is the root of its trace.
+pub(super) fn of_record(
+    scope: &InstrumentationScope,
+    plugin: &ObjectKey,
+    record: &Reconcile,
+    trace: &Trace,
+) -> Vec<SpanData> {
+    let started = SystemTime::UNIX_EPOCH + record.started;
+    let ended = started + record.took;
+    let root = local(trace.context);
+    let mut spans: Vec<SpanData> = Vec::with_capacity(record.calls.len() + 1);
+    for call in &record.calls {
+        let own = recorder::SpanContext { trace_id: trace.context.trace_id, span_id: call.span };
+        let start_time = started + call.began;
+        let error = if call.took.is_none() { Some(ABORTED) } else { call.error.as_deref() };
+        spans.push(SpanData {
+            parent_span_id: root.span_id(),
+            span_kind: if call.is_cached { SpanKind::Internal } else { SpanKind::Client },
+            start_time,
+            end_time: call.took.map_or(ended, |took| start_time + took),
+            ..span(scope, local(own), name_of_call(call), of_call(call), error)
+        });
+    }
+    let error = if record.result == "aborted" { Some(ABORTED) } else { record.error.as_deref() };
+    let mut links = SpanLinks::default();
+    links.links.extend(trace.link.map(|link| Link::with_context(context(link, true))));
+    spans.push(SpanData {
+        span_kind: SpanKind::Consumer,
+        start_time: started,
+        end_time: ended,
+        links,
+        ..span(scope, root, cut(&format!("reconcile {}", record.kind)), of_reconcile(plugin, record), error)
+    });
+    spans
 }
 
-impl Reconcile {
-    /// Starts the span. It is the root of its trace, and linked to the request that wrote the object.
-    pub(super) fn start(tracer: &SdkTracer, kind: &str, attributes: Vec<KeyValue>, link: Option<SpanContext>) -> Self {
-        let builder = SpanBuilder::from_name(cut(&format!("reconcile {kind}")))
-            .with_kind(SpanKind::Consumer)
-            .with_attributes(attributes)
-            .with_links(link.into_iter().map(Link::with_context).collect());
-        let span = tracer.build_with_context(builder, &Context::new());
-        let context = span.span_context().clone();
-        Self { tracer: tracer.clone(), context, span: OpenSpan::new(span), calls: AtomicU32::new(0) }
+/// Returns a span without times. An error's message is not part of it: it may quote values of Secrets.
+fn span(
+    scope: &InstrumentationScope,
+    span_context: SpanContext,
+    name: String,
+    mut attributes: Vec<KeyValue>,
+    error: Option<&str>,
+) -> SpanData {
+    attributes.extend(error.map(|error| text(ERROR_TYPE, error)));
+    SpanData {
+        span_context,
+        parent_span_id: SpanId::INVALID,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: name.into(),
+        start_time: SystemTime::UNIX_EPOCH,
+        end_time: SystemTime::UNIX_EPOCH,
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: error.map_or(Status::Unset, |error| Status::error(error.to_owned())),
+        instrumentation_scope: scope.clone(),
     }
 }
 
 /// Returns the attributes of a reconcile's span.
-pub(super) fn of_reconcile(
-    plugin: &ObjectKey,
-    kind: &GroupVersionKind,
-    request: &ReconcileRequest,
-    waited: Option<Duration>,
-) -> Vec<KeyValue> {
-    let ReconcileRequest { controller, key, retries, reconcile_id, .. } = request;
+fn of_reconcile(plugin: &ObjectKey, record: &Reconcile) -> Vec<KeyValue> {
     let mut attributes = vec![
         text("operetta.plugin.namespace", plugin.namespace.as_deref().unwrap_or_default()),
         text("operetta.plugin.name", &plugin.name),
-        text("operetta.controller", controller),
-        text("operetta.reconcile_id", reconcile_id),
-        KeyValue::new("operetta.retries", i64::from(*retries)),
-        text(API_VERSION, &kind.api_version),
-        text(KIND, &kind.kind),
-        text(NAME, &key.name),
+        text("operetta.controller", &record.controller),
+        text("operetta.reconcile_id", &record.id),
+        KeyValue::new("operetta.retries", i64::from(record.retries)),
+        text(API_VERSION, &record.api_version),
+        text(KIND, &record.kind),
+        text(NAME, &record.key.name),
     ];
-    attributes.extend(key.namespace.as_deref().map(|namespace| text(NAMESPACE, namespace)));
-    attributes.extend(waited.map(|waited| seconds("operetta.queue_duration_seconds", waited)));
+    attributes.extend(record.key.namespace.as_deref().map(|namespace| text(NAMESPACE, namespace)));
+    attributes.extend(record.waited.map(|waited| seconds("operetta.queue_duration_seconds", waited)));
+    if record.result != "aborted" {
+        attributes.push(text("operetta.result", &record.result));
+    }
+    attributes.extend(record.requeue_after.map(|delay| seconds("operetta.requeue_after_seconds", delay)));
+    if record.more_calls > 0 {
+        attributes.push(KeyValue::new("operetta.calls_without_span", i64::from(record.more_calls)));
+    }
     attributes
 }
 
-impl ReconcileSpan for Reconcile {
-    fn context(&self) -> operetta_core::trace::SpanContext {
-        identity(&self.context)
-    }
-
-    fn start_call(&self, call: &TracedCall<'_>) -> Option<Arc<dyn CallSpan>> {
-        if self.calls.fetch_add(1, Ordering::Relaxed) >= MAX_CALLS {
-            return None;
-        }
-        let parent = Context::new().with_remote_span_context(self.context.clone());
-        let kind = if call.is_cached { SpanKind::Internal } else { SpanKind::Client };
-        let builder = SpanBuilder::from_name(name_of_call(call)).with_kind(kind).with_attributes(of_call(call));
-        let span = self.tracer.build_with_context(builder, &parent);
-        let context = span.span_context().clone();
-        Some(Arc::new(Call { context, span: OpenSpan::new(span) }))
-    }
-
-    fn end(&self, outcome: &Outcome) {
-        let Outcome { result, requeue_after, error } = outcome;
-        let left_out = self.calls.load(Ordering::Relaxed).saturating_sub(MAX_CALLS);
-        self.span.end(|span| {
-            span.set_attribute(text("operetta.result", result));
-            if let Some(delay) = requeue_after {
-                span.set_attribute(seconds("operetta.requeue_after_seconds", *delay));
-            }
-            if left_out > 0 {
-                span.set_attribute(KeyValue::new("operetta.calls_without_span", i64::from(left_out)));
-            }
-            if let Some(reason) = error {
-                fail(span, reason.as_str());
-            }
-        });
-    }
-}
-
-/// The span of a call.
-struct Call {
-    context: SpanContext,
-    span: OpenSpan,
-}
-
 /// Returns the name of a call's span: the verb, and the kind with its subresource.
-fn name_of_call(call: &TracedCall<'_>) -> String {
-    let TracedCall { verb, resource, subresource, .. } = call;
-    let resource = if resource.is_empty() { "discovery" } else { resource };
-    cut(&match subresource {
-        Some(subresource) => format!("{verb} {resource}/{subresource}"),
-        None => format!("{verb} {resource}"),
+fn name_of_call(call: &Call) -> String {
+    let resource = if call.resource.is_empty() { "discovery" } else { &call.resource };
+    cut(&match call.subresource.as_str() {
+        "" => format!("{} {resource}", call.verb),
+        subresource => format!("{} {resource}/{subresource}", call.verb),
     })
 }
 
 /// Returns the attributes of a call's span.
-fn of_call(call: &TracedCall<'_>) -> Vec<KeyValue> {
-    let TracedCall { verb, api_version, resource, subresource, namespace, name, is_raw, is_cached } = call;
-    let mut attributes = vec![text("operetta.operation", verb.as_str())];
-    if matches!(verb, Verb::Get | Verb::List) {
-        attributes.push(text("operetta.read", if *is_cached { "cached" } else { "live" }));
+fn of_call(call: &Call) -> Vec<KeyValue> {
+    let mut attributes = vec![text("operetta.operation", &call.verb)];
+    if matches!(&*call.verb, "get" | "list") {
+        attributes.push(text("operetta.read", if call.is_cached { "cached" } else { "live" }));
     }
-    if !resource.is_empty() {
-        let key = if *is_raw { "operetta.resource" } else { KIND };
-        attributes.extend([text(API_VERSION, api_version), text(key, resource)]);
+    if !call.resource.is_empty() {
+        let key = if call.is_raw { "operetta.resource" } else { KIND };
+        attributes.extend([text(API_VERSION, &call.api_version), text(key, &call.resource)]);
     }
-    let others = [("operetta.subresource", subresource), (NAMESPACE, namespace), (NAME, name)];
-    attributes.extend(others.into_iter().filter_map(|(key, value)| Some(text(key, (*value)?))));
+    if !call.subresource.is_empty() {
+        attributes.push(text("operetta.subresource", &call.subresource));
+    }
+    attributes.extend(call.namespace.as_deref().map(|namespace| text(NAMESPACE, namespace)));
+    attributes.extend(call.name.as_deref().map(|name| text(NAME, name)));
+    if let Some((method, status)) = &call.response {
+        attributes.push(text("http.request.method", method));
+        if *status > 0 {
+            attributes.push(KeyValue::new("http.response.status_code", i64::from(*status)));
+        }
+    }
     attributes
 }
 
-impl CallSpan for Call {
-    fn context(&self) -> operetta_core::trace::SpanContext {
-        identity(&self.context)
-    }
-
-    fn responded(&self, method: &str, status: Option<u16>) {
-        self.span.change(|span| {
-            span.set_attribute(text("http.request.method", method));
-            if let Some(status) = status {
-                span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
-            }
-        });
-    }
-
-    fn end(&self, error: Option<ErrorKind>) {
-        self.span.end(|span| {
-            if let Some(kind) = error {
-                fail(span, kind.reason());
-            }
-        });
-    }
+/// Returns the identity of a span of this host.
+fn local(span: recorder::SpanContext) -> SpanContext {
+    context(span, false)
 }
 
-/// A span that ends at most once. Dropped before, it ends as aborted.
-struct OpenSpan(Mutex<Option<Span>>);
-
-impl OpenSpan {
-    fn new(span: Span) -> Self {
-        Self(Mutex::new(Some(span)))
-    }
-
-    /// Changes the span unless it has ended.
-    fn change(&self, change: impl FnOnce(&mut Span)) {
-        if let Some(span) = &mut *self.0.lock() {
-            change(span);
-        }
-    }
-
-    /// Ends the span after a last change.
-    fn end(&self, change: impl FnOnce(&mut Span)) {
-        let span = self.0.lock().take();
-        if let Some(mut span) = span {
-            change(&mut span);
-            span.end();
-        }
-    }
-}
-
-impl Drop for OpenSpan {
-    fn drop(&mut self) {
-        self.end(|span| fail(span, ABORTED));
-    }
-}
-
-/// Marks a span as failed. The error's message is not part of it: it may quote values of Secrets.
-fn fail(span: &mut Span, reason: &str) {
-    span.set_attribute(text(ERROR_TYPE, reason));
-    span.set_status(Status::error(reason.to_owned()));
-}
-
-fn identity(context: &SpanContext) -> operetta_core::trace::SpanContext {
-    operetta_core::trace::SpanContext {
-        trace_id: u128::from_be_bytes(context.trace_id().to_bytes()),
-        span_id: u64::from_be_bytes(context.span_id().to_bytes()),
-    }
+fn context(span: recorder::SpanContext, is_remote: bool) -> SpanContext {
+    SpanContext::new(
+        TraceId::from(span.trace_id),
+        SpanId::from(span.span_id),
+        TraceFlags::SAMPLED,
+        is_remote,
+        TraceState::default(),
+    )
 }
 
 fn text(key: &'static str, value: &str) -> KeyValue {
@@ -231,34 +175,14 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::TracerProvider;
-    use opentelemetry_sdk::{
-        error::OTelSdkResult,
-        trace::{SdkTracerProvider, SpanData, SpanExporter},
-    };
-    use operetta_api::reasons;
-
     use super::*;
 
-    /// An exporter that keeps all spans.
-    #[derive(Clone, Debug, Default)]
-    struct Kept(Arc<Mutex<Vec<SpanData>>>);
-
-    impl SpanExporter for Kept {
-        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
-            self.0.lock().extend(batch);
-            Ok(())
-        }
-    }
-
-    impl Kept {
-        fn take(&self) -> Vec<SpanData> {
-            std::mem::take(&mut self.0.lock())
-        }
-    }
-
-    fn tracer(kept: &Kept) -> SdkTracer {
-        SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build().tracer("test")
+    fn spans(record: &Reconcile) -> Vec<SpanData> {
+        let trace = Trace {
+            context: recorder::SpanContext { trace_id: 7, span_id: 8 },
+            link: Some(recorder::SpanContext { trace_id: 9, span_id: 10 }),
+        };
+        of_record(&InstrumentationScope::builder("test").build(), &ObjectKey::namespaced("n", "p"), record, &trace)
     }
 
     fn value(span: &SpanData, key: &str) -> Option<String> {
@@ -266,70 +190,73 @@ mod tests {
         found.map(|attribute| attribute.value.as_str().into_owned())
     }
 
-    fn call<'a>(resource: &'a str, name: &'a str) -> TracedCall<'a> {
-        TracedCall {
-            verb: Verb::Get,
-            api_version: "v1",
-            resource,
-            subresource: None,
-            namespace: Some("n"),
-            name: Some(name),
-            is_raw: false,
-            is_cached: true,
-        }
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
     }
-
-    const DONE: Outcome = Outcome { result: "success", requeue_after: None, error: None };
 
     #[test]
     fn calls_are_children_and_failures_have_their_reason() {
-        let kept = Kept::default();
-        let reconcile = Reconcile::start(&tracer(&kept), "Foo", vec![], None);
-        let status =
-            TracedCall { verb: Verb::Patch, subresource: Some("status"), is_cached: false, ..call("Foo", "a") };
-        let span = reconcile.start_call(&status).expect("a span");
-        span.responded("PATCH", Some(409));
-        span.end(Some(ErrorKind::Conflict));
-        reconcile.end(&Outcome { result: "error", error: Some(reasons::RECONCILE_FAILING), ..DONE });
-        reconcile.end(&DONE);
-        drop((span, reconcile));
-        let spans = kept.take();
+        let call = Call {
+            verb: "patch".to_owned(),
+            resource: "Foo".to_owned(),
+            subresource: "status".to_owned(),
+            began: millis(2),
+            took: Some(millis(3)),
+            response: Some(("PATCH".to_owned(), 409)),
+            error: Some("Conflict".to_owned()),
+            span: 11,
+            ..Call::default()
+        };
+        let record = Reconcile {
+            kind: "Foo".to_owned(),
+            started: millis(1000),
+            took: millis(10),
+            calls: vec![call],
+            result: "error".to_owned(),
+            error: Some("ReconcileFailing".to_owned()),
+            ..Reconcile::default()
+        };
+        let spans = spans(&record);
         let [call, root] = spans.as_slice() else { panic!("{spans:?}") };
         assert_eq!((&*call.name, &*root.name), ("patch Foo/status", "reconcile Foo"));
         assert_eq!((call.span_kind.clone(), root.span_kind.clone()), (SpanKind::Client, SpanKind::Consumer));
-        assert_eq!(call.parent_span_id, root.span_context.span_id());
+        assert_eq!((call.parent_span_id, call.parent_span_is_remote), (root.span_context.span_id(), false));
         assert_eq!(call.span_context.trace_id(), root.span_context.trace_id());
-        assert!(!call.parent_span_is_remote);
+        assert_eq!((call.span_context.span_id(), root.span_context.span_id()), (SpanId::from(11), SpanId::from(8)));
+        let at = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).expect("after it");
+        assert_eq!((at(call.start_time), at(call.end_time)), (millis(1002), millis(1005)));
+        assert_eq!((at(root.start_time), at(root.end_time)), (millis(1000), millis(1010)));
         assert_eq!(call.status, Status::error("Conflict"));
         assert_eq!(value(call, "http.response.status_code").as_deref(), Some("409"));
         assert_eq!(value(root, ERROR_TYPE).as_deref(), Some("ReconcileFailing"));
+        let link = &root.links.links[0].span_context;
+        assert_eq!((link.trace_id(), link.is_remote()), (TraceId::from(9), true));
     }
 
     #[test]
-    fn dropped_span_ends_as_aborted() {
-        let kept = Kept::default();
-        let reconcile = Reconcile::start(&tracer(&kept), "Foo", vec![], None);
-        drop(reconcile.start_call(&call("Pod", "a")));
-        drop(reconcile);
-        let spans = kept.take();
+    fn unended_work_is_aborted() {
+        let call = Call { verb: "get".to_owned(), resource: "Pod".to_owned(), ..Call::default() };
+        let calls = vec![call];
+        let record = Reconcile {
+            kind: "Foo".to_owned(),
+            result: "aborted".to_owned(),
+            calls,
+            took: millis(1),
+            ..Reconcile::default()
+        };
+        let spans = spans(&record);
         assert_eq!(spans.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["get Pod", "reconcile Foo"]);
         assert!(spans.iter().all(|span| span.status == Status::error(ABORTED)), "{spans:?}");
+        assert_eq!(spans[0].end_time, spans[1].end_time);
     }
 
     #[test]
-    fn spans_of_a_reconcile_and_their_texts_are_bounded() {
-        let kept = Kept::default();
-        let reconcile = Reconcile::start(&tracer(&kept), &"é".repeat(10_000), vec![], None);
-        let long = "x".repeat(100_000);
-        let spans = (0..1000).filter_map(|_| reconcile.start_call(&call(&long, &long))).count();
-        assert_eq!(spans, MAX_CALLS as usize);
-        reconcile.end(&DONE);
-        let spans = kept.take();
+    fn texts_are_bounded() {
+        let record = Reconcile { kind: "é".repeat(10_000), more_calls: 3, ..Reconcile::default() };
+        let spans = spans(&record);
         let root = spans.last().expect("the root");
-        assert_eq!(value(root, "operetta.calls_without_span"), Some((1000 - MAX_CALLS).to_string()));
-        for span in &spans {
-            let texts = span.attributes.iter().map(|attribute| attribute.value.as_str().len());
-            assert!(span.name.len() <= MAX_TEXT && texts.max().is_none_or(|longest| longest <= MAX_TEXT), "{span:?}");
-        }
+        assert_eq!(value(root, "operetta.calls_without_span").as_deref(), Some("3"));
+        let texts = root.attributes.iter().map(|attribute| attribute.value.as_str().len());
+        assert!(root.name.len() <= MAX_TEXT && texts.max().is_none_or(|longest| longest <= MAX_TEXT), "{root:?}");
     }
 }

@@ -47,7 +47,7 @@ pub async fn reconcile(reconciler: &PluginReconciler, controller: &str) {
         key: ObjectKey::namespaced("production", "web"),
         retries: 0,
         reconcile_id: "0123456789abcdef".into(),
-        span: None,
+        record: None,
     };
     assert_eq!(reconciler.reconcile(&request).await, Ok(Action::Done));
 }

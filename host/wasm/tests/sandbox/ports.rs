@@ -226,7 +226,7 @@ pub fn request(name: &str) -> ReconcileRequest {
         key: ObjectKey::namespaced("n", name),
         retries: 2,
         reconcile_id: "id-1".into(),
-        span: None,
+        record: None,
     }
 }
 

@@ -178,7 +178,7 @@ async fn next_code_maps_an_interrupted_deletion() {
         key: a.key().clone(),
         retries: 0,
         reconcile_id: String::new(),
-        span: None,
+        record: None,
     };
     assert_eq!(next.map(&request, &event).await, Ok(vec![ObjectKey::namespaced("n", "a")]));
 }
@@ -288,7 +288,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
         key: ObjectKey::namespaced("n", name),
         retries: 0,
         reconcile_id: String::new(),
-        span: None,
+        record: None,
     };
     let map = async |name: &str| {
         mappings.note(&added(&watched(name, &[])), Priority::Normal);

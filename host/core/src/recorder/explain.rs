@@ -1,0 +1,380 @@
+//! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on, back to something outside.
+
+use std::{collections::HashSet, time::Duration};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    facts::{Facts, WriteFact},
+    record::{Cause, Change, ObjectRef, Trigger},
+};
+use crate::object::ObjectKey;
+
+/// The maximum number of steps from a change back to its cause.
+const MAX_DEPTH: usize = 16;
+/// The maximum number of steps of an explanation.
+const MAX_STEPS: usize = 500;
+
+/// The facts about objects, as far as the asker may see them.
+#[async_trait]
+pub trait FactSource: Send + Sync {
+    /// Returns the facts about an object; None if the asker may not read it.
+    async fn facts(&self, object: &ObjectRef) -> Option<Facts>;
+
+    /// Reports whether the asker may read a Plugin.
+    async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool;
+}
+
+/// A question about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The object.
+    pub object: ObjectRef,
+    /// The field, such as `.spec.replicas`; None for all.
+    pub field: Option<String>,
+    /// The maximum number of changes of the object that are explained, the newest first.
+    pub limit: usize,
+}
+
+/// The changes of an object, each with its causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The changes, the newest first.
+    pub changes: Vec<Step>,
+    /// The number of older changes that are recorded and not explained, because of the limit.
+    pub older: usize,
+    /// The number of objects and Plugins that are left out, because the asker may not read them.
+    pub hidden: usize,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// The time in milliseconds since 1970-01-01 UTC.
+    pub at: u64,
+    /// The object.
+    pub object: Named,
+    /// `created`, `changed` or `deleted`.
+    pub change: String,
+    /// The resourceVersion after the change.
+    pub resource_version: String,
+    /// The fields that changed; None if they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<String>>,
+    /// The writer.
+    pub by: Writer,
+    /// The causes of the reconcile that wrote; empty for writers outside.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub because: Vec<Because>,
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Named {
+    /// The `group/version`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+/// A writer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Writer {
+    /// A reconcile of a plugin.
+    Plugin(Box<PluginWriter>),
+    /// A plugin that the asker may not read.
+    HiddenPlugin,
+    /// Somebody outside of this host: the field managers of the latest time in the object's managedFields. One of them has
+    /// written, unless they are none.
+    Outside {
+        /// The field managers, with the subresource after a slash.
+        managers: Vec<String>,
+    },
+}
+
+/// A reconcile that wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginWriter {
+    /// The Plugin as namespace/name.
+    pub plugin: String,
+    /// The controller.
+    pub controller: String,
+    /// The reconciled object.
+    pub object: Named,
+    /// The id of the reconcile.
+    pub reconcile: String,
+    /// The verb, with the subresource after a slash.
+    pub verb: String,
+    /// The sha256 of the plugin's code.
+    pub digest: String,
+    /// The ServiceAccount as which it wrote.
+    pub service_account: String,
+    /// The reads before the write.
+    pub reads: Vec<ReadBefore>,
+}
+
+/// A read before a write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadBefore {
+    /// The verb, kind and name.
+    pub text: String,
+    /// The resourceVersion that was read; empty if it is not known.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub resource_version: String,
+    /// True if the cache may have answered.
+    pub is_cached: bool,
+}
+
+/// A cause of a reconcile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Because {
+    /// A change of an object.
+    Change(Box<Step>),
+    /// A change that is explained elsewhere in the answer, or too far back.
+    Seen {
+        /// The object.
+        object: Named,
+        /// Its resourceVersion.
+        resource_version: String,
+    },
+    /// An event of an object whose change is not recorded any more, or was not seen.
+    Unrecorded {
+        /// The object.
+        object: Named,
+        /// Its resourceVersion.
+        resource_version: String,
+    },
+    /// A cause without a change, in words.
+    Other {
+        /// The cause.
+        text: String,
+    },
+    /// An object that the asker may not read.
+    Hidden,
+}
+
+impl From<&ObjectRef> for Named {
+    fn from(object: &ObjectRef) -> Self {
+        let ObjectRef { kind, key } = object;
+        Self {
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        }
+    }
+}
+
+/// Explains the changes of an object. Returns None if the asker may not read it.
+pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Explanation> {
+    let facts = source.facts(&question.object).await?;
+    let mut chain = Chain { source, seen: HashSet::new(), hidden: HashSet::new(), steps: 0 };
+    let all = merged(facts).into_iter().filter(|fact| fact.concerns(question.field.as_deref()));
+    let mut all: Vec<Fact> = all.collect();
+    let older = all.len().saturating_sub(question.limit);
+    all.truncate(question.limit);
+    let mut changes = Vec::new();
+    for fact in all {
+        changes.push(chain.step(&question.object, fact, 0).await);
+    }
+    Some(Explanation { changes, older, hidden: chain.hidden.len() })
+}
+
+/// One version of an object, as a watch saw it, or as its writer had it in the response, or both.
+struct Fact {
+    change: Option<Change>,
+    write: Option<WriteFact>,
+}
+
+/// Joins the changes that watches saw with the writes that made them, by the resourceVersion; the newest first.
+fn merged(facts: Facts) -> Vec<Fact> {
+    let Facts { changes, mut writes } = facts;
+    let mut all = Vec::new();
+    for change in changes {
+        let is_write = |write: &WriteFact| {
+            let call = write.call();
+            match change.cause {
+                // The response to a deletion does not have the resourceVersion of the event.
+                Cause::Deleted => call.verb == "delete",
+                _ => call.resource_version == change.resource_version && call.verb != "delete",
+            }
+        };
+        let write = writes.iter().position(is_write).map(|at| writes.remove(at));
+        all.push(Fact { change: Some(change), write });
+    }
+    all.extend(writes.into_iter().map(|write| Fact { change: None, write: Some(write) }));
+    all.sort_by_key(|fact| std::cmp::Reverse(fact.at()));
+    all
+}
+
+impl Fact {
+    /// Returns the time at which it was written, or else seen.
+    fn at(&self) -> Duration {
+        let written = self.write.as_ref().map(|write| {
+            let call = write.call();
+            write.recorded.reconcile.started + call.began + call.took.unwrap_or_default()
+        });
+        written.or_else(|| self.change.as_ref().map(|change| change.at)).unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> String {
+        let of_write = || self.write.as_ref().map(|write| write.call().resource_version.clone());
+        self.change.as_ref().map(|change| change.resource_version.clone()).or_else(of_write).unwrap_or_default()
+    }
+
+    fn paths(&self) -> Option<&Vec<String>> {
+        let of_change = self.change.as_ref().and_then(|change| change.paths.as_ref());
+        of_change.or_else(|| self.write.as_ref().and_then(|write| write.call().paths.as_ref()))
+    }
+
+    fn what(&self) -> &'static str {
+        let verb = self.write.as_ref().map(|write| &*write.call().verb);
+        match (self.change.as_ref().map(|change| change.cause), verb) {
+            (Some(Cause::Added), _) | (None, Some("create")) => "created",
+            (Some(Cause::Deleted), _) | (None, Some("delete")) => "deleted",
+            _ => "changed",
+        }
+    }
+
+    /// Reports whether it may have changed a field: it did, or a part of the field, or something around it.
+    fn concerns(&self, field: Option<&str>) -> bool {
+        let (Some(field), Some(paths)) = (field, self.paths()) else { return true };
+        let is_part = |whole: &str, part: &str| {
+            part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        paths.iter().any(|path| is_part(path, field) || is_part(field, path) || path.starts_with("and "))
+    }
+}
+
+/// The way back from changes to their causes.
+struct Chain<'a> {
+    source: &'a dyn FactSource,
+    /// The versions of objects that are explained.
+    seen: HashSet<(ObjectRef, String)>,
+    /// The objects and Plugins that are left out.
+    hidden: HashSet<(Option<String>, ObjectKey)>,
+    steps: usize,
+}
+
+impl Chain<'_> {
+    async fn step(&mut self, object: &ObjectRef, fact: Fact, depth: usize) -> Step {
+        self.steps += 1;
+        self.seen.insert((object.clone(), fact.resource_version()));
+        let mut step = Step {
+            at: u64::try_from(fact.at().as_millis()).unwrap_or(u64::MAX),
+            object: object.into(),
+            change: fact.what().to_owned(),
+            resource_version: fact.resource_version(),
+            paths: fact.paths().cloned(),
+            by: Writer::Outside { managers: managers(fact.change.as_ref()) },
+            because: Vec::new(),
+        };
+        let Some(write) = fact.write else { return step };
+        let plugin = &write.recorded.plugin;
+        if !self.source.may_see_plugin(plugin).await {
+            self.hidden.insert((None, plugin.clone()));
+            step.by = Writer::HiddenPlugin;
+            return step;
+        }
+        step.by = Writer::Plugin(Box::new(writer(&write)));
+        let reconcile = &write.recorded.reconcile;
+        for trigger in &reconcile.triggers {
+            step.because.push(self.because(trigger, depth).await);
+        }
+        if reconcile.triggers.is_empty() {
+            let text = match reconcile.retries {
+                0 => "the last reconcile asked to be repeated".to_owned(),
+                retries => format!("{retries} failed reconciles before it"),
+            };
+            step.because.push(Because::Other { text });
+        }
+        if reconcile.more_triggers > 0 {
+            step.because.push(Because::Other { text: format!("{} further events", reconcile.more_triggers) });
+        }
+        step
+    }
+
+    async fn because(&mut self, trigger: &Trigger, depth: usize) -> Because {
+        let Some(object) = &trigger.object else { return Because::Other { text: words(trigger.cause).to_owned() } };
+        if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
+            return Because::Other { text: words(trigger.cause).to_owned() };
+        }
+        let resource_version = trigger.resource_version.clone();
+        if self.seen.contains(&(object.clone(), resource_version.clone()))
+            || depth >= MAX_DEPTH
+            || self.steps >= MAX_STEPS
+        {
+            return Because::Seen { object: object.into(), resource_version };
+        }
+        let Some(facts) = self.source.facts(object).await else {
+            self.hidden.insert((Some(object.kind.to_string()), object.key.clone()));
+            return Because::Hidden;
+        };
+        match merged(facts).into_iter().find(|fact| fact.resource_version() == resource_version) {
+            Some(fact) => Because::Change(Box::new(Box::pin(self.step(object, fact, depth + 1)).await)),
+            None => Because::Unrecorded { object: object.into(), resource_version },
+        }
+    }
+}
+
+/// Returns a cause in words.
+fn words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Initial => "the controller started here, or its code or configuration is new",
+        Cause::Resync => "the controller's resync",
+        Cause::Mapped => "the plugin's own mapping of an event",
+        Cause::Retry => "operetta retry",
+        Cause::Added | Cause::Modified | Cause::Deleted => "an event",
+    }
+}
+
+fn managers(change: Option<&Change>) -> Vec<String> {
+    let writers = change.map(|change| change.writers.as_slice()).unwrap_or_default();
+    let text = |writer: &super::record::FieldWriter| match writer.subresource.as_str() {
+        "" => writer.manager.clone(),
+        subresource => format!("{}/{subresource}", writer.manager),
+    };
+    writers.iter().map(text).collect()
+}
+
+fn writer(write: &WriteFact) -> PluginWriter {
+    let reconcile = &write.recorded.reconcile;
+    let call = write.call();
+    let verb = match call.subresource.as_str() {
+        "" => call.verb.clone(),
+        subresource => format!("{}/{subresource}", call.verb),
+    };
+    let reads = reconcile.calls[..write.at].iter().filter(|call| matches!(&*call.verb, "get" | "list"));
+    let reads = reads.map(|read| ReadBefore {
+        text: match (&read.namespace, &read.name) {
+            (Some(namespace), Some(name)) => format!("{} {} {namespace}/{name}", read.verb, read.resource),
+            (None, Some(name)) | (Some(name), None) => format!("{} {} {name}", read.verb, read.resource),
+            (None, None) => format!("{} {}", read.verb, read.resource),
+        },
+        resource_version: read.resource_version.clone(),
+        is_cached: read.is_cached,
+    });
+    PluginWriter {
+        plugin: write.recorded.plugin.to_string(),
+        controller: reconcile.controller.clone(),
+        object: (&reconcile.object()).into(),
+        reconcile: reconcile.id.clone(),
+        verb,
+        digest: write.recorded.source.digest.clone(),
+        service_account: write.recorded.source.service_account.clone(),
+        reads: reads.collect(),
+    }
+}

@@ -1,0 +1,193 @@
+//! The flight recorder: what each plugin did of late, and why.
+//!
+//! It is always on. For each reconcile it keeps the triggers, the calls with the versions of objects that they read and
+//! wrote, the times and the outcome; and for each change that a watch of the host sees, the fields and their writers.
+//! [`explain`] follows them back from a change of an object to its cause. The spans of traces are made from the same
+//! records.
+//!
+//! Records are encoded when they end, so that a record has few bytes and one allocation. They are bounded in bytes and in
+//! time, and a busy plugin shortens its own history before that of others ([`rings`]).
+
+mod changed;
+pub mod explain;
+#[cfg(test)]
+mod explain_tests;
+mod facts;
+mod open;
+pub mod record;
+mod rings;
+mod sources;
+mod triggers;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+pub(crate) use self::triggers::Waiting;
+pub use self::{
+    changed::managed_fields,
+    facts::{Facts, WriteFact},
+    open::{OpenCall, OpenReconcile, Outcome, RecordedCall, SpanContext, Trace, current_call, recorded},
+    rings::{Counts, Limits},
+    triggers::Triggers,
+};
+use self::{
+    changed::{changed, writers},
+    record::{Cause, Change, Reconcile, Source, Trigger},
+    rings::{Rings, encode},
+    sources::Sources,
+};
+use crate::{handler::event::Event, nondeterminism, object::ObjectKey};
+
+/// The maximum number of triggers of one reconcile that are recorded.
+pub const MAX_TRIGGERS: usize = 8;
+/// The maximum number of calls of one reconcile that are recorded.
+pub const MAX_CALLS: usize = 128;
+
+/// The history that a ring has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum History {
+    /// The changes of objects.
+    Changes,
+    /// The reconciles of a Plugin.
+    Plugin(ObjectKey),
+}
+
+/// A reconcile as a ring has it.
+#[derive(Serialize, Deserialize)]
+struct Encoded<R> {
+    /// The number of the code and the identity among [`Sources`].
+    source: u64,
+    reconcile: R,
+}
+
+/// A reconcile with the plugin that ran it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The Plugin.
+    pub plugin: ObjectKey,
+    /// Its code and its identity at that time.
+    pub source: Arc<Source>,
+    /// The reconcile.
+    pub reconcile: Reconcile,
+}
+
+/// Exports a reconcile that is traced.
+pub trait TraceSink: Send + Sync {
+    /// Takes a record that has ended. It must not block.
+    fn export(&self, plugin: &ObjectKey, reconcile: &Reconcile, trace: &Trace);
+}
+
+/// The flight recorder of a host.
+pub struct Recorder {
+    rings: Mutex<Rings<History>>,
+    sources: Mutex<Sources>,
+    traces: Option<Arc<dyn TraceSink>>,
+    /// False if only traces are made: the limit is zero bytes.
+    is_on: bool,
+}
+
+impl Recorder {
+    /// Creates a recorder. With a limit of zero bytes it keeps nothing. `traces` gets the reconciles that are traced.
+    pub fn new(limits: Limits, traces: Option<Arc<dyn TraceSink>>) -> Arc<Self> {
+        let rings = Mutex::new(Rings::new(limits));
+        let sources = Mutex::new(Sources::new(limits.window));
+        Arc::new(Self { rings, sources, traces, is_on: limits.bytes > 0 })
+    }
+
+    /// Reports whether it keeps records.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Records a change that a watch has seen. `managed_fields` is the text of the object's managedFields, before they are dropped.
+    pub fn change(&self, event: &Event, managed_fields: Option<&str>) {
+        let trigger = Trigger::of_event(event);
+        let (Some(object), true) = (trigger.object, self.is_on) else { return };
+        if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
+            return;
+        }
+        let changed = event.old().map(|old| changed(old, event.object()));
+        let changed = changed.as_ref().and_then(Option::as_ref);
+        let change = Change {
+            at: nondeterminism::wall_clock(),
+            object,
+            cause: trigger.cause,
+            before: event.old().map(|old| old.resource_version().to_owned()).unwrap_or_default(),
+            resource_version: trigger.resource_version,
+            paths: changed.map(|changed| changed.paths()),
+            writers: managed_fields.map(|text| writers(text, changed)).unwrap_or_default(),
+        };
+        if let Some(bytes) = encode(&change) {
+            self.rings.lock().push(&History::Changes, bytes, Instant::now());
+        }
+    }
+
+    /// Returns the recorder of a plugin's reconciles, under this code and identity.
+    pub fn of_plugin(self: &Arc<Self>, plugin: &ObjectKey, source: Source) -> Arc<PluginRecorder> {
+        let source = self.sources.lock().begin(source, Instant::now());
+        let history = History::Plugin(plugin.clone());
+        Arc::new(PluginRecorder { recorder: self.clone(), plugin: plugin.clone(), history, source })
+    }
+
+    /// Calls a function with the reconciles of a Plugin, the newest first, until it returns false.
+    pub fn reconciles(&self, plugin: &ObjectKey, each: impl FnMut(Recorded) -> bool) {
+        self.reconciles_with(plugin, "", each);
+    }
+
+    /// Calls a function with the reconciles of a Plugin whose records contain a text.
+    fn reconciles_with(&self, plugin: &ObjectKey, text: &str, mut each: impl FnMut(Recorded) -> bool) {
+        let history = History::Plugin(plugin.clone());
+        self.rings.lock().newest_first(&history, text, Instant::now(), |record: Encoded<Reconcile>| {
+            let source = self.sources.lock().find(record.source);
+            each(Recorded { plugin: plugin.clone(), source, reconcile: record.reconcile })
+        });
+    }
+
+    /// Returns the Plugins that have records.
+    pub fn plugins(&self) -> Vec<ObjectKey> {
+        let mut rings = self.rings.lock();
+        rings.expire(Instant::now());
+        let plugins = rings.keys().into_iter().filter_map(|history| match history {
+            History::Plugin(plugin) => Some(plugin),
+            History::Changes => None,
+        });
+        plugins.collect()
+    }
+
+    /// Returns the counts of all records.
+    pub fn counts(&self) -> Counts {
+        self.rings.lock().counts()
+    }
+}
+
+/// The recorder of one plugin's reconciles.
+pub struct PluginRecorder {
+    recorder: Arc<Recorder>,
+    plugin: ObjectKey,
+    history: History,
+    source: u64,
+}
+
+impl Drop for PluginRecorder {
+    fn drop(&mut self) {
+        self.recorder.sources.lock().end(self.source, Instant::now());
+    }
+}
+
+impl PluginRecorder {
+    /// Adds a reconcile that has ended, and exports it if it is traced.
+    fn add(&self, reconcile: &Reconcile, trace: Option<&Trace>) {
+        if let (Some(sink), Some(trace)) = (&self.recorder.traces, trace) {
+            sink.export(&self.plugin, reconcile, trace);
+        }
+        if !self.recorder.is_on {
+            return;
+        }
+        if let Some(bytes) = encode(&Encoded { source: self.source, reconcile }) {
+            self.recorder.rings.lock().push(&self.history, bytes, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! A reconcile that is recorded while it runs, and its calls.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_api::reasons::Reason;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{
+    MAX_CALLS, PluginRecorder,
+    record::{Call, Reconcile},
+    triggers::Triggers,
+};
+use crate::{
+    controller::request::ReconcileRequest,
+    gate::operation::Verb,
+    nondeterminism,
+    object::kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
+
+/// The maximum length of a text that a plugin chooses, in bytes. Names of objects have at most 253.
+const MAX_TEXT: usize = 256;
+
+/// The identity of a span, as W3C Trace Context has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanContext {
+    /// The id of the trace.
+    pub trace_id: u128,
+    /// The id of the span in the trace.
+    pub span_id: u64,
+}
+
+impl SpanContext {
+    /// Creates the root of a new trace.
+    pub fn random() -> Self {
+        // An id of zero is invalid.
+        let trace_id = u128::from_le_bytes(nondeterminism::random_bytes()).max(1);
+        Self { trace_id, span_id: random_span() }
+    }
+
+    /// Returns the id of the trace in hex, as logs have it.
+    pub fn trace_id(&self) -> String {
+        format!("{:032x}", self.trace_id)
+    }
+
+    /// Returns the value of the header `traceparent` of requests under this span.
+    ///
+    /// ```
+    /// use operetta_core::recorder::SpanContext;
+    ///
+    /// let context = SpanContext { trace_id: 0x4bf9, span_id: 0xf0 };
+    /// assert_eq!(context.traceparent(), "00-00000000000000000000000000004bf9-00000000000000f0-01");
+    /// ```
+    pub fn traceparent(&self) -> String {
+        format!("00-{:032x}-{:016x}-01", self.trace_id, self.span_id)
+    }
+}
+
+fn random_span() -> u64 {
+    u64::from_le_bytes(nondeterminism::random_bytes()).max(1)
+}
+
+/// The trace of a reconcile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The reconcile's own span.
+    pub context: SpanContext,
+    /// The span of the request that wrote the object, by its annotation.
+    pub link: Option<SpanContext>,
+}
+
+/// The outcome of a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The result, as controller-runtime's metrics name it: `success`, `requeue`, `requeue_after` or `error`.
+    pub result: &'static str,
+    /// The delay of `requeue_after`.
+    pub requeue_after: Option<Duration>,
+    /// The reason of an error.
+    pub error: Option<Reason>,
+}
+
+/// A call on objects, as the gate describes it before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedCall<'a> {
+    /// The verb.
+    pub verb: Verb,
+    /// The objects' `group/version`; empty if the call is about no resource.
+    pub api_version: &'a str,
+    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is about no resource.
+    pub resource: &'a str,
+    /// The subresource.
+    pub subresource: Option<&'a str>,
+    /// The namespace; None for all namespaces and for cluster-scoped objects.
+    pub namespace: Option<&'a str>,
+    /// The object's name; None if the call names none.
+    pub name: Option<&'a str>,
+    /// True for a raw request.
+    pub is_raw: bool,
+    /// True for a read that the cache may answer.
+    pub is_cached: bool,
+}
+
+/// A reconcile in flight. Clones are handles of the same one. It ends when the last handle is dropped, if not before.
+#[derive(Clone)]
+pub struct OpenReconcile(Arc<Open>);
+
+struct Open {
+    recorder: Arc<PluginRecorder>,
+    began: Instant,
+    trace: Option<Trace>,
+    /// None after the end.
+    record: Mutex<Option<Reconcile>>,
+}
+
+impl OpenReconcile {
+    /// Begins the record of a reconcile of an object of this kind. `waited` is the time that the key was in the queue.
+    pub fn begin(
+        recorder: Arc<PluginRecorder>,
+        kind: &GroupVersionKind,
+        request: &ReconcileRequest,
+        triggers: Triggers,
+        waited: Option<Duration>,
+        trace: Option<Trace>,
+    ) -> Self {
+        let record = Reconcile {
+            id: request.reconcile_id.clone(),
+            controller: request.controller.clone(),
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+            key: request.key.clone(),
+            started: nondeterminism::wall_clock(),
+            waited,
+            retries: request.retries,
+            triggers: triggers.first,
+            more_triggers: triggers.more,
+            result: "aborted".to_owned(),
+            ..Reconcile::default()
+        };
+        Self(Arc::new(Open { recorder, began: Instant::now(), trace, record: Mutex::new(Some(record)) }))
+    }
+
+    /// Returns the trace, if the reconcile is traced.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.0.trace.as_ref()
+    }
+
+    /// Returns the triggers; none after the end.
+    pub(crate) fn triggers(&self) -> Triggers {
+        let record = self.0.record.lock();
+        let of = |record: &Reconcile| Triggers { first: record.triggers.clone(), more: record.more_triggers };
+        record.as_ref().map(of).unwrap_or_default()
+    }
+
+    /// Begins the record of a call; None if the reconcile has as many as it may.
+    pub fn begin_call(&self, call: &RecordedCall<'_>) -> Option<OpenCall> {
+        let began = self.0.began.elapsed();
+        let span = self.0.trace.as_ref().map_or(0, |_| random_span());
+        let mut record = self.0.record.lock();
+        let record = record.as_mut()?;
+        if record.calls.len() >= MAX_CALLS {
+            record.more_calls = record.more_calls.saturating_add(1);
+            return None;
+        }
+        let at = record.calls.len();
+        record.calls.push(Call {
+            verb: call.verb.as_str().to_owned(),
+            api_version: cut(call.api_version),
+            resource: cut(call.resource),
+            subresource: call.subresource.map(cut).unwrap_or_default(),
+            namespace: call.namespace.map(cut),
+            name: call.name.map(cut),
+            is_raw: call.is_raw,
+            is_cached: call.is_cached,
+            began,
+            span,
+            ..Call::default()
+        });
+        Some(OpenCall { reconcile: self.clone(), at, span })
+    }
+
+    /// Adds processor time that the reconcile has used.
+    pub fn used_cpu(&self, time: Duration) {
+        if let Some(record) = &mut *self.0.record.lock() {
+            record.cpu += time;
+        }
+    }
+
+    /// Ends the record with the outcome of the reconcile.
+    pub fn end(&self, outcome: &Outcome) {
+        self.0.end(|record| {
+            record.result = outcome.result.to_owned();
+            record.requeue_after = outcome.requeue_after;
+            record.error = outcome.error.map(|reason| reason.as_str().to_owned());
+        });
+    }
+}
+
+impl PartialEq for OpenReconcile {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for OpenReconcile {}
+
+impl std::fmt::Debug for OpenReconcile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OpenReconcile").field(&*self.0.record.lock()).finish()
+    }
+}
+
+impl Open {
+    fn end(&self, change: impl FnOnce(&mut Reconcile)) {
+        let Some(mut record) = self.record.lock().take() else { return };
+        record.took = self.began.elapsed();
+        change(&mut record);
+        self.recorder.add(&record, self.trace.as_ref());
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.end(|_| {});
+    }
+}
+
+/// A call in flight.
+#[derive(Clone)]
+pub struct OpenCall {
+    reconcile: OpenReconcile,
+    /// The position of its record.
+    at: usize,
+    span: u64,
+}
+
+impl OpenCall {
+    /// Returns the identity of its span, if the reconcile is traced.
+    pub fn context(&self) -> Option<SpanContext> {
+        let trace = self.reconcile.trace()?;
+        Some(SpanContext { trace_id: trace.context.trace_id, span_id: self.span })
+    }
+
+    /// Changes the record, unless the reconcile has ended.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Call)) {
+        let mut record = self.reconcile.0.record.lock();
+        if let Some(call) = record.as_mut().and_then(|record| record.calls.get_mut(self.at)) {
+            change(call);
+        }
+    }
+
+    /// Records the response of the API server to a request of this call; `status` is None without a response.
+    pub fn responded(&self, method: &str, status: Option<u16>) {
+        self.change(|call| call.response = Some((cut(method), status.unwrap_or_default())));
+    }
+
+    /// Ends the record. `error` is the kind of a failure.
+    pub(crate) fn end(&self, error: Option<ErrorKind>) {
+        let now = self.reconcile.0.began.elapsed();
+        self.change(|call| {
+            call.took = Some(now.saturating_sub(call.began));
+            call.error = error.map(|kind| kind.reason().to_owned());
+        });
+    }
+}
+
+/// Cuts a text to its maximum length.
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
+}
+
+tokio::task_local! {
+    /// The record of the call that the current task runs.
+    static CALL: Option<OpenCall>;
+}
+
+/// Runs a call under its record, and ends the record with the result. `failure` returns the kind of a result that is a failure
+/// although it is no error, such as a response with an error's status.
+///
+/// # Errors
+/// The error of the call.
+pub async fn recorded<T>(
+    open: Option<OpenCall>,
+    call: impl Future<Output = Result<T, ApiError>>,
+    failure: impl FnOnce(&T) -> Option<ErrorKind>,
+) -> Result<T, ApiError> {
+    let result = CALL.scope(open.clone(), call).await;
+    if let Some(open) = open {
+        open.end(result.as_ref().map_or_else(|error| Some(error.kind), failure));
+    }
+    result
+}
+
+/// Returns the record of the call that the current task runs; None outside of a call, and in one that is not recorded.
+pub fn current_call() -> Option<OpenCall> {
+    CALL.try_with(Clone::clone).unwrap_or_default()
+}

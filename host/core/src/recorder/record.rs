@@ -1,0 +1,277 @@
+//! The records of the flight recorder: reconciles with their triggers and calls, and changes of objects.
+//!
+//! They hold names, versions, paths of fields, codes and times. They never hold values of fields or messages of errors,
+//! which may quote a Secret.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::{Object, ObjectKey, kind::GroupVersionKind};
+
+/// An object as records name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectRef {
+    /// The kind.
+    pub kind: GroupVersionKind,
+    /// The namespace and name.
+    pub key: ObjectKey,
+}
+
+impl ObjectRef {
+    /// Names an object.
+    pub fn new(kind: &GroupVersionKind, key: &ObjectKey) -> Self {
+        Self { kind: kind.clone(), key: key.clone() }
+    }
+
+    /// Names an object by its own fields `apiVersion` and `kind`.
+    pub fn of(object: &Object) -> Self {
+        let text = |field| object.scalar_at(field).unwrap_or_default();
+        Self::new(&GroupVersionKind::new(text("apiVersion"), text("kind")), object.key())
+    }
+
+    /// Reports whether both name the same object. Versions of a group have the same objects.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.key == other.key && self.kind.kind == other.kind.kind && self.kind.group() == other.kind.group()
+    }
+}
+
+/// The code and the identity of a plugin, which its records share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The sha256 of its code.
+    pub digest: String,
+    /// The ServiceAccount as which it acts.
+    pub service_account: String,
+    /// The field manager of its writes.
+    pub field_manager: String,
+}
+
+/// One reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconcile {
+    /// Its id, as logs and the audit have it.
+    pub id: String,
+    /// The controller's name in the manifest.
+    pub controller: String,
+    /// The `group/version` of the reconciled kind.
+    pub api_version: String,
+    /// The reconciled kind.
+    pub kind: String,
+    /// The key.
+    pub key: ObjectKey,
+    /// The beginning: time since 1970-01-01 UTC.
+    pub started: Duration,
+    /// The time that the key waited in the queue; None if it is not known.
+    pub waited: Option<Duration>,
+    /// The wall time.
+    pub took: Duration,
+    /// The processor time.
+    pub cpu: Duration,
+    /// The number of failures of the key in a row, before this reconcile.
+    pub retries: u32,
+    /// The triggers since the last reconcile of the key, the first one first; at most [`MAX_TRIGGERS`](super::MAX_TRIGGERS).
+    pub triggers: Vec<Trigger>,
+    /// The number of triggers that are left out.
+    pub more_triggers: u32,
+    /// The calls in their order; at most [`MAX_CALLS`](super::MAX_CALLS).
+    pub calls: Vec<Call>,
+    /// The number of calls that are left out.
+    pub more_calls: u32,
+    /// The result: `success`, `requeue`, `requeue_after`, `error`, or `aborted`.
+    pub result: String,
+    /// The delay of `requeue_after`.
+    pub requeue_after: Option<Duration>,
+    /// The reason of an error.
+    pub error: Option<String>,
+}
+
+impl Reconcile {
+    /// Returns the reconciled object.
+    pub fn object(&self) -> ObjectRef {
+        ObjectRef { kind: GroupVersionKind::new(&*self.api_version, &*self.kind), key: self.key.clone() }
+    }
+}
+
+/// A trigger of a reconcile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// The cause.
+    pub cause: Cause,
+    /// The object whose event it is; None for others.
+    pub object: Option<ObjectRef>,
+    /// The object's resourceVersion; empty without an object.
+    pub resource_version: String,
+}
+
+/// The cause of a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cause {
+    /// The object was created.
+    Added,
+    /// The object changed.
+    Modified,
+    /// The object was deleted.
+    Deleted,
+    /// The object is in the first list of a controller: the host or this replica has begun to run it, or its code or
+    /// configuration is new.
+    Initial,
+    /// The controller's resync.
+    Resync,
+    /// The plugin's own mapping of an event named the key.
+    Mapped,
+    /// A person asked for it with `operetta retry`.
+    Retry,
+}
+
+/// A call on objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The verb.
+    pub verb: String,
+    /// The objects' `group/version`; empty if the call is about no resource.
+    pub api_version: String,
+    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is about no resource.
+    pub resource: String,
+    /// The subresource; empty without one.
+    pub subresource: String,
+    /// The namespace; None for all namespaces and for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The object's name; None if the call names none.
+    pub name: Option<String>,
+    /// True for a raw request.
+    pub is_raw: bool,
+    /// True for a read that the cache may answer.
+    pub is_cached: bool,
+    /// True for a dry run, which stores nothing.
+    pub is_dry_run: bool,
+    /// The beginning, after that of the reconcile.
+    pub began: Duration,
+    /// The wall time; None if the call has not ended.
+    pub took: Option<Duration>,
+    /// The resourceVersion of the object that was read, or after the write; empty if it is not known.
+    pub resource_version: String,
+    /// The resourceVersion before the write; empty if it is not known.
+    pub before: String,
+    /// The fields that the write changed; None if they are not known.
+    pub paths: Option<Vec<String>>,
+    /// The number of objects in a page.
+    pub items: Option<u32>,
+    /// True for a write that was not sent, because it would have changed nothing.
+    pub is_suppressed: bool,
+    /// The method and status of the last HTTP response; status 0 without a response.
+    pub response: Option<(String, u16)>,
+    /// The kind of the error of a call that failed.
+    pub error: Option<String>,
+    /// The id of its span; 0 if it is not traced.
+    pub span: u64,
+}
+
+impl Call {
+    /// Reports whether it has changed an object.
+    pub fn has_written(&self) -> bool {
+        matches!(&*self.verb, "create" | "update" | "patch" | "delete")
+            && self.error.is_none()
+            && !self.is_suppressed
+            && !self.is_dry_run
+    }
+
+    /// Reports whether it is about this object. A raw request names the plural of a kind, not the kind: it is about an object
+    /// of the same group whose kind may have this plural.
+    pub fn is_about(&self, object: &ObjectRef) -> bool {
+        let group = |api_version: &str| api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
+        let is_kind = match self.is_raw {
+            false => self.resource == object.kind.kind,
+            true => is_plural(&self.resource, &object.kind.kind),
+        };
+        is_kind
+            && self.name.as_deref() == Some(&*object.key.name)
+            && self.namespace == object.key.namespace
+            && group(&self.api_version) == group(&object.kind.api_version)
+    }
+}
+
+/// Reports whether a resource may be the plural of a kind, as Kubernetes forms it (`meta.UnsafeGuessKindToResource`).
+fn is_plural(resource: &str, kind: &str) -> bool {
+    let kind = kind.to_lowercase();
+    let stem = |cut: usize| &kind[..kind.len() - cut];
+    match kind.as_bytes().last() {
+        Some(b's') => resource.strip_suffix("es") == Some(&*kind) || resource == kind,
+        Some(b'y') => resource.strip_suffix("ies") == Some(stem(1)) || resource.strip_suffix('s') == Some(&*kind),
+        _ => resource.strip_suffix('s') == Some(&*kind) || resource == kind,
+    }
+}
+
+/// A change of an object, as a watch of the host has seen it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The time since 1970-01-01 UTC.
+    pub at: Duration,
+    /// The object.
+    pub object: ObjectRef,
+    /// [`Cause::Added`], [`Cause::Modified`] or [`Cause::Deleted`].
+    pub cause: Cause,
+    /// The resourceVersion before; empty for a new object.
+    pub before: String,
+    /// The resourceVersion after.
+    pub resource_version: String,
+    /// The fields that changed; None if they are not known.
+    pub paths: Option<Vec<String>>,
+    /// The writers that may have made the change by the object's managedFields: those of the latest time.
+    pub writers: Vec<FieldWriter>,
+}
+
+/// A writer of an object, by an entry of its managedFields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldWriter {
+    /// The field manager.
+    pub manager: String,
+    /// The subresource that was written; empty for the object itself.
+    pub subresource: String,
+    /// The time in RFC 3339, with seconds.
+    pub time: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_call_is_about_object_of_its_plural() {
+        let call = |resource: &str| Call {
+            api_version: "networking.k8s.io/v1".to_owned(),
+            resource: resource.to_owned(),
+            namespace: Some("n".to_owned()),
+            name: Some("a".to_owned()),
+            is_raw: true,
+            ..Call::default()
+        };
+        let object = |kind: &str| {
+            ObjectRef::new(&GroupVersionKind::new("networking.k8s.io/v1", kind), &ObjectKey::namespaced("n", "a"))
+        };
+        for (resource, kind) in [
+            ("ingresses", "Ingress"),
+            ("networkpolicies", "NetworkPolicy"),
+            ("ipaddresses", "IPAddress"),
+            ("gateways", "Gateway"),
+            ("endpoints", "Endpoints"),
+        ] {
+            assert!(call(resource).is_about(&object(kind)), "{resource} {kind}");
+        }
+        assert!(!call("ingresses").is_about(&object("NetworkPolicy")));
+        let mut other = call("ingresses");
+        other.namespace = Some("m".to_owned());
+        assert!(!other.is_about(&object("Ingress")));
+    }
+
+    #[test]
+    fn versions_of_a_group_have_the_same_objects() {
+        let of = |version: &str, name: &str| {
+            ObjectRef::new(&GroupVersionKind::new(version, "Foo"), &ObjectKey::namespaced("n", name))
+        };
+        assert!(of("g/v1", "a").is_same(&of("g/v1beta1", "a")));
+        assert!(!of("g/v1", "a").is_same(&of("h/v1", "a")));
+        assert!(!of("g/v1", "a").is_same(&of("g/v1", "b")));
+    }
+}

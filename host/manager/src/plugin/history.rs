@@ -1,0 +1,260 @@
+//! The last reconciles of a plugin, and the state of its keys, as the host serves them at /reconciles/NAMESPACE/PLUGIN for
+//! `operetta why` and the page.
+
+use std::time::Duration;
+
+use operetta_core::{
+    object::ObjectKey,
+    queue::KeyPhase,
+    recorder::{
+        Recorder,
+        record::{Call, Cause, Reconcile, Trigger},
+    },
+};
+use serde::{Deserialize, Serialize};
+
+use crate::plugin::hosted_plugin::HostedPlugin;
+
+/// The last reconciles of a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct History {
+    /// The state of the key in each controller that has it; empty without a key.
+    pub states: Vec<KeyState>,
+    /// The reconciles, the newest first.
+    pub reconciles: Vec<Past>,
+    /// The number of older reconciles that are recorded.
+    pub older: usize,
+    /// The number of objects that are left out, because the asker may not read them.
+    pub hidden: usize,
+}
+
+/// The state of a key in a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyState {
+    /// The controller.
+    pub controller: String,
+    /// The key as namespace/name.
+    pub key: String,
+    /// `idle`, `queued`, `reconciling` or `waiting`.
+    pub phase: String,
+    /// The milliseconds for which it is queued or reconciled, or until it is queued.
+    pub milliseconds: u64,
+    /// The number of failures in a row.
+    pub failures: u32,
+    /// True if it waits because it is in a hot loop.
+    pub is_looping: bool,
+    /// The reason of the last failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The message of the last failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Past {
+    /// The id, as logs and the audit have it.
+    pub id: String,
+    /// The controller.
+    pub controller: String,
+    /// The key as namespace/name.
+    pub key: String,
+    /// The beginning in milliseconds since 1970-01-01 UTC.
+    pub started: u64,
+    /// The microseconds that the key waited in the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_micros: Option<u64>,
+    /// The wall time in microseconds.
+    pub took_micros: u64,
+    /// The processor time in microseconds.
+    pub cpu_micros: u64,
+    /// The result: `success`, `requeue`, `requeue_after`, `error`, or `aborted`.
+    pub result: String,
+    /// The delay of `requeue_after` in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_after_milliseconds: Option<u64>,
+    /// The reason of an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The triggers.
+    pub triggers: Vec<PastTrigger>,
+    /// The calls.
+    pub calls: Vec<PastCall>,
+    /// The number of triggers and calls that are not recorded, because there were too many.
+    pub more: u32,
+}
+
+/// A trigger of a reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PastTrigger {
+    /// The cause: `added`, `modified`, `deleted`, `initial`, `resync`, `mapped` or `retry`.
+    pub cause: String,
+    /// The object whose event it is, as `Kind namespace/name`; empty for others.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// The object's resourceVersion.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+}
+
+/// A call of a reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PastCall {
+    /// The verb, with the subresource after a slash.
+    pub verb: String,
+    /// The objects, as `Kind namespace/name`.
+    pub object: String,
+    /// True for a read that the cache may have answered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cached: bool,
+    /// The wall time in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_micros: Option<u64>,
+    /// The resourceVersion that was read or written.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// The fields that a write changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<String>>,
+    /// `ok`, `unchanged` for a write that was not sent, `dry run`, or the kind of the error.
+    pub result: String,
+}
+
+/// Returns the keys that a text may name: `NAMESPACE/NAME`, or `NAME` in the Plugin's namespace or of a cluster-scoped kind.
+pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
+    match text.split_once('/') {
+        Some((namespace, name)) => vec![ObjectKey::namespaced(namespace, name)],
+        None => vec![plugin.beside(text), ObjectKey::cluster_scoped(text)],
+    }
+}
+
+/// Returns the state of keys in the controllers that have them.
+pub async fn states(hosted: &HostedPlugin, keys: &[ObjectKey]) -> Vec<KeyState> {
+    let state = hosted.state.lock().await;
+    let Some(running) = &state.running else { return Vec::new() };
+    let mut states = Vec::new();
+    for controller in running.iter().flat_map(|running| running.controllers()) {
+        for key in keys {
+            let health = hosted.health.of_key(controller.name(), key);
+            let (phase, time) = match controller.queue().phase(key) {
+                None if health.problem.is_none() => continue,
+                None => ("idle", Duration::ZERO),
+                Some(KeyPhase::Queued(time)) => ("queued", time),
+                Some(KeyPhase::Processing(time)) => ("reconciling", time),
+                Some(KeyPhase::Waiting(time)) => ("waiting", time),
+            };
+            states.push(KeyState {
+                controller: controller.name().to_owned(),
+                key: key.to_string(),
+                phase: phase.to_owned(),
+                milliseconds: millis(time),
+                failures: controller.queue().num_requeues(key),
+                is_looping: health.is_held,
+                reason: health.problem.as_ref().map(|problem| problem.reason.as_str().to_owned()),
+                message: health.problem.map(|problem| problem.message),
+            });
+        }
+    }
+    states
+}
+
+/// Returns the last reconciles of a plugin, of these keys only if there are any, and the number of older ones.
+pub fn reconciles(
+    recorder: &Recorder,
+    plugin: &ObjectKey,
+    keys: Option<&[ObjectKey]>,
+    limit: usize,
+) -> (Vec<Reconcile>, usize) {
+    let mut found = Vec::new();
+    let mut older = 0;
+    recorder.reconciles(plugin, |recorded| {
+        if keys.is_none_or(|keys| keys.contains(&recorded.reconcile.key)) {
+            match found.len() < limit {
+                true => found.push(recorded.reconcile),
+                false => older += 1,
+            }
+        }
+        true
+    });
+    (found, older)
+}
+
+impl From<Reconcile> for Past {
+    fn from(record: Reconcile) -> Self {
+        Self {
+            id: record.id,
+            controller: record.controller,
+            key: record.key.to_string(),
+            started: millis(record.started),
+            waited_micros: record.waited.map(micros),
+            took_micros: micros(record.took),
+            cpu_micros: micros(record.cpu),
+            result: record.result,
+            requeue_after_milliseconds: record.requeue_after.map(millis),
+            error: record.error,
+            triggers: record.triggers.into_iter().map(PastTrigger::from).collect(),
+            calls: record.calls.into_iter().map(PastCall::from).collect(),
+            more: record.more_triggers + record.more_calls,
+        }
+    }
+}
+
+impl From<Trigger> for PastTrigger {
+    fn from(Trigger { cause, object, resource_version }: Trigger) -> Self {
+        let cause = match cause {
+            Cause::Added => "added",
+            Cause::Modified => "modified",
+            Cause::Deleted => "deleted",
+            Cause::Initial => "initial",
+            Cause::Resync => "resync",
+            Cause::Mapped => "mapped",
+            Cause::Retry => "retry",
+        };
+        let object = object.map(|object| format!("{} {}", object.kind.kind, object.key)).unwrap_or_default();
+        Self { cause: cause.to_owned(), object, resource_version }
+    }
+}
+
+impl From<Call> for PastCall {
+    fn from(call: Call) -> Self {
+        let verb = match call.subresource.as_str() {
+            "" => call.verb,
+            subresource => format!("{}/{subresource}", call.verb),
+        };
+        let object = match (&call.namespace, &call.name) {
+            (Some(namespace), Some(name)) => format!("{} {namespace}/{name}", call.resource),
+            (None, Some(name)) => format!("{} {name}", call.resource),
+            (Some(namespace), None) => format!("{} in {namespace}", call.resource),
+            (None, None) => call.resource,
+        };
+        let result = match call.error {
+            Some(error) => error,
+            None if call.is_suppressed => "unchanged".to_owned(),
+            None if call.is_dry_run => "dry run".to_owned(),
+            None => "ok".to_owned(),
+        };
+        Self {
+            verb,
+            object,
+            is_cached: call.is_cached,
+            took_micros: call.took.map(micros),
+            resource_version: call.resource_version,
+            paths: call.paths,
+            result,
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

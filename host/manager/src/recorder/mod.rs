@@ -1,0 +1,3 @@
+//! The flight recorder of a host, and who may read it.
+
+pub mod config;
