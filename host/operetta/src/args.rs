@@ -8,6 +8,7 @@ mod install;
 mod project;
 mod retry;
 mod values;
+mod why;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -20,6 +21,7 @@ pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs, TestArgs};
 pub use retry::RetryArgs;
+pub use why::{WhyArgs, WhyOutput};
 
 use crate::examples;
 
@@ -108,6 +110,12 @@ pub enum Command {
     /// those that are named. The host itself does this for new code, new configuration and a regained permission.
     #[command(after_help = examples::RETRY)]
     Retry(RetryArgs),
+    /// Explain the changes of an object, or the reconciles of a plugin's key
+    ///
+    /// Explain the changes of an object back to their causes: who wrote, in which reconcile, triggered by what. With a Plugin and
+    /// a key: why the key was reconciled, and why it is not reconciled now. The host's flight recorder knows the last hour.
+    #[command(after_help = examples::WHY)]
+    Why(WhyArgs),
     /// Print the minimal Roles for what a plugin has done
     ///
     /// Print the minimal Roles for the plugin's watches and for the calls that the host has recorded, and how they

@@ -108,6 +108,17 @@ pub const RETRY: &str = "Examples:
   # Reconcile two objects now, whether they failed or not
   operetta retry greeter hello other-namespace/hello -n team";
 
+/// The examples of `operetta why`.
+pub const WHY: &str = "Examples:
+  # Explain who changed the replicas of a Deployment, and why
+  operetta why deployment/web --field .spec.replicas -n team
+
+  # Explain why a key of a plugin is not reconciled now, and its last reconciles
+  operetta why greeter hello -n team
+
+  # Draw the changes of an object as a sequence diagram
+  operetta why foos/hello -o svg >why.svg";
+
 /// The examples of `operetta rbac`.
 pub const RBAC: &str = "Examples:
   # Print and apply the Roles for what it has done; in the first hour they also keep what it has

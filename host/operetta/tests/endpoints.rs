@@ -70,3 +70,53 @@ async fn endpoints_open_to_whom_the_api_server_authorizes() {
     }
     host.assert_sound();
 }
+
+#[tokio::test]
+async fn explanation_names_only_what_the_user_may_get() {
+    let control_plane = ControlPlane::shared().await;
+    let options = HostOptions {
+        config: "{secureEndpoints: {address: '127.0.0.1:0'}}".to_owned(),
+        ..HostOptions::default()
+    };
+    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
+    let secure = host.logged("secure").expect("an address");
+    let own = stage(control_plane, "asker").await;
+    own.kubectl(&["create", "serviceaccount", "asker"]);
+    let token = own.kubectl(&["create", "token", "asker"]).trim().to_owned();
+    let authorization = format!("Bearer {token}");
+    let get = async |path: &str| https::get(&secure, path, &[("authorization", &authorization)]).await;
+    let path = format!("/why/core/v1/configmaps/{}/target", own.name());
+    let reconciles = format!("/reconciles/{}/touch", own.name());
+
+    for path in [&path, &reconciles] {
+        let (status, text) = get(path).await;
+        assert!(status == 403 && text.contains("cannot get resource") && !text.contains("touch-"), "{status} {text}");
+        assert_eq!(https::get(&secure, path, &[]).await.0, 401);
+    }
+    let account = format!("--serviceaccount={}:asker", own.name());
+    let allow = |role: &str, resource: &str| {
+        own.kubectl(&["create", "role", role, "--verb=get", "--resource", resource]);
+        own.kubectl(&["create", "rolebinding", role, "--role", role, &account]);
+    };
+    allow("objects", "configmaps");
+    let hidden = operetta_testkit::eventually("the permission on the object", async || match get(&path).await {
+        (200, text) if text.contains("hiddenPlugin") => Ok(text),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    for word in ["/touch\"", "sha256", "serviceAccount", "reconcile"] {
+        assert!(!hidden.contains(word), "{word} in {hidden}");
+    }
+    assert!(!hidden.contains("\"hidden\":0"), "{hidden}");
+
+    allow("plugins", "plugins.operetta.dev");
+    let shown = operetta_testkit::eventually("the permission on the Plugin", async || match get(&path).await {
+        (200, text) if !text.contains("hiddenPlugin") => Ok(text),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert!(shown.contains(&format!("{}/touch", own.name())) && shown.contains("sha256:"), "{shown}");
+    let (status, text) = get(&reconciles).await;
+    assert!(status == 200 && text.contains("ConfigMap"), "{status} {text}");
+    host.assert_sound();
+}

@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     fmt,
     hash::{BuildHasher, Hash, RandomState},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -67,12 +68,27 @@ impl Required {
             ["", "logs", namespace, name] => subresource("get", "plugins/log", namespace, name),
             ["", "rbac", namespace, name] => subresource("get", "plugins/permissions", namespace, name),
             ["", "retry", namespace, name] => subresource("create", "plugins/retry", namespace, name),
+            ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
+            ["", "why", group, _version, plural, namespace, name] => {
+                Self::get(named(group, "core"), plural, named(namespace, "_"), name)
+            }
             _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
         }
     }
 
+    /// Returns the permission to read an object. `group` is empty for the core group.
+    pub fn get(group: Option<&str>, plural: &str, namespace: Option<&str>, name: &str) -> Self {
+        let need = Need::resource("get", group.unwrap_or_default(), plural, namespace);
+        Self { need, name: Some(name.to_owned()) }
+    }
+
     /// Returns the Plugin that a request is about.
     pub fn plugin(&self) -> Option<ObjectKey> {
+        let Need { group, resource, .. } = &self.need;
+        let is_plugin = group == GROUP && (resource == "plugins" || resource.starts_with("plugins/"));
+        if !is_plugin {
+            return None;
+        }
         Some(ObjectKey::namespaced(self.need.namespace.clone()?, self.name.clone()?))
     }
 }
@@ -83,10 +99,35 @@ impl fmt::Display for Required {
         match (namespace, &self.name) {
             (Some(namespace), Some(name)) => write!(
                 f,
-                "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?} (Plugin {name:?})"
+                "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?} ({name:?})"
             ),
+            (None, Some(name)) => write!(f, "{verb} resource {resource:?} in API group {group:?} ({name:?})"),
             _ => write!(f, "{verb} path {path:?}"),
         }
+    }
+}
+
+/// Returns a segment of a path; None for the word that stands for none.
+fn named<'a>(segment: &'a str, none: &str) -> Option<&'a str> {
+    Some(segment).filter(|segment| *segment != none)
+}
+
+/// The user of a request that was authorized, for the permissions that its answer depends on.
+#[derive(Clone)]
+pub struct Asker {
+    access: Arc<AccessControl>,
+    headers: HeaderMap,
+}
+
+impl Asker {
+    /// Creates the asker of a request with these headers.
+    pub fn new(access: Arc<AccessControl>, headers: &HeaderMap) -> Self {
+        Self { access, headers: headers.clone() }
+    }
+
+    /// Reports whether the user has the permission; false if the API server cannot be asked.
+    pub async fn may(&self, required: &Required) -> bool {
+        self.access.check(&self.headers, required).await.is_ok()
     }
 }
 
@@ -274,11 +315,19 @@ mod tests {
         assert_eq!(log.plugin(), Some(ObjectKey::namespaced("team", "a")));
         assert_eq!(
             log.to_string(),
-            "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (Plugin \"a\")"
+            "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (\"a\")"
         );
         let retry = Required::of("/retry/team/a").to_string();
         assert!(retry.starts_with("create resource \"plugins/retry\" in API group"), "{retry}");
-        for path in ["/metrics", "/logs/team/a/b"] {
+        let why = Required::of("/why/apps/v1/deployments/team/web");
+        assert_eq!(why.need, Need::resource("get", "apps", "deployments", Some("team")));
+        assert_eq!((why.name.as_deref(), why.plugin()), (Some("web"), None), "no Plugin, whatever its name");
+        let node = Required::of("/why/core/v1/nodes/_/a");
+        assert_eq!(node.need, Need::resource("get", "", "nodes", None));
+        assert_eq!(node.to_string(), "get resource \"nodes\" in API group \"\" (\"a\")");
+        let reconciles = Required::of("/reconciles/team/a");
+        assert_eq!(reconciles.plugin(), Some(ObjectKey::namespaced("team", "a")));
+        for path in ["/metrics", "/logs/team/a/b", "/why/apps/v1/deployments/team"] {
             let required = Required::of(path);
             assert_eq!((required.need.path.as_str(), required.plugin()), (path, None));
             assert_eq!(required.to_string(), format!("get path {path:?}"));

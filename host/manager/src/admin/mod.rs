@@ -1,6 +1,7 @@
 //! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a plugin's log at
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN
-//! retries its failed keys.
+//! retries its failed keys. /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
+//! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin.
 //!
 //! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
 //! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is
@@ -16,6 +17,7 @@ pub mod informers;
 mod metrics;
 pub mod secure;
 pub mod streams;
+mod why;
 
 use std::{convert::Infallible, future::IntoFuture, sync::Arc, time::Duration};
 
@@ -155,6 +157,8 @@ impl Listeners {
             .route("/logs/{namespace}/{plugin}", get(logs))
             .route("/rbac/{namespace}/{plugin}", get(rbac))
             .route("/retry/{namespace}/{plugin}", post(retry))
+            .route("/reconciles/{namespace}/{plugin}", get(why::reconciles))
+            .route("/why/{group}/{version}/{plural}/{namespace}/{name}", get(why::why))
             .with_state(admin.clone());
         let probes = probes.with_state(admin);
         let all = probes.clone().merge(users.clone());

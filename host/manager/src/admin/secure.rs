@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 
 use super::{
-    access::{AccessControl, Required},
+    access::{AccessControl, Asker, Required},
     bind::bind,
     certificate::{self, CertificateFiles, CertificateReads, Tls},
     connections::BoundedAcceptor,
@@ -112,10 +112,14 @@ impl SecureListener {
     }
 }
 
-async fn check(State(access): State<Arc<AccessControl>>, request: Request, next: Next) -> Response {
+async fn check(State(access): State<Arc<AccessControl>>, mut request: Request, next: Next) -> Response {
     let required = Required::of(request.uri().path());
     match access.check(request.headers(), &required).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let asker = Asker::new(access, request.headers());
+            request.extensions_mut().insert(asker);
+            next.run(request).await
+        }
         Err(refusal) => refusal.into_response(),
     }
 }

@@ -44,6 +44,14 @@ pub(super) fn key(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// Checks the path of a field.
+pub(super) fn field(text: &str) -> Result<String, &'static str> {
+    match text.starts_with('.') && text.len() > 1 && !text.contains(char::is_control) {
+        true => Ok(text.to_owned()),
+        false => Err("a field is a path such as .spec.replicas"),
+    }
+}
+
 /// Reads a duration in seconds, minutes or hours, such as `90s`.
 pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "a duration is a number with the unit s, m or h, such as 90s or 5m";

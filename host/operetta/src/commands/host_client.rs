@@ -4,6 +4,8 @@
 //! ([`host_service`](super::host_service)). If the cluster has no Service of that name, the host runs outside of it, and the
 //! status of Plugins names its address. Tenants may write that status, so a request to such an address has no token.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use http::Method;
 use http_body_util::Empty;
@@ -11,7 +13,7 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use operetta_api::reasons;
 use operetta_core::{
-    gate::operation::{Get, Read},
+    gate::operation::{Get, Item, List, ListOptions, Read},
     object::{ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
     status::ErrorKind,
@@ -111,6 +113,41 @@ pub fn address(plugin: &Plugin) -> Result<HostAddress> {
     })?;
     let address = host.parse().map_err(anyhow::Error::msg);
     address.with_context(|| format!("status.host of Plugin {name:?} is not an address ({host:?})"))
+}
+
+/// Returns the address of the host outside of the cluster that the Plugins name.
+///
+/// # Errors
+/// Returns an error if no Plugin names one, or they name several.
+pub async fn any_host(client: kube::Client) -> Result<HostAddress> {
+    let wire = Wire::new(client, &Identity::Host)?;
+    let registry = InformerRegistry::new(wire.clone());
+    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
+    let projection = vec![".status.host".to_owned()];
+    let options = ListOptions { projection, ..ListOptions::all(None, Read::Live) };
+    let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+    let page = api.list(List { kind, options }).await;
+    let page = page.context("failed to list Plugins to find the host (use --host)")?;
+    let host = |item: &Item| {
+        let plugin: serde_json::Value = serde_json::from_str(item.json()).ok()?;
+        let host = plugin["status"]["host"].as_str().unwrap_or_default();
+        Some(host.to_owned()).filter(|host| !host.is_empty())
+    };
+    let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
+    match hosts.iter().collect::<Vec<_>>()[..] {
+        [] => {
+            let message = "no Plugin is assigned to a host: check that `operetta run` is running, or use --host-namespace or --host";
+            bail!(reasons::HOST_UNKNOWN.error(message))
+        }
+        [host] => host
+            .parse()
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("status.host is not an address ({host:?})")),
+        ref hosts => {
+            let message = format!("the Plugins run on {} hosts, select one with --host: {hosts:?}", hosts.len());
+            bail!(reasons::SEVERAL_HOSTS.error(message))
+        }
+    }
 }
 
 /// Sends a GET request to a host outside of the cluster, without a token.

@@ -1,37 +1,19 @@
 //! `operetta informers`: prints the informers of a host: of the replica that the Service picks, unless one is selected.
 
-use std::collections::BTreeSet;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use kube::Client;
 use operetta_api::reasons;
-use operetta_core::{
-    gate::operation::{Item, List, ListOptions, Read},
-    object::kind::GroupVersionKind,
-    ports::ObjectApi,
-};
-use operetta_kube::{
-    client::{
-        object_api::PluginApi,
-        wire::{Identity, Wire},
-    },
-    discovery::Discovery,
-    informer::registry::InformerRegistry,
-};
 
 use super::{
     HostAddress,
     cluster_client::connect,
-    host_client::{get, get_from},
+    host_client::{any_host, get, get_from},
     print,
     tab_writer::TabWriter,
     watch::human_age,
 };
 use crate::args::{InformersArgs, InformersOutput};
-use operetta_manager::{
-    admin::informers::{InformerView, Informers},
-    plugin::crd,
-};
+use operetta_manager::admin::informers::{InformerView, Informers};
 
 /// Prints the informers.
 ///
@@ -68,34 +50,7 @@ async fn find(args: &InformersArgs, client: Client) -> Result<HostAddress> {
         let message = format!("the cluster has no Service of the host, which --replica {replica} needs: use --host");
         bail!(reasons::SERVICE_NOT_FOUND.error(message));
     }
-    let wire = Wire::new(client, &Identity::Host)?;
-    let registry = InformerRegistry::new(wire.clone());
-    let api = PluginApi::of_host(wire.clone(), Discovery::new(wire), registry, "operetta".to_owned());
-    let projection = vec![".status.host".to_owned()];
-    let options = ListOptions { projection, ..ListOptions::all(None, Read::Live) };
-    let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
-    let page = api.list(List { kind, options }).await;
-    let page = page.context("failed to list Plugins to find the host (use --host)")?;
-    let host = |item: &Item| {
-        let plugin: serde_json::Value = serde_json::from_str(item.json()).ok()?;
-        let host = plugin["status"]["host"].as_str().unwrap_or_default();
-        Some(host.to_owned()).filter(|host| !host.is_empty())
-    };
-    let hosts: BTreeSet<String> = page.items.iter().filter_map(host).collect();
-    match hosts.iter().collect::<Vec<_>>()[..] {
-        [] => {
-            let message = "no Plugin is assigned to a host: check that `operetta run` is running, or use --host-namespace or --host";
-            bail!(reasons::HOST_UNKNOWN.error(message))
-        }
-        [host] => host
-            .parse()
-            .map_err(anyhow::Error::msg)
-            .with_context(|| format!("status.host is not an address ({host:?})")),
-        ref hosts => {
-            let message = format!("the Plugins run on {} hosts, select one with --host: {hosts:?}", hosts.len());
-            bail!(reasons::SEVERAL_HOSTS.error(message))
-        }
-    }
+    any_host(client).await
 }
 
 /// Formats the informers as a table.

@@ -33,6 +33,7 @@ mod snapshot_record;
 mod tab_writer;
 pub mod test;
 pub mod watch;
+pub mod why;
 
 pub use host_address::HostAddress;
 

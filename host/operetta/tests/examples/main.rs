@@ -27,6 +27,7 @@ mod page;
 mod pod_tracker;
 mod rbac;
 mod sample_controller;
+mod why;
 
 use std::time::Duration;
 
