@@ -7,7 +7,7 @@
 //! ```
 //! use std::{sync::Arc, time::Duration};
 //!
-//! use operetta_core::{nondeterminism, ports::Nondeterminism};
+//! use operetta_core::nondeterminism::{self, Nondeterminism};
 //!
 //! struct Zero;
 //! impl Nondeterminism for Zero {
@@ -31,7 +31,15 @@ use std::{
 
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::ports::Nondeterminism;
+/// The source of a guest's time and randomness.
+pub trait Nondeterminism: Send + Sync {
+    /// The time since 1970-01-01 UTC.
+    fn wall_clock(&self) -> Duration;
+    /// The time since a moment that stays the same while the process runs; never goes back.
+    fn monotonic_clock(&self) -> Duration;
+    /// Fills these bytes.
+    fn random(&self, bytes: &mut [u8]);
+}
 
 thread_local! {
     /// The replacement on this thread.

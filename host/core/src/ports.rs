@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+pub use crate::nondeterminism::Nondeterminism;
 use crate::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::{
@@ -62,16 +63,6 @@ pub trait ObjectLookup: Send + Sync {
 pub trait EventSink: Send + Sync {
     /// Takes the note and returns at once; an overfull sink drops it and counts the drop.
     fn emit(&self, note: EventNote);
-}
-
-/// The source of a guest's time and randomness.
-pub trait Nondeterminism: Send + Sync {
-    /// The time since 1970-01-01 UTC.
-    fn wall_clock(&self) -> Duration;
-    /// The time since a moment that stays the same while the process runs; never goes back.
-    fn monotonic_clock(&self) -> Duration;
-    /// Fills these bytes.
-    fn random(&self, bytes: &mut [u8]);
 }
 
 /// Keeps a plugin's log lines.

@@ -74,10 +74,8 @@ async fn endpoints_open_to_whom_the_api_server_authorizes() {
 #[tokio::test]
 async fn explanation_names_only_what_the_user_may_get() {
     let control_plane = ControlPlane::shared().await;
-    let options = HostOptions {
-        config: "{secureEndpoints: {address: '127.0.0.1:0'}}".to_owned(),
-        ..HostOptions::default()
-    };
+    let options =
+        HostOptions { config: "{secureEndpoints: {address: '127.0.0.1:0'}}".to_owned(), ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
     let secure = host.logged("secure").expect("an address");
     let own = stage(control_plane, "asker").await;

@@ -14,9 +14,11 @@
 //! reconcile.
 
 mod give_way;
+mod observer;
 pub mod request;
 
 pub use give_way::give_way;
+pub use observer::Observer;
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -38,13 +40,13 @@ use tokio::{
 use crate::{
     controller::request::{Action, Failure, Fault, ReconcileRequest},
     handler::event::Event,
-    hot_loop::{Admission, HotLoops, LoopGuard, Looping},
+    hot_loop::{Admission, HotLoops, LoopGuard},
     object::ObjectKey,
     panics,
     ports::Reconciler,
     queue::{Priority, WorkQueue},
     recorder::{
-        OpenReconcile, Triggers, Waiting,
+        Waiting,
         record::{Cause, Trigger},
     },
     replicas::Shard,
@@ -53,39 +55,6 @@ use crate::{
 /// The number of keys in a queue from which mappings may add no new ones: their keys may be invented. Keys of the kind's
 /// own objects are always added: they may be as many, and all of them are in the queue at first.
 pub const MAX_MAPPED: usize = 100_000;
-
-/// An observer of every reconcile.
-pub trait Observer: Send + Sync {
-    /// Reports whether reconciles are recorded. Asked once.
-    fn is_recording(&self) -> bool {
-        false
-    }
-
-    /// Called before a reconcile, if reconciles are recorded. Returns its record. `queue` knows how long the key waited
-    /// ([`WorkQueue::queue_duration`]). Runs on the worker: it must not block.
-    fn begin_record(
-        &self,
-        _request: &ReconcileRequest,
-        _queue: &WorkQueue<ObjectKey>,
-        _triggers: Triggers,
-    ) -> Option<OpenReconcile> {
-        None
-    }
-
-    /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time, `retries_now` the key's
-    /// number of failures in a row including this one. Runs on the worker, before the key can be reconciled again: it
-    /// must not block.
-    fn reconciled(
-        &self,
-        request: &ReconcileRequest,
-        result: &Result<Action, Failure>,
-        took: Duration,
-        retries_now: u32,
-    );
-
-    /// Called when a key in a hot loop is first held, or held longer. Runs on the worker: it must not block.
-    fn looping(&self, _controller: &str, _key: &ObjectKey, _looping: &Looping) {}
-}
 
 /// One controller of a plugin: a queue of keys and the workers that empty it.
 pub struct Controller {

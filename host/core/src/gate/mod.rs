@@ -51,7 +51,7 @@ use crate::{
         out_of_reach::OutOfReach,
         raw_request::{RawRequest, RawResponse},
         recording::Recording,
-        records::{WriteNote, note_get, note_list, note_raw},
+        records::{WriteNote, noted_get, noted_list, noted_raw},
         revocation::Revocation,
         throttle::Meter,
     },
@@ -199,12 +199,7 @@ impl Session {
     /// The API server's error; `Forbidden` when a limit of this reconcile is reached; `TimedOut` when the call takes
     /// longer than [`GateLimits::call_timeout`]. The other calls fail in the same ways.
     pub async fn get(&mut self, get: Get) -> Result<Arc<Object>, ApiError> {
-        self.operate(get, async |gate, get| {
-            let result = gate.within(describe_call(&get), gate.api.get(get)).await;
-            note_get(&result);
-            result
-        })
-        .await
+        self.operate(get, async |gate, get| noted_get(gate.within(describe_call(&get), gate.api.get(get)).await)).await
     }
 
     /// Reads a page of objects.
@@ -212,12 +207,8 @@ impl Session {
     /// # Errors
     /// Fails as [`Session::get`] does.
     pub async fn list(&mut self, list: List) -> Result<Page, ApiError> {
-        self.operate(list, async |gate, list| {
-            let result = gate.within(describe_call(&list), gate.api.list(list)).await;
-            note_list(&result);
-            result
-        })
-        .await
+        self.operate(list, async |gate, list| noted_list(gate.within(describe_call(&list), gate.api.list(list)).await))
+            .await
     }
 
     /// Creates, updates or patches an object. A write that would have changed nothing is not sent, and counts as
@@ -272,9 +263,7 @@ impl Session {
             let target = request.target()?;
             let what = request.to_string();
             if !verb.is_write() {
-                let result = gate.within(what, gate.api.raw(request, target)).await;
-                note_raw(WriteNote::default(), &result);
-                return result;
+                return noted_raw(WriteNote::default(), gate.within(what, gate.api.raw(request, target)).await);
             }
             let attempt = Attempt::of_raw(&request, &target, gate.shared.objects.as_deref());
             let mut recording = Recording::begin(&gate.shared, &attempt, reconcile.as_ref());
@@ -283,8 +272,7 @@ impl Session {
                 gate.api.raw(request, target).await
             };
             let result = gate.within(what, call).await;
-            recording.end_raw(verb, &result);
-            result
+            recording.end_raw(verb, result)
         });
         let result = recorded(record, sent, RawResponse::failure).await;
         result.unwrap_or_else(|error| RawResponse::of_error(&error))

@@ -8,7 +8,7 @@ use crate::{
         audit::{Audit, Begun},
         operation::{Verb, Written},
         raw_request::RawResponse,
-        records::{WriteNote, note_delete, note_raw, note_write},
+        records::{WriteNote, note_delete, note_write, noted_raw},
         shared::Shared,
     },
     hot_loop::OwnWrite,
@@ -57,11 +57,12 @@ impl<'a> Recording<'a> {
     }
 
     /// Ends the record of a raw request.
-    pub fn end_raw(self, verb: Verb, result: &Result<RawResponse, ApiError>) {
+    /// Returns the result.
+    pub fn end_raw(self, verb: Verb, result: Result<RawResponse, ApiError>) -> Result<RawResponse, ApiError> {
         if let Some(own) = self.own {
-            own.end_raw(verb, result);
+            own.end_raw(verb, &result);
         }
-        note_raw(about(self.audit, |audit, begun| audit.end_raw(begun, result)), result);
+        noted_raw(about(self.audit, |audit, begun| audit.end_raw(begun, &result)), result)
     }
 }
 

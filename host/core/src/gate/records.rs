@@ -1,5 +1,7 @@
 //! The records of calls, if their reconcile is recorded.
 
+use std::sync::Arc;
+
 use crate::{
     gate::{
         Session,
@@ -50,18 +52,14 @@ fn note(change: impl FnOnce(&mut Call)) {
     }
 }
 
-/// Notes the version that a get returned.
-pub(super) fn note_get(result: &Result<std::sync::Arc<Object>, ApiError>) {
-    if let Ok(object) = result {
-        note(|call| call.resource_version = object.resource_version().to_owned());
-    }
+/// Notes the version that a get returned. Returns the result.
+pub(super) fn noted_get(result: Result<Arc<Object>, ApiError>) -> Result<Arc<Object>, ApiError> {
+    result.inspect(|object| note(|call| call.resource_version = object.resource_version().to_owned()))
 }
 
-/// Notes the size of a page.
-pub(super) fn note_list(result: &Result<Page, ApiError>) {
-    if let Ok(page) = result {
-        note(|call| call.items = u32::try_from(page.items.len()).ok());
-    }
+/// Notes the size of a page. Returns the result.
+pub(super) fn noted_list(result: Result<Page, ApiError>) -> Result<Page, ApiError> {
+    result.inspect(|page| note(|call| call.items = u32::try_from(page.items.len()).ok()))
 }
 
 /// A write, as its record shows it beside the call.
@@ -94,10 +92,10 @@ pub(super) fn note_delete(about: WriteNote) {
     note(|call| about.apply(call));
 }
 
-/// Notes the version in the response to a raw request, if it is one object.
-pub(super) fn note_raw(about: WriteNote, result: &Result<RawResponse, ApiError>) {
+/// Notes the version in the response to a raw request, if it is one object. Returns the result.
+pub(super) fn noted_raw(about: WriteNote, result: Result<RawResponse, ApiError>) -> Result<RawResponse, ApiError> {
     note(|call| {
-        if let Ok(response) = result
+        if let Ok(response) = &result
             && response.status < 400
             && (call.name.is_some() || call.verb == "create")
         {
@@ -108,6 +106,7 @@ pub(super) fn note_raw(about: WriteNote, result: &Result<RawResponse, ApiError>)
         }
         about.apply(call);
     });
+    result
 }
 
 impl WriteNote {
@@ -165,8 +164,8 @@ mod tests {
     };
 
     /// Returns a session whose calls are recorded, and the recorder.
-    fn session(limits: GateLimits) -> (Session, std::sync::Arc<Recorder>) {
-        let fake = std::sync::Arc::new(Fake::default());
+    fn session(limits: GateLimits) -> (Session, Arc<Recorder>) {
+        let fake = Arc::new(Fake::default());
         let gate = Gate::new(fake.clone(), fake.clone(), fake, "{}".into(), limits, Shared::default());
         let recorder = Recorder::new(Limits::default(), None);
         let mut request = ReconcileRequest {

@@ -23,7 +23,7 @@ impl WriteFact {
     }
 }
 
-/// What a recorder knows of an object, the newest first.
+/// The facts that a recorder has of an object, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The changes that a watch has seen.

@@ -42,12 +42,12 @@ use operetta_core::{
 use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
-pub use self::scope::{Scope, Timing};
+pub use self::scope::{Scope, Settings, Timing};
 use self::{frames::Unreadable, left_out::LeftOut, reflector::Reflector};
 use crate::{
     client::wire::Wire,
     discovery::ApiResource,
-    store::{Lookup, Packing, Relist, Relisted, Store, Writer, cache::Cache, overlay::Overlay},
+    store::{Lookup, Relist, Relisted, Store, Writer, cache::Cache, overlay::Overlay},
 };
 
 /// The state of an informer.
@@ -80,17 +80,6 @@ pub struct InformerStats {
 
 /// A handler that receives every event on the informer's task.
 pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
-
-/// The settings that all informers of a registry share.
-#[derive(Clone)]
-pub struct Settings {
-    /// The times of lists and watches.
-    pub timing: Timing,
-    /// The compression of the stores.
-    pub packing: Packing,
-    /// The recorder of the changes that the watches see; None records none.
-    pub recorder: Option<Arc<Recorder>>,
-}
 
 /// A running watch and its store.
 pub struct Informer {

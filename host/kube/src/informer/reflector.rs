@@ -222,7 +222,7 @@ impl Reflector {
                 && error.kind == ErrorKind::Expired
                 && !next.is_empty()
             {
-                // The remaining pages have expired. The next list has no pages, so that it cannot expire.
+                // The rest has expired. The next list has no pages, so that it cannot expire.
                 self.lists.page_size = None;
             }
             let ListMeta { resource_version, r#continue } = page?;
@@ -346,8 +346,7 @@ impl Reflector {
         if let Some(informer) = self.informer.upgrade() {
             informer.begins_watch();
         }
-        let seconds = self.timing.watch.as_secs_f32() * (1.0 + nondeterminism::random_fraction());
-        let seconds = format!("{}", seconds.ceil());
+        let seconds = (self.timing.watch.as_secs_f32() * (1.0 + nondeterminism::random_fraction())).ceil().to_string();
         let mut all = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &seconds)];
         all.extend_from_slice(parameters);
         Ok(Lines::new(self.open(&all, "PartialObjectMetadata").await?))
@@ -397,5 +396,5 @@ fn no_answer(limit: Duration) -> ApiError {
 }
 
 fn ended_early(what: &str) -> Stop {
-    Stop::Failed(ApiError::new(ErrorKind::Unavailable, format!("the API server closed {what} early")))
+    ApiError::new(ErrorKind::Unavailable, format!("the API server closed {what} early")).into()
 }

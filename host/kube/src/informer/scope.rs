@@ -1,8 +1,10 @@
-//! The scope and the timing of an informer.
+//! The scope of an informer, its timing and other settings.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use operetta_core::object::prune::Prune;
+use operetta_core::{object::prune::Prune, recorder::Recorder};
+
+use crate::store::Packing;
 
 /// The timing of informers: the intervals and timeouts of lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,4 +77,15 @@ impl Scope {
     pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
+}
+
+/// The settings that all informers of a registry share.
+#[derive(Clone)]
+pub struct Settings {
+    /// The times of lists and watches.
+    pub timing: Timing,
+    /// The compression of the stores.
+    pub packing: Packing,
+    /// The recorder of the changes that the watches see; None records none.
+    pub recorder: Option<Arc<Recorder>>,
 }

@@ -33,7 +33,7 @@ pub struct WhyArgs {
 /// The output format of `operetta why`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WhyOutput {
-    /// What the host serves.
+    /// The host's answer.
     Json,
     /// A sequence diagram as an SVG image.
     Svg,

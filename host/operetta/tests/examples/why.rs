@@ -69,7 +69,9 @@ async fn chain_of_a_scaled_deployment_ends_at_the_person() {
     .await;
     let plugin = format!("by Plugin {}/sample-controller, controller foo", namespace.name());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let place = |wanted: &str| lines.iter().position(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{wanted}\n{text}"));
+    let place = |wanted: &str| {
+        lines.iter().position(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{wanted}\n{text}"))
+    };
     assert!(lines[0].contains("web changed .spec.replicas"), "{text}");
     assert!(place(&plugin) < place("because") && place("because") < place("by field manager kubectl/scale"), "{text}");
     assert!(lines[place("after get")].contains(&format!("get Foo {}/foo@", namespace.name())), "{text}");
