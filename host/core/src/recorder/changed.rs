@@ -139,6 +139,14 @@ pub(crate) fn writers(managed_fields: &str, changed: Option<&Changed<'_>>) -> Ve
             false => candidates.retain(owns_any),
         }
     }
+    if owned.is_empty() && !fields.is_empty() {
+        // Fields below status are written through the subresource, and others are not.
+        let is_status = fields.iter().all(|field| field.first().is_some_and(|first| first == "status"));
+        let fits = |entry: &Entry<'_>| (entry.writer.subresource == "status") == is_status;
+        if candidates.iter().any(fits) {
+            candidates.retain(fits);
+        }
+    }
     let latest = candidates.iter().map(|entry| entry.writer.time.clone()).max().unwrap_or_default();
     candidates.retain(|entry| {
         let is_undated = entry.writer.time.is_empty() && !owned.is_empty();
@@ -262,7 +270,8 @@ mod tests {
             entry("old", "01", "", r#"{"f:spec":{"f:x":{}}}"#),
             entry("b", "09", "status", "{}"),
         ];
-        assert_eq!(writers_of(&entries, &[&["spec", "gone"]]), ["a/", "b/status"]);
+        assert_eq!(writers_of(&entries, &[&["spec", "gone"]]), ["a/"]);
+        assert_eq!(writers_of(&entries, &[&["status", "gone"]]), ["b/status"]);
         assert_eq!(writers_of(&entries, &[]), ["a/", "b/status"]);
         assert_eq!(writers_of(&entries, &[&["spec", "x"]]), ["a/"], "the later of two owners");
         assert_eq!(writers_of(&[], &[]), [""; 0]);

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     facts::{Facts, WriteFact},
-    record::{Cause, Change, ObjectRef, Trigger},
+    record::{Call, Cause, Change, ObjectRef, Trigger},
 };
-use crate::object::ObjectKey;
 
 /// The maximum number of steps from a change back to its cause.
 const MAX_DEPTH: usize = 16;
@@ -21,9 +20,6 @@ const MAX_STEPS: usize = 500;
 pub trait FactSource: Send + Sync {
     /// Returns the facts about an object; None if the asker may not read it.
     async fn facts(&self, object: &ObjectRef) -> Option<Facts>;
-
-    /// Reports whether the asker may read a Plugin.
-    async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool;
 }
 
 /// A question about an object.
@@ -45,8 +41,11 @@ pub struct Explanation {
     pub changes: Vec<Step>,
     /// The number of older changes that are recorded and not explained, because of the limit.
     pub older: usize,
-    /// The number of objects and Plugins that are left out, because the asker may not read them.
+    /// The number of objects that are left out, and of changes whose Plugin is, because the asker may not read them.
     pub hidden: usize,
+    /// The replicas of the host that did not answer, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub silent: Vec<String>,
 }
 
 /// A change of an object.
@@ -181,7 +180,7 @@ impl From<&ObjectRef> for Named {
 /// Explains the changes of an object. Returns None if the asker may not read it.
 pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Explanation> {
     let facts = source.facts(&question.object).await?;
-    let mut chain = Chain { source, seen: HashSet::new(), hidden: HashSet::new(), steps: 0 };
+    let mut chain = Chain { source, seen: HashSet::new(), hidden: 0, steps: 0 };
     let all = merged(facts).into_iter().filter(|fact| fact.concerns(question.field.as_deref()));
     let mut all: Vec<Fact> = all.collect();
     let older = all.len().saturating_sub(question.limit);
@@ -190,7 +189,7 @@ pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Exp
     for fact in all {
         changes.push(chain.step(&question.object, fact, 0).await);
     }
-    Some(Explanation { changes, older, hidden: chain.hidden.len() })
+    Some(Explanation { changes, older, hidden: chain.hidden, silent: Vec::new() })
 }
 
 /// One version of an object, as a watch saw it, or as its writer had it in the response, or both.
@@ -205,7 +204,7 @@ fn merged(facts: Facts) -> Vec<Fact> {
     let mut all = Vec::new();
     for change in changes {
         let is_write = |write: &WriteFact| {
-            let call = write.call();
+            let Some(call) = write.call() else { return false };
             match change.cause {
                 // The response to a deletion does not have the resourceVersion of the event.
                 Cause::Deleted => call.verb == "delete",
@@ -221,27 +220,33 @@ fn merged(facts: Facts) -> Vec<Fact> {
 }
 
 impl Fact {
+    /// Returns the call that wrote.
+    fn call(&self) -> Option<&Call> {
+        self.write.as_ref()?.call()
+    }
+
     /// Returns the time at which it was written, or else seen.
     fn at(&self) -> Duration {
-        let written = self.write.as_ref().map(|write| {
-            let call = write.call();
-            write.recorded.reconcile.started + call.began + call.took.unwrap_or_default()
-        });
+        let written = self
+            .write
+            .as_ref()
+            .zip(self.call())
+            .map(|(write, call)| write.reconcile.started + call.began + call.took.unwrap_or_default());
         written.or_else(|| self.change.as_ref().map(|change| change.at)).unwrap_or_default()
     }
 
     fn resource_version(&self) -> String {
-        let of_write = || self.write.as_ref().map(|write| write.call().resource_version.clone());
+        let of_write = || self.call().map(|call| call.resource_version.clone());
         self.change.as_ref().map(|change| change.resource_version.clone()).or_else(of_write).unwrap_or_default()
     }
 
     fn paths(&self) -> Option<&Vec<String>> {
         let of_change = self.change.as_ref().and_then(|change| change.paths.as_ref());
-        of_change.or_else(|| self.write.as_ref().and_then(|write| write.call().paths.as_ref()))
+        of_change.or_else(|| self.call()?.paths.as_ref())
     }
 
     fn what(&self) -> &'static str {
-        let verb = self.write.as_ref().map(|write| &*write.call().verb);
+        let verb = self.call().map(|call| &*call.verb);
         match (self.change.as_ref().map(|change| change.cause), verb) {
             (Some(Cause::Added), _) | (None, Some("create")) => "created",
             (Some(Cause::Deleted), _) | (None, Some("delete")) => "deleted",
@@ -264,8 +269,8 @@ struct Chain<'a> {
     source: &'a dyn FactSource,
     /// The versions of objects that are explained.
     seen: HashSet<(ObjectRef, String)>,
-    /// The objects and Plugins that are left out.
-    hidden: HashSet<(Option<String>, ObjectKey)>,
+    /// The number of objects that are left out, and of changes whose Plugin is.
+    hidden: usize,
     steps: usize,
 }
 
@@ -283,14 +288,13 @@ impl Chain<'_> {
             because: Vec::new(),
         };
         let Some(write) = fact.write else { return step };
-        let plugin = &write.recorded.plugin;
-        if !self.source.may_see_plugin(plugin).await {
-            self.hidden.insert((None, plugin.clone()));
+        if write.is_hidden {
+            self.hidden += 1;
             step.by = Writer::HiddenPlugin;
             return step;
         }
         step.by = Writer::Plugin(Box::new(writer(&write)));
-        let reconcile = &write.recorded.reconcile;
+        let reconcile = &write.reconcile;
         for trigger in &reconcile.triggers {
             step.because.push(self.because(trigger, depth).await);
         }
@@ -300,6 +304,9 @@ impl Chain<'_> {
                 retries => format!("{retries} failed reconciles before it"),
             };
             step.because.push(Because::Other { text });
+        }
+        for (object, resource_version) in read_after_triggers(&write, object) {
+            step.because.extend(self.because_of_change(&object, resource_version, depth).await);
         }
         if reconcile.more_triggers > 0 {
             step.because.push(Because::Other { text: format!("{} further events", reconcile.more_triggers) });
@@ -312,22 +319,60 @@ impl Chain<'_> {
         if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
             return Because::Other { text: words(trigger.cause).to_owned() };
         }
-        let resource_version = trigger.resource_version.clone();
+        match self.because_of_change(object, trigger.resource_version.clone(), depth).await {
+            Some(because) => because,
+            None => Because::Unrecorded { object: object.into(), resource_version: trigger.resource_version.clone() },
+        }
+    }
+
+    /// Explains a version of an object; None if it is not recorded.
+    async fn because_of_change(
+        &mut self,
+        object: &ObjectRef,
+        resource_version: String,
+        depth: usize,
+    ) -> Option<Because> {
         if self.seen.contains(&(object.clone(), resource_version.clone()))
             || depth >= MAX_DEPTH
             || self.steps >= MAX_STEPS
         {
-            return Because::Seen { object: object.into(), resource_version };
+            return Some(Because::Seen { object: object.into(), resource_version });
         }
         let Some(facts) = self.source.facts(object).await else {
-            self.hidden.insert((Some(object.kind.to_string()), object.key.clone()));
-            return Because::Hidden;
+            self.hidden += 1;
+            return Some(Because::Hidden);
         };
-        match merged(facts).into_iter().find(|fact| fact.resource_version() == resource_version) {
-            Some(fact) => Because::Change(Box::new(Box::pin(self.step(object, fact, depth + 1)).await)),
-            None => Because::Unrecorded { object: object.into(), resource_version },
-        }
+        let fact = merged(facts).into_iter().find(|fact| fact.resource_version() == resource_version)?;
+        Some(Because::Change(Box::new(Box::pin(self.step(object, fact, depth + 1)).await)))
     }
+}
+
+/// Returns the objects that a reconcile read before a write in a version that is newer than all of its triggers: the change came
+/// while the key waited or was reconciled, and is a cause, too. `written` is the object of the write.
+fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<(ObjectRef, String)> {
+    let reconcile = &write.reconcile;
+    let number = |version: &str| version.parse::<u64>().ok();
+    let triggers = reconcile.triggers.iter().map(|trigger| number(&trigger.resource_version));
+    // Without a version, as at the start of a controller, everything is newer.
+    let Some(newest) = triggers.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max()) else {
+        return Vec::new();
+    };
+    let mut known = vec![reconcile.object(), written.clone()];
+    known.extend(reconcile.triggers.iter().filter_map(|trigger| trigger.object.clone()));
+    let mut found: Vec<(ObjectRef, String)> = Vec::new();
+    for read in reconcile.calls.iter().take(write.at).filter(|call| call.verb == "get") {
+        if number(&read.resource_version).is_none_or(|version| version <= newest) {
+            continue;
+        }
+        // A raw request does not name the kind.
+        let object = match read.is_raw {
+            true => known.iter().find(|object| read.is_about(object)).cloned(),
+            false => read.object(),
+        };
+        let version = object.map(|object| (object, read.resource_version.clone()));
+        found.extend(version.filter(|version| !found.contains(version)));
+    }
+    found
 }
 
 /// Returns a cause in words.
@@ -351,13 +396,12 @@ fn managers(change: Option<&Change>) -> Vec<String> {
 }
 
 fn writer(write: &WriteFact) -> PluginWriter {
-    let reconcile = &write.recorded.reconcile;
-    let call = write.call();
-    let verb = match call.subresource.as_str() {
+    let WriteFact { plugin, source, reconcile, at, .. } = write;
+    let verb = write.call().map(|call| match call.subresource.as_str() {
         "" => call.verb.clone(),
         subresource => format!("{}/{subresource}", call.verb),
-    };
-    let reads = reconcile.calls[..write.at].iter().filter(|call| matches!(&*call.verb, "get" | "list"));
+    });
+    let reads = reconcile.calls.iter().take(*at).filter(|call| matches!(&*call.verb, "get" | "list"));
     let reads = reads.map(|read| ReadBefore {
         text: match (&read.namespace, &read.name) {
             (Some(namespace), Some(name)) => format!("{} {} {namespace}/{name}", read.verb, read.resource),
@@ -368,13 +412,13 @@ fn writer(write: &WriteFact) -> PluginWriter {
         is_cached: read.is_cached,
     });
     PluginWriter {
-        plugin: write.recorded.plugin.to_string(),
+        plugin: plugin.to_string(),
         controller: reconcile.controller.clone(),
         object: (&reconcile.object()).into(),
         reconcile: reconcile.id.clone(),
-        verb,
-        digest: write.recorded.source.digest.clone(),
-        service_account: write.recorded.source.service_account.clone(),
+        verb: verb.unwrap_or_default(),
+        digest: source.digest.clone(),
+        service_account: source.service_account.clone(),
         reads: reads.collect(),
     }
 }

@@ -1,30 +1,47 @@
 //! The facts of the recorder about one object.
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{
-    History, Recorded, Recorder,
-    record::{Call, Change, ObjectRef},
+    History, Recorder,
+    record::{Call, Change, ObjectRef, Reconcile, Source},
 };
+use crate::object::ObjectKey;
 
 /// A write of an object, with the reconcile that made it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteFact {
+    /// The Plugin.
+    pub plugin: ObjectKey,
+    /// Its code and its identity at that time.
+    pub source: Source,
     /// The reconcile.
-    pub recorded: Recorded,
+    pub reconcile: Reconcile,
     /// The position of the write among its calls.
     pub at: usize,
+    /// True if the asker may not read the Plugin: only the time and the write are left.
+    pub is_hidden: bool,
 }
 
 impl WriteFact {
-    /// Returns the call that wrote.
-    pub fn call(&self) -> &Call {
-        &self.recorded.reconcile.calls[self.at]
+    /// Returns the call that wrote; None if the fact is malformed.
+    pub fn call(&self) -> Option<&Call> {
+        self.reconcile.calls.get(self.at)
+    }
+
+    /// Removes what is known of the Plugin and its reconcile, but the time and the write.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        let Reconcile { started, calls, .. } = self.reconcile;
+        let calls = calls.into_iter().skip(self.at).take(1).collect();
+        let reconcile = Reconcile { started, calls, ..Reconcile::default() };
+        Self { plugin: ObjectKey::default(), source: Source::default(), reconcile, at: 0, is_hidden: true }
     }
 }
 
-/// The facts that a recorder has of an object, the newest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The facts that recorders have of an object, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The changes that a watch has seen.
     pub changes: Vec<Change>,
@@ -32,8 +49,22 @@ pub struct Facts {
     pub writes: Vec<WriteFact>,
 }
 
+impl Facts {
+    /// Adds the facts of another replica. Both may have seen a change.
+    pub fn add(&mut self, other: Self) {
+        let is_same =
+            |one: &Change, other: &Change| one.resource_version == other.resource_version && one.cause == other.cause;
+        for change in other.changes {
+            if !self.changes.iter().any(|known| is_same(known, &change)) {
+                self.changes.push(change);
+            }
+        }
+        self.writes.extend(other.writes);
+    }
+}
+
 impl Recorder {
-    /// Returns the facts about an object.
+    /// Returns the facts of this host about an object.
     pub fn facts(&self, object: &ObjectRef) -> Facts {
         let mut facts = Facts::default();
         let name = object.key.name.as_str();
@@ -47,8 +78,13 @@ impl Recorder {
             self.reconciles_with(&plugin, name, |recorded| {
                 let calls = recorded.reconcile.calls.iter().enumerate();
                 let writes = calls.filter(|(_, call)| call.has_written() && call.is_about(object)).map(|(at, _)| at);
-                let writes: Vec<usize> = writes.collect();
-                facts.writes.extend(writes.into_iter().map(|at| WriteFact { recorded: recorded.clone(), at }));
+                facts.writes.extend(writes.map(|at| WriteFact {
+                    plugin: recorded.plugin.clone(),
+                    source: (*recorded.source).clone(),
+                    reconcile: recorded.reconcile.clone(),
+                    at,
+                    is_hidden: false,
+                }));
                 true
             });
         }

@@ -169,6 +169,13 @@ pub struct Call {
 }
 
 impl Call {
+    /// Returns the object that it names; None if it names none, and for a raw request, which names a resource.
+    pub fn object(&self) -> Option<ObjectRef> {
+        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? };
+        let kind = GroupVersionKind::new(&*self.api_version, &*self.resource);
+        (!self.is_raw).then_some(ObjectRef { kind, key })
+    }
+
     /// Reports whether it has changed an object.
     pub fn has_written(&self) -> bool {
         matches!(&*self.verb, "create" | "update" | "patch" | "delete")

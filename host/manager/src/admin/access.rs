@@ -69,7 +69,7 @@ impl Required {
             ["", "rbac", namespace, name] => subresource("get", "plugins/permissions", namespace, name),
             ["", "retry", namespace, name] => subresource("create", "plugins/retry", namespace, name),
             ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
-            ["", "why", group, _version, plural, namespace, name] => {
+            ["", "why" | "facts", group, _version, plural, namespace, name] => {
                 Self::get(named(group, "core"), plural, named(namespace, "_"), name)
             }
             _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
@@ -123,6 +123,11 @@ impl Asker {
     /// Creates the asker of a request with these headers.
     pub fn new(access: Arc<AccessControl>, headers: &HeaderMap) -> Self {
         Self { access, headers: headers.clone() }
+    }
+
+    /// Returns the header with the user's token, as it was sent.
+    pub fn credentials(&self) -> Option<&HeaderValue> {
+        credentials(&self.headers)
     }
 
     /// Reports whether the user has the permission; false if the API server cannot be asked.

@@ -101,7 +101,11 @@ impl Forwarder {
         }
     }
 
-    async fn send(&self, identity: &str, request: Parts) -> Result<Response, String> {
+    /// Sends a request to another replica, and returns its response.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no response.
+    pub async fn send(&self, identity: &str, request: Parts) -> Result<Response, String> {
         let endpoint = self.manager.replicas.endpoint_of(identity).await.map_err(|error| error.to_string())?;
         let endpoint = endpoint.ok_or("it has no Lease with an address (secureEndpoints, POD_IP)")?;
         let client = endpoint.client().map_err(|error| format!("{error:#}"))?;

@@ -158,6 +158,7 @@ impl Listeners {
             .route("/rbac/{namespace}/{plugin}", get(rbac))
             .route("/retry/{namespace}/{plugin}", post(retry))
             .route("/reconciles/{namespace}/{plugin}", get(why::reconciles))
+            .route("/facts/{group}/{version}/{plural}/{namespace}/{name}", get(why::facts))
             .route("/why/{group}/{version}/{plural}/{namespace}/{name}", get(why::why))
             .with_state(admin.clone());
         let probes = probes.with_state(admin);

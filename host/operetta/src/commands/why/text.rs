@@ -13,7 +13,7 @@ const SHORT: usize = 12;
 
 /// Formats an explanation.
 pub fn explanation(kind: &str, key: &ObjectKey, explanation: &Explanation) -> String {
-    let Explanation { changes, older, hidden } = explanation;
+    let Explanation { changes, older, hidden, silent } = explanation;
     let mut text = String::new();
     if changes.is_empty() {
         text.push_str(&format!(
@@ -29,6 +29,9 @@ pub fn explanation(kind: &str, key: &ObjectKey, explanation: &Explanation) -> St
     }
     if *hidden > 0 {
         text.push_str(&format!("{hidden} objects or Plugins are left out: you may not get them.\n"));
+    }
+    for replica in silent {
+        text.push_str(&format!("A replica of the host did not answer, so changes may be missing: {replica}\n"));
     }
     text
 }
