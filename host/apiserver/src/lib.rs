@@ -12,4 +12,5 @@ mod field;
 mod golang;
 pub mod http;
 pub mod kinds;
+mod openapi_v2;
 pub mod store;

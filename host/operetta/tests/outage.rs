@@ -19,7 +19,6 @@ async fn apply_foos(namespace: &TestNamespace<'_>, names: impl Iterator<Item = S
         let spec = json!({"deploymentName": name, "replicas": 1});
         json!({"apiVersion": FOO.0, "kind": FOO.1, "metadata": metadata, "spec": spec}).to_string()
     };
-    // Not a List, which kubectl validates with OpenAPI of version 2.
     let documents: Vec<String> = names.map(wanted).collect();
     let file = namespace.control_plane().folder().join("foos.yaml");
     std::fs::write(&file, documents.join("\n---\n")).expect("written");

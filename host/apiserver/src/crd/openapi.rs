@@ -2,15 +2,11 @@
 //!
 //! The parameters and the schemas of metadata, which are the same for all resources, are in `openapi_common.json`.
 
-use std::sync::LazyLock;
-
 use serde_json::{Map, Value, json};
 
 use super::model::{Definition, Version};
+use super::published::{COMMON, add_embedded_properties, add_int_or_string, add_object_properties, for_each};
 use super::structural;
-
-static COMMON: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("openapi_common.json")).unwrap_or(Value::Null));
 
 const META: &str = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.";
 const SCALE: &str = "#/components/schemas/io.k8s.api.autoscaling.v1.Scale";
@@ -39,7 +35,7 @@ const DELETE_PARAMETERS: [&str; 5] = [
 
 /// Returns the document of a version; `schema` is the version's schema as it was given.
 pub fn document(definition: &Definition, version: &Version, schema: &Value) -> Value {
-    let builder = Builder { definition, version, namespaced: definition.spec.scope == "Namespaced" };
+    let builder = Builder::new(definition, version);
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
@@ -48,7 +44,8 @@ pub fn document(definition: &Definition, version: &Version, schema: &Value) -> V
     })
 }
 
-struct Builder<'a> {
+/// Builds the parts of a document for a version of a definition.
+pub(super) struct Builder<'a> {
     definition: &'a Definition,
     version: &'a Version,
     namespaced: bool,
@@ -67,6 +64,12 @@ struct Operation<'a> {
     answer: String,
     body: Option<String>,
     codes: &'a [&'a str],
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(definition: &'a Definition, version: &'a Version) -> Self {
+        Self { definition, version, namespaced: definition.spec.scope == "Namespaced" }
+    }
 }
 
 impl Builder<'_> {
@@ -260,12 +263,17 @@ impl Builder<'_> {
     }
 
     fn schemas(&self, schema: &Value) -> Value {
-        let names = &self.definition.spec.names;
         let scaled = self.version.scale().is_some();
         let common = COMMON["schemas"].as_object().cloned().unwrap_or_default();
         let mut schemas: Map<String, Value> =
             common.into_iter().filter(|(name, _)| scaled || !name.starts_with("io.k8s.api.autoscaling.")).collect();
-        let mut object = self.object(schema);
+        schemas.extend(self.kinds(self.object(schema)));
+        Value::Object(schemas)
+    }
+
+    /// Returns the schemas of an object and of a list by their names, given the one of the object.
+    pub(super) fn kinds(&self, mut object: Value) -> [(String, Value); 2] {
+        let names = &self.definition.spec.names;
         let doc = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
         let mut list = json!({
             "type": "object",
@@ -285,9 +293,7 @@ impl Builder<'_> {
                 schema["x-kubernetes-selectable-fields"] = Value::Array(paths);
             }
         }
-        schemas.insert(self.model(&names.kind), object);
-        schemas.insert(self.model(&names.list_kind), list);
-        Value::Object(schemas)
+        [(self.model(&names.kind), object), (self.model(&names.list_kind), list)]
     }
 
     fn object(&self, schema: &Value) -> Value {
@@ -295,10 +301,11 @@ impl Builder<'_> {
             return json!({"type": "object"});
         }
         let mut schema = schema.clone();
-        publish(&mut schema);
-        for (name, property) in COMMON["resource"].as_object().into_iter().flatten() {
-            schema["properties"][name] = property.clone();
-        }
+        for_each(&mut schema, &mut |fields| {
+            add_int_or_string(fields);
+            add_embedded_properties(fields);
+        });
+        add_object_properties(&mut schema);
         schema
     }
 }
@@ -339,45 +346,4 @@ fn identifier(text: &str, mut capital: bool) -> String {
         }
     }
     out
-}
-
-/// Says in a schema what the extensions of Kubernetes imply.
-fn publish(schema: &mut Value) {
-    let Value::Object(fields) = schema else { return };
-    for (name, inner) in fields.iter_mut() {
-        match name.as_str() {
-            "properties" => inner.as_object_mut().into_iter().flatten().for_each(|(_, property)| publish(property)),
-            "items" | "additionalProperties" => publish(inner),
-            _ => {}
-        }
-    }
-    let int_or_string = json!([{"type": "integer"}, {"type": "string"}]);
-    if fields.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        let in_all_of = fields.get("allOf").and_then(|all| all.get(0)).and_then(|first| first.get("anyOf"));
-        let given = fields.get("anyOf");
-        if given != Some(&int_or_string) && in_all_of != Some(&int_or_string) {
-            if given.is_none() {
-                fields.insert("anyOf".to_owned(), int_or_string);
-            } else {
-                let all_of = fields.entry("allOf").or_insert_with(|| json!([]));
-                if let Value::Array(parts) = all_of {
-                    parts.insert(0, json!({"anyOf": int_or_string}));
-                }
-            }
-        }
-    }
-    if fields.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
-        let properties = fields.entry("properties").or_insert_with(|| json!({}));
-        for (name, property) in COMMON["embedded"].as_object().into_iter().flatten() {
-            properties[name] = property.clone();
-        }
-        let required = fields.entry("required").or_insert_with(|| json!([]));
-        if let Value::Array(names) = required {
-            for name in ["kind", "apiVersion"] {
-                if !names.iter().any(|existing| existing == name) {
-                    names.push(json!(name));
-                }
-            }
-        }
-    }
 }

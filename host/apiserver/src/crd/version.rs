@@ -10,6 +10,7 @@ use super::field::{FieldError, Path, Refusal};
 use super::model::{Definition, Version};
 use super::object_meta::{self, Metadata};
 use super::openapi;
+use super::openapi_v2;
 use super::prune;
 use super::request::{
     Admitted, DecodedObject, FieldValidation, Target, differs_without_metadata, prepare_status_update,
@@ -111,6 +112,11 @@ impl CrdVersion {
     /// Returns the OpenAPI v3 document with the version's schema and operations.
     pub fn openapi_v3(&self) -> Value {
         openapi::document(&self.definition, self.version(), &self.raw_schema)
+    }
+
+    /// Returns the definitions in the OpenAPI document of version 2 of its objects and lists, by their names.
+    pub fn openapi_v2(&self) -> [(String, Value); 2] {
+        openapi_v2::definitions(&self.definition, self.version(), &self.raw_schema)
     }
 
     /// Returns the names of the fields that field selectors can use.

@@ -92,6 +92,13 @@ impl CustomResources {
         found
     }
 
+    /// Returns all definitions, the oldest first.
+    pub fn all(&self) -> Vec<Arc<Custom>> {
+        let mut all: Vec<_> = self.served.read().values().cloned().collect();
+        all.sort_by_key(|custom| custom.revision);
+        all
+    }
+
     /// Serves what a definition defines from now on, unless this revision or a later one is served.
     ///
     /// # Errors

@@ -190,7 +190,7 @@ impl EmbeddedServer {
                 policies: Mutex::new(None),
             })
             .patcher(Fields(Arc::clone(&shared)))
-            .openapi(Documents(Arc::clone(&shared)))
+            .openapi(Documents::new(Arc::clone(&shared)))
             .address(options.address);
         for plugin in options.admission {
             builder = builder.admission(plugin);

@@ -2,19 +2,31 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::shared::Shared;
-use crate::{http::OpenApi, kinds};
+use crate::{
+    http::{OpenApi, OpenApiV2},
+    kinds,
+};
 
 /// Serves the documents.
-pub(super) struct Documents(pub Arc<Shared>);
+pub(super) struct Documents {
+    shared: Arc<Shared>,
+    /// The document of version 2 that was last asked for, with the revisions of the definitions in it.
+    version_2: Mutex<Option<(Vec<u64>, Arc<OpenApiV2>)>>,
+}
 
 impl Documents {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, version_2: Mutex::default() }
+    }
+
     /// Returns the document of a group and version of custom resources.
     fn custom(&self, group: &str, version: &str) -> Option<Value> {
         let mut merged: Option<Value> = None;
-        for custom in self.0.customs.in_version(group, version) {
+        for custom in self.shared.customs.in_version(group, version) {
             let document = custom.crd.version(version)?.openapi_v3();
             match &mut merged {
                 None => merged = Some(document),
@@ -38,10 +50,10 @@ fn extend(merged: &mut Value, mut document: Value) {
 impl OpenApi for Documents {
     fn index(&self) -> Value {
         let mut index = kinds::openapi_v3_index();
-        for group in self.0.resources().groups() {
-            for version in self.0.resources().versions(&group) {
+        for group in self.shared.resources().groups() {
+            for version in self.shared.resources().versions(&group) {
                 let name = format!("apis/{group}/{version}");
-                let customs = self.0.customs.in_version(&group, &version);
+                let customs = self.shared.customs.in_version(&group, &version);
                 if let Some(newest) = customs.iter().map(|custom| custom.revision).max() {
                     // Clients keep a document as long as its hash is the same.
                     let url = format!("/openapi/v3/{name}?hash={newest}-{}", customs.len());
@@ -58,5 +70,23 @@ impl OpenApi for Documents {
         }
         let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
         self.custom(group, version).map(|document| document.to_string().into_bytes())
+    }
+
+    fn version_2(&self) -> Arc<OpenApiV2> {
+        let customs = self.shared.customs.all();
+        let revisions: Vec<u64> = customs.iter().map(|custom| custom.revision).collect();
+        let mut made = self.version_2.lock();
+        if let Some((of, document)) = &*made
+            && *of == revisions
+        {
+            return Arc::clone(document);
+        }
+        let mut definitions = kinds::openapi_v2_definitions();
+        for version in customs.iter().flat_map(|custom| custom.crd.versions()).filter(|version| version.is_served()) {
+            definitions.extend(version.openapi_v2());
+        }
+        let document = Arc::new(OpenApiV2::new(definitions));
+        *made = Some((revisions, Arc::clone(&document)));
+        document
     }
 }

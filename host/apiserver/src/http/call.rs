@@ -76,6 +76,16 @@ impl Call<'_> {
         self.path.name.as_deref().ok_or_else(|| ApiError::bad_request("name must be provided"))
     }
 
+    /// Checks that the user may create the object, which an update or an apply is about to do.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    pub fn authorize_create(&self) -> Result<(), ApiError> {
+        let attributes = Attributes { verb: "create".to_owned(), ..self.attributes.clone() };
+        self.state.authorizer.authorize(self.user, &attributes)
+    }
+
     /// Returns an object of the store.
     ///
     /// # Errors

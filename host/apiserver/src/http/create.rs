@@ -111,6 +111,9 @@ fn try_store(
         call.view.resource.strategy.reserve(&object)?;
     }
     let warnings = complete(call, &mut object)?;
+    if options_kind != CREATE {
+        call.authorize_create()?;
+    }
     call.admit(&request, Some(&mut object))?;
     let revision = metadata::text(&object, "resourceVersion");
     if revision.parse::<u64>().is_err() && !revision.is_empty() {

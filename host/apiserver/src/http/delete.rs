@@ -7,7 +7,7 @@ use super::{
     field_error::FieldError,
     json, list, metadata, namespaces, prepare,
     query::{Query, check_dry_run, check_dry_run_values},
-    read_object::body_as_json,
+    read_object::{body_as_json, no_object},
     status::ApiError,
 };
 use crate::store::{GroupResource, StoreError, StoredObject};
@@ -143,7 +143,7 @@ impl DeleteOptions {
     /// Reads the options from the body, or from the query when there is none.
     fn read(call: &Call<'_>) -> Result<Self, ApiError> {
         let mut errors = Vec::new();
-        let options = if call.body.trim_ascii().is_empty() {
+        let options = if call.body.is_empty() {
             Self::from_query(call.query, &mut errors)?
         } else {
             let text = body_as_json(call, ApiError::bad_request)?;
@@ -151,7 +151,7 @@ impl DeleteOptions {
                 ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
             })?;
             check_type(&parsed.value)?;
-            Self::from_body(&parsed.value, call.query, &mut errors)?
+            Self::from_body(&parsed.value, &mut errors)?
         };
         options.check(&mut errors);
         if errors.is_empty() {
@@ -171,14 +171,10 @@ impl DeleteOptions {
         })
     }
 
-    fn from_body(body: &Value, query: &Query, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
+    fn from_body(body: &Value, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let members = body["dryRun"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let dry_run: Vec<&str> = members.iter().filter_map(Value::as_str).collect();
-        // The API server takes `dryRun` from the query too: kubectl sends both.
-        let dry_run = check_dry_run_values(&dry_run, errors) || check_dry_run(query, errors);
         Ok(Self {
-            dry_run,
+            dry_run: check_dry_run_values(&texts(body, "dryRun")?, errors),
             grace_period_seconds: body["gracePeriodSeconds"].as_i64(),
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
@@ -288,8 +284,28 @@ impl DeleteOptions {
     }
 }
 
+/// Returns a list of texts in a body; none if it is missing.
+fn texts<'a>(body: &'a Value, field: &str) -> Result<Vec<&'a str>, ApiError> {
+    let refused = |value: &Value, wanted: &str| {
+        let found = json::type_name(value);
+        let message =
+            format!("json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {wanted}");
+        ApiError::bad_request(message)
+    };
+    match &body[field] {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(members) => {
+            members.iter().map(|member| member.as_str().ok_or_else(|| refused(member, "string"))).collect()
+        }
+        other => Err(refused(other, "[]string")),
+    }
+}
+
 /// Checks that the body of a deletion is `DeleteOptions`.
 fn check_type(body: &Value) -> Result<(), ApiError> {
+    if !body.is_object() && !body.is_null() {
+        return Err(ApiError::bad_request(no_object(body)));
+    }
     let member = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     let kind = member("kind");
     if kind.is_empty() || kind == "DeleteOptions" {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     attributes::{Attributes, User},
+    openapi_v2::OpenApiV2,
     resource::Resource,
     status::ApiError,
 };
@@ -175,6 +176,9 @@ pub trait OpenApi: Send + Sync {
 
     /// Returns the document of a path such as `apis/apps/v1`, in version 3, as JSON.
     fn document(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// Returns the document of version 2.
+    fn version_2(&self) -> Arc<OpenApiV2>;
 }
 
 /// Allows everything and changes nothing. Every user is an administrator.

@@ -33,7 +33,7 @@
 //!
 //! A request passes these files: `service` (routing), `path` and `query`, `negotiate`, the verbs (`list`, `watch`,
 //! `create`, `update`, `patch`, `delete`, `scale`), which share `call`, `read_object`, `prepare` and `validate_meta`, and
-//! `represent`, which writes the answer. `root`, `discovery` and `openapi` answer paths that are no resources.
+//! `represent`, which writes the answer. `root`, `discovery`, `openapi` and `openapi_v2` answer paths that are no resources.
 
 pub mod columns;
 pub mod field_error;
@@ -59,6 +59,7 @@ mod namespaces;
 mod negotiate;
 mod object_meta;
 mod openapi;
+mod openapi_v2;
 mod patch;
 mod path;
 mod prepare;
@@ -94,6 +95,7 @@ pub use self::{
     hooks::{
         Admission, AdmissionRequest, AllowAll, Authenticator, Authorizer, FieldWrite, OpenApi, Patcher, Requester,
     },
+    openapi_v2::OpenApiV2,
     query::FieldValidation,
     registry::{Resources, WeakResources},
     resource::{AnyObject, Flavor, Names, Part, Resource, Rules, Scale, Strategy, Subresource, Subresources},

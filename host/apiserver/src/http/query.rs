@@ -12,10 +12,11 @@ use super::{
 pub struct Query(pub Vec<(String, String)>);
 
 impl Query {
-    /// Parses the query of a URL.
+    /// Parses the query of a URL. As in Go, a parameter with a semicolon or an incomplete escape is left out.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        let parameters = text.split('&').filter(|parameter| is_well_formed(parameter));
+        Self(parameters.flat_map(|parameter| form_urlencoded::parse(parameter.as_bytes()).into_owned()).collect())
     }
 
     /// Returns the first value of a parameter; `None` when it is missing.
@@ -55,6 +56,12 @@ impl Query {
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|text| !matches!(text.to_ascii_lowercase().as_str(), "false" | "0"))
     }
+}
+
+/// Reports whether a parameter of a query has no semicolon, and two hexadecimal digits after each percent sign.
+fn is_well_formed(parameter: &str) -> bool {
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    !parameter.contains(';') && parameter.split('%').skip(1).all(is_escape)
 }
 
 /// The treatment of unknown and duplicate fields.
@@ -254,5 +261,22 @@ impl ListOptions {
             errors.push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
         }
         errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_parameters_are_left_out() {
+        for text in
+            ["dryRun=All;", "dryRun=All;pretty=1", "dryRun=All%", "dryRun=All%4", "dryRun=All%zz", "dry%Run=All"]
+        {
+            let query = Query::parse(&format!("{text}&force=true"));
+            assert_eq!(query.0, [("force".to_owned(), "true".to_owned())], "{text}");
+        }
+        let query = Query::parse("a=b+c%20d&&e");
+        assert_eq!(query.0, [("a".to_owned(), "b c d".to_owned()), ("e".to_owned(), String::new())]);
     }
 }

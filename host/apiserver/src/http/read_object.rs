@@ -79,14 +79,18 @@ pub(super) fn yaml_to_json(text: &[u8]) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&value).map_err(|error| error.to_string())
 }
 
+/// Returns the message about a body that is no object.
+pub(super) fn no_object(body: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+         APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        json::type_name(body)
+    )
+}
+
 fn check_type(call: &Call<'_>, object: &Value, text: &[u8], validation: FieldValidation) -> Result<(), ApiError> {
     if !object.is_object() && !object.is_null() {
-        let message = format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            json::type_name(object)
-        );
-        return Err(unrecognized(&call.view.resource.names.kind, text, &message));
+        return Err(unrecognized(&call.view.resource.names.kind, text, &no_object(object)));
     }
     let member = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (kind, api_version) = (member("kind"), member("apiVersion"));

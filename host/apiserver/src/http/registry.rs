@@ -6,6 +6,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
+use tokio::sync::watch;
 
 use super::resource::Resource;
 
@@ -37,6 +38,8 @@ struct Inner {
     resources: ByGroupVersion,
     /// The groups in the order in which discovery lists them, each with its versions, the preferred one first.
     groups: Vec<(String, Vec<String>)>,
+    /// Changes when a resource may have gone.
+    removals: watch::Sender<()>,
 }
 
 impl Resources {
@@ -55,7 +58,7 @@ impl Resources {
 
     /// Removes a resource in all its versions.
     pub fn remove(&self, group: &str, plural: &str) {
-        self.inner.write().remove(group, plural);
+        self.replace(group, plural, Vec::new());
     }
 
     /// Replaces a resource in all its versions. Requests in the meantime find the old ones or the new ones.
@@ -65,6 +68,12 @@ impl Resources {
         for version in versions {
             inner.register(version);
         }
+        inner.removals.send_replace(());
+    }
+
+    /// Returns a receiver that changes when a resource may have gone.
+    pub(super) fn removals(&self) -> watch::Receiver<()> {
+        self.inner.read().removals.subscribe()
     }
 
     /// Sets the order of a group's versions, the preferred one first.

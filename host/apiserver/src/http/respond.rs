@@ -61,6 +61,14 @@ pub(super) fn with_type(wishes: &Wishes<'_>, code: u16, bytes: Vec<u8>, media: &
     response
 }
 
+/// Returns a response without a body.
+pub(super) fn empty(code: u16) -> Response<Body> {
+    let mut response = Response::new(Body::full(Vec::new()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
 /// Returns a response with text.
 pub(super) fn text(wishes: &Wishes<'_>, code: u16, text: String) -> Response<Body> {
     let mut response = with_type(wishes, code, text.into_bytes(), "text/plain; charset=utf-8");

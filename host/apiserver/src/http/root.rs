@@ -1,15 +1,18 @@
 //! Paths that are no resources: health, version, discovery, documents.
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Response};
 use serde_json::{Value, json};
 
 use super::{
+    body::Body,
     discovery,
     negotiate::{MediaType, accept_list, check_routable, negotiate},
     openapi,
+    openapi_v2::Representation,
     path::Path,
     query::Query,
     resource::Flavor,
+    respond::{self, Wishes},
     server::State,
     status::ApiError,
 };
@@ -24,6 +27,24 @@ pub(super) enum Root {
     Document(Vec<u8>),
     /// Text, with its status code.
     Text(u16, String),
+    /// Bytes of a media type.
+    Bytes(Vec<u8>, &'static str),
+    /// No representation that the client accepts.
+    NotAcceptable,
+}
+
+impl Root {
+    /// Returns the response to a client.
+    pub fn response(self, wishes: &Wishes<'_>) -> Response<Body> {
+        match self {
+            Self::Json(value, "application/json") => respond::json(wishes, 200, value.to_string().into_bytes(), &[]),
+            Self::Document(text) => respond::json(wishes, 200, text, &[]),
+            Self::Json(value, media) => respond::with_type(wishes, 200, value.to_string().into_bytes(), media),
+            Self::Text(code, text) => respond::text(wishes, code, text),
+            Self::Bytes(bytes, media) => respond::with_type(wishes, 200, bytes, media),
+            Self::NotAcceptable => respond::empty(406),
+        }
+    }
 }
 
 /// Answers a request.
@@ -54,6 +75,7 @@ pub(super) fn answer(
             None if group.is_empty() => Err(ApiError::no_such_path()),
             None => Ok(not_found()),
         },
+        Path::Other(path) if path == "/openapi/v2" => version_2(state, headers),
         Path::Other(path) => other(state, method, path.trim_end_matches('/'), query),
         Path::Resource(_) => Err(ApiError::no_such_path()),
     }
@@ -108,12 +130,19 @@ fn other(state: &State, method: &Method, path: &str, query: &Query) -> Result<Ro
         "/metrics" | "/metrics/slis" | "/.well-known/openid-configuration" | "/openid/v1/jwks" => {
             Err(ApiError::not_implemented(path))
         }
-        "/openapi/v2" => Err(ApiError::not_implemented("OpenAPI of version 2")),
         path => match path.strip_prefix("/openapi/v3/").and_then(|path| document(state, path)) {
             Some(text) => Ok(Root::Document(text)),
             None => Ok(not_found()),
         },
     }
+}
+
+/// Answers a request for the OpenAPI document of version 2.
+fn version_2(state: &State, headers: &HeaderMap) -> Result<Root, ApiError> {
+    let openapi = state.openapi.as_ref().ok_or_else(|| ApiError::not_implemented("OpenAPI of version 2"))?;
+    let Some(representation) = Representation::accepted(headers) else { return Ok(Root::NotAcceptable) };
+    let (bytes, media) = openapi.version_2().bytes(representation);
+    Ok(Root::Bytes(bytes, media))
 }
 
 fn document_index(state: &State) -> Value {
@@ -132,7 +161,9 @@ fn document(state: &State, path: &str) -> Option<Vec<u8>> {
 
 fn root_paths(state: &State) -> Vec<String> {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned).to_vec();
+        ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .to_vec();
     for group in state.resources.groups() {
         let base = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
         paths.extend(state.resources.versions(&group).iter().map(|version| format!("{base}/{version}")));

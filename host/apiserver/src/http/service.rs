@@ -31,8 +31,7 @@ use super::{
     represent,
     resource::{Flavor, Part, Resource},
     respond::{self, Wishes},
-    root::{self, Root},
-    scale,
+    root, scale,
     server::{ApiServer, BODY_LIMIT, State},
     status::ApiError,
     update,
@@ -97,7 +96,7 @@ where
         state.authorizer.authorize(user, &attributes)?;
         let Path::Resource(resource_path) = &path else {
             let answer = root::answer(state, &parts.method, &path, &parts.headers, &query)?;
-            return Ok(root_response(&wishes, answer));
+            return Ok(answer.response(&wishes));
         };
         let route = route(state, &parts, resource_path, &attributes)?;
         let body = read_body(&parts.method, body).await?;
@@ -109,7 +108,7 @@ where
     };
     let response = match answered.await {
         Ok(response) => response,
-        Err(Refusal::NotServed) => root_response(&wishes, root::not_found()),
+        Err(Refusal::NotServed) => root::not_found().response(&wishes),
         Err(Refusal::Error(error)) => respond::error(&wishes, &error, &[]),
     };
     match trail {
@@ -122,15 +121,6 @@ where
             response
         }
         None => response,
-    }
-}
-
-fn root_response(wishes: &Wishes<'_>, answer: Root) -> Response<Body> {
-    match answer {
-        Root::Json(value, "application/json") => respond::json(wishes, 200, value.to_string().into_bytes(), &[]),
-        Root::Document(text) => respond::json(wishes, 200, text, &[]),
-        Root::Json(value, media) => respond::with_type(wishes, 200, value.to_string().into_bytes(), media),
-        Root::Text(code, text) => respond::text(wishes, code, text),
     }
 }
 

@@ -5,7 +5,10 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{Stream, stream};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::watch::Receiver,
+    time::{Instant, sleep_until},
+};
 
 use super::{
     call::Call,
@@ -13,7 +16,9 @@ use super::{
     list::{Selection, parse_revision},
     negotiate::Form,
     query::ListOptions,
+    registry::WeakResources,
     represent,
+    resource::Resource,
     status::ApiError,
     view::View,
 };
@@ -44,8 +49,13 @@ pub(super) fn watch(call: &Call<'_>, name: Option<&str>) -> Result<impl Stream<I
     let random = call.view.now.as_nanosecond().unsigned_abs() as u64 % MIN_LENGTH;
     let length = options.timeout_seconds.unwrap_or(MIN_LENGTH + random);
     let end = Instant::now() + Duration::from_secs(length.min(30 * 24 * 3600));
+    let mut removals = call.state.resources.removals();
+    // The resource may have gone since the request was routed.
+    removals.mark_changed();
     let mut stream = EventStream {
         view: call.view.clone(),
+        resources: call.state.resources.downgrade(),
+        removals,
         environment: call.state.environment.clone(),
         filter,
         watcher: None,
@@ -112,6 +122,8 @@ impl Filter {
 
 struct EventStream {
     view: View,
+    resources: WeakResources,
+    removals: Receiver<()>,
     environment: Environment,
     filter: Filter,
     watcher: Option<Watcher>,
@@ -144,6 +156,7 @@ impl EventStream {
                     }
                     Err(error) => self.push_error(&ApiError::internal(error)),
                 },
+                Ok(()) = self.removals.changed() => self.end_if_removed(),
                 () = sleep_until(bookmark) => {
                     if bookmark >= self.end {
                         return None;
@@ -165,11 +178,25 @@ impl EventStream {
         Some(joined.into())
     }
 
+    /// Ends the watch after its last events, if its resource is not served any more.
+    fn end_if_removed(&mut self) {
+        let Resource { group, version, names, .. } = &*self.view.resource;
+        if self.resources.get().get(group, version, &names.plural).is_none() {
+            self.push_new_events();
+            self.is_over = true;
+        }
+    }
+
+    /// Adds the events since the last ones. Returns the revision up to which they are.
+    fn push_new_events(&mut self) -> Option<u64> {
+        let batch = self.watcher.as_mut()?.poll().ok()?;
+        batch.events.iter().for_each(|event| self.push_event(event));
+        Some(batch.revision)
+    }
+
     fn push_due_bookmark(&mut self) {
-        let polled = self.watcher.as_mut().map(Watcher::poll);
-        if let Some(Ok(batch)) = polled {
-            batch.events.iter().for_each(|event| self.push_event(event));
-            self.push_bookmark(batch.revision, false);
+        if let Some(revision) = self.push_new_events() {
+            self.push_bookmark(revision, false);
         }
         self.bookmark = next_bookmark(Instant::now(), self.end).filter(|_| self.allow_bookmarks);
     }

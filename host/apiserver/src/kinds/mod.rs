@@ -28,6 +28,7 @@ mod defaults;
 mod errors;
 mod object;
 mod openapi;
+mod openapi_v2;
 mod qos;
 mod request;
 mod resources;
@@ -45,6 +46,7 @@ pub use convert::convert;
 pub use defaults::label_as_template;
 pub use errors::KindError;
 pub use openapi::{openapi_v3, openapi_v3_index, schema_of_kind, schema_of_reference, schemas};
+pub use openapi_v2::openapi_v2_definitions;
 pub use request::{
     DecodedObject, FieldValidation, decode_body, decode_patched, decode_value, prepare_create, prepare_update,
 };

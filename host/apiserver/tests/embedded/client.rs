@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use operetta_apiserver::{
     embedded::{ControllerName, Controllers, EmbeddedServer, Options},
@@ -72,6 +73,11 @@ impl Client {
 
     /// Sends a request with headers, as `NAME: VALUE`, and returns the code and the body.
     pub async fn send(&self, method: &str, path: &str, headers: &[&str], body: &Value) -> (u16, Value) {
+        let (code, bytes) = self.exchange(method, path, headers, body).await;
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()))
+    }
+
+    async fn exchange(&self, method: &str, path: &str, headers: &[&str], body: &Value) -> (u16, Bytes) {
         let mut request = http::Request::builder().method(method).uri(path);
         for header in headers {
             let (name, value) = header.split_once(": ").expect("a header");
@@ -81,8 +87,14 @@ impl Client {
         let request = request.body(Body::full(body)).expect("a request");
         let response = self.api.clone().oneshot(request).await.expect("an answer");
         let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.expect("a body").to_bytes();
-        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()))
+        (code, response.into_body().collect().await.expect("a body").to_bytes())
+    }
+
+    /// Gets what a path has in a media type, which must succeed.
+    pub async fn bytes(&self, path: &str, media: &str) -> Bytes {
+        let (code, bytes) = self.exchange("GET", path, &[&format!("accept: {media}")], &Value::Null).await;
+        assert_eq!(code, 200, "{path}");
+        bytes
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {

@@ -50,6 +50,24 @@ pub(super) async fn define(client: &Client, versions: &Value) {
 }
 
 #[tokio::test]
+async fn watch_ends_with_its_definition() {
+    let client = Client::new();
+    define(&client, &json!([version("v1", true, &size())])).await;
+    client.create(WIDGETS, &widget("example.com/v1", "a", &json!({}))).await;
+    let path = format!("{WIDGETS}?watch=true&resourceVersion=0");
+    let watch = client.get(&path);
+    let definition = format!("{DEFINITIONS}/widgets.example.com");
+    let delete = client.delete(&definition, "");
+    let watched = async { tokio::time::timeout(std::time::Duration::from_secs(10), watch).await };
+    let (watched, ()) = tokio::join!(watched, delete);
+    let (code, events) = watched.expect("the watch ends");
+    let events = events.as_str().expect("lines");
+    let types: Vec<Value> =
+        events.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event")["type"].clone()).collect();
+    assert_eq!((code, types), (200, vec![json!("ADDED"), json!("DELETED")]));
+}
+
+#[tokio::test]
 async fn definition_serves_defaulted_validated_and_pruned_objects() {
     let client = Client::new();
     define(&client, &json!([version("v1", true, &size())])).await;

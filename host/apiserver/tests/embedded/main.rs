@@ -7,6 +7,7 @@ mod copies;
 mod custom;
 mod jobs;
 mod namespaces;
+mod openapi_v2;
 mod rights;
 mod services;
 mod sockets;

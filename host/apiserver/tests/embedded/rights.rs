@@ -36,6 +36,34 @@ async fn impersonated_account_has_the_rights_of_its_roles_only() {
 }
 
 #[tokio::test]
+async fn update_and_apply_of_an_absent_object_need_create() {
+    let client = Client::new();
+    let groups = json!(["", "coordination.k8s.io"]);
+    let verbs = json!(["update", "patch"]);
+    allow(&client, &json!([{"apiGroups": groups, "resources": ["configmaps", "leases"], "verbs": verbs}])).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let apply = "content-type: application/apply-patch+yaml";
+    for (method, list, query, kind, object, name) in [
+        ("PATCH", maps, "?fieldManager=x", apply, &map, "configmaps \"a\""),
+        ("PUT", leases, "", "content-type: application/json", &lease, "leases.coordination.k8s.io \"a\""),
+    ] {
+        let path = format!("{list}/a{query}");
+        let (code, refused) = client.send(method, &path, &[AS_PLUGIN, kind], object).await;
+        let message = refused["message"].as_str().expect("a message");
+        let begin =
+            format!("{name} is forbidden: User \"system:serviceaccount:default:plugin\" cannot create resource ");
+        assert_eq!(code, 403, "{message}");
+        assert!(message.starts_with(&begin), "{message}");
+        let created = client.create(list, object).await;
+        let body = if method == "PUT" { &created } else { object };
+        assert_eq!(client.send(method, &path, &[AS_PLUGIN, kind], body).await.0, 200);
+    }
+}
+
+#[tokio::test]
 async fn token_of_an_account_is_its_account() {
     let client = Client::new();
     let accounts = "/api/v1/namespaces/default/serviceaccounts";

@@ -22,6 +22,25 @@ fn deployment(replicas: u32) -> Value {
 }
 
 #[tokio::test]
+async fn body_of_a_deletion_replaces_its_query() {
+    let client = Client::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (body, code, goes) in [
+        (json!({"dryRun": ["All"]}), 200, false),
+        (json!({"dryRun": "All"}), 400, false),
+        (json!({"dryRun": [1]}), 400, false),
+        (json!([["All"]]), 400, false),
+        (json!({}), 200, true),
+        (json!({"dryRun": null}), 200, true),
+    ] {
+        client.send("POST", maps, &[], &json!({"metadata": {"name": "a"}})).await;
+        let (found, answer) = client.send("DELETE", &format!("{maps}/a?dryRun=All"), &[], &body).await;
+        assert_eq!(found, code, "{body}: {answer}");
+        assert_eq!(client.get(&format!("{maps}/a")).await.0 == 404, goes, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn applies_of_two_managers_conflict_and_one_may_force() {
     let client = Client::new();
     let apply = |manager: &str, rest: &str, replicas: u32| {

@@ -1,9 +1,10 @@
 //! Reads objects in Kubernetes' protobuf encoding, which typed clients and `kubectl create` send.
 //!
-//! Answers are never in this encoding: these clients accept JSON too. `messages.txt` has the field numbers;
-//! `scripts/apiserver-protobuf.py` writes it from the Go modules of Kubernetes.
+//! Objects in answers are never in this encoding: these clients accept JSON too. The OpenAPI document of version 2 is.
+//! `messages.txt` has the field numbers; `scripts/apiserver-protobuf.py` writes it from the Go modules of Kubernetes.
 
 mod decode;
+mod openapi;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod wire;
 
 use serde_json::Value;
 
+pub(super) use self::openapi::openapi;
 use self::wire::{Field, Reader};
 
 /// The bytes with which an encoded object begins.

@@ -101,3 +101,61 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 }
+
+/// Writes the fields of a message. Fields that have the default of their type are left out.
+#[derive(Default)]
+pub(super) struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    pub fn text(&mut self, number: u64, text: &str) {
+        if !text.is_empty() {
+            self.bytes(number, text.as_bytes());
+        }
+    }
+
+    pub fn varint(&mut self, number: u64, value: u64) {
+        if value != 0 {
+            self.present_varint(number, value);
+        }
+    }
+
+    /// Writes an integer of a field that tells its default from its absence.
+    pub fn present_varint(&mut self, number: u64, value: u64) {
+        self.raw_varint(number << 3);
+        self.raw_varint(value);
+    }
+
+    pub fn double(&mut self, number: u64, value: f64) {
+        if value != 0.0 {
+            self.raw_varint(number << 3 | 1);
+            self.out.extend(value.to_bits().to_le_bytes());
+        }
+    }
+
+    /// Writes bytes, also if there are none.
+    pub fn bytes(&mut self, number: u64, bytes: &[u8]) {
+        self.raw_varint(number << 3 | 2);
+        self.raw_varint(bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
+    }
+
+    pub fn message(&mut self, number: u64, write: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        write(&mut inner);
+        self.bytes(number, &inner.out);
+    }
+
+    fn raw_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.out.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.out.push(value as u8);
+    }
+}
