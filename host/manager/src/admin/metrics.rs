@@ -14,7 +14,7 @@ use crate::{
     crash_journal::Entry,
     manager::Manager,
     metrics::{
-        plugins, process, quotas,
+        plugins, process, quotas, recorder,
         samples::{Labels, Samples},
         traces,
     },
@@ -36,6 +36,7 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) 
     plugins::sample_code(context.engine.mapped(), &mut samples);
     admin.informer_metrics.sample(&context.cluster.registry.running(), &mut samples);
     process::sample(&mut samples);
+    recorder::sample(context.recorder.counts(), &mut samples);
     traces::sample(admin.manager.traces.as_ref().map(|traces| traces.counts()), &mut samples);
     sample_host(&admin, &mut samples);
     let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

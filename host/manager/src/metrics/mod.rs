@@ -10,6 +10,7 @@ pub mod plugins;
 pub mod process;
 mod queues;
 pub mod quotas;
+pub mod recorder;
 pub mod rest_client;
 pub mod samples;
 pub mod traces;
