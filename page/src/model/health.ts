@@ -18,7 +18,7 @@ export function conditionHealth(type: string, status: string): Health {
   if (status !== "True" && status !== "False") return "unknown";
   const good = NEGATIVE.test(type) ? "False" : "True";
   if (status === good) return "ok";
-  return type === "Progressing" || type === "Reconciling" ? "progressing" : "bad";
+  return type === "Progressing" || type === "Reconciling" ? "unknown" : "bad";
 }
 
 /** Returns the health of a reconcile's outcome. */

@@ -5,18 +5,25 @@ import { parseDuration } from "./age.ts";
 import { facetMatcher, textMatcher, type Filter } from "./filter.ts";
 import type { Column, Row } from "../api/types.ts";
 
+/** The facets of a row: `health:bad`, `Ready=False`. Rows with the same facets share one, so counting them is cheap. */
+interface Facets {
+  readonly names: readonly string[];
+  /** Used by one count at a time. */
+  rows: number;
+  chosen: boolean;
+}
+
 /** A row with what sorting and filtering need of it. It does not change: a change of the object makes a new one. */
 export interface Held {
   readonly row: Row;
   /** Lower-case text of all that the row shows. */
   readonly text: string;
-  /** The row's facets: `health:bad`, `Ready=False`. */
-  readonly facets: readonly string[];
+  readonly facets: Facets;
   /** The restart of the stream since which it is known. */
   readonly generation: number;
   /** True once the row was changed or deleted. */
   gone: boolean;
-  /** The value that orders the rows, by the current column. */
+  /** The value that orders the rows, by the current column: of all rows a number, or of all a string. */
   key: string | number;
   /** Orders rows of equal keys, and the table without a column. */
   readonly path: string;
@@ -44,13 +51,11 @@ export function cellText(cell: unknown): string {
   return typeof cell === "object" ? JSON.stringify(cell) : String(cell);
 }
 
-function compare(a: Held, b: Held): number {
-  if (a.key !== b.key) {
-    if (typeof a.key === typeof b.key) return a.key < b.key ? -1 : 1;
-    return typeof a.key === "number" ? -1 : 1;
-  }
-  return a.path < b.path ? -1 : a.path > b.path ? 1 : 0;
-}
+type Compare = (a: Held, b: Held) => number;
+
+const byPath: Compare = (a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0);
+const byKey: Compare = (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+const byKeyThenPath: Compare = (a, b) => byKey(a, b) || byPath(a, b);
 
 /** Returns the value by which a row is ordered in a column. */
 function sortKey(row: Row, sort: string, columns: Column[]): string | number {
@@ -59,24 +64,15 @@ function sortKey(row: Row, sort: string, columns: Column[]): string | number {
   if (sort === HEALTH) return HEALTH_ORDER[row.health ?? "unknown"] ?? 2;
   const at = columns.findIndex((column) => column.name === sort);
   if (at < 0) return "";
-  const cell = row.cells[at];
-  if (typeof cell === "number") return cell;
-  const text = cellText(cell);
+  const text = cellText(row.cells[at]);
   const type = columns[at]?.type;
-  if (type === "integer" || type === "number") return Number(text) || 0;
-  if (type === "date") return parseDuration(text) ?? text;
+  if (type === "integer" || type === "number") return text === "" ? -Infinity : Number(text) || 0;
+  if (type === "date") return parseDuration(text) ?? Infinity;
   return text.toLowerCase();
 }
 
-function hold(row: Row, generation: number): Held {
-  const facets = [`health:${row.health ?? "unknown"}`];
-  for (const [type, status] of Object.entries(row.conditions ?? {})) facets.push(`${type}=${status}`);
-  const path = `${row.namespace ?? ""}/${row.name}`;
-  return { row, text: `${path} ${row.cells.map(cellText).join(" ")}`.toLowerCase(), facets, generation, gone: false, key: "", path };
-}
-
 /** Merges two ordered lists. */
-function merge(a: Held[], b: Held[]): Held[] {
+function merge(a: Held[], b: Held[], compare: Compare): Held[] {
   const all: Held[] = [];
   let i = 0;
   let j = 0;
@@ -96,29 +92,40 @@ function merge(a: Held[], b: Held[]): Held[] {
   return all;
 }
 
+/** Returns the ordered rows without those that are gone, and with others. */
+function renewed(rows: Held[], added: Held[], compare: Compare): Held[] {
+  const kept = rows.filter((held) => !held.gone);
+  return added.length > 0 ? merge(kept, [...added].sort(compare), compare) : kept;
+}
+
 /** The rows of one stream. */
 export class LiveRows {
   #byUid = new Map<string, Held>();
-  #ordered: Held[] = [];
+  /** All rows by path. */
+  #paths: Held[] = [];
+  /** All rows by the column; the same list as `#paths` without one. */
+  #ordered: Held[] = this.#paths;
   #added: Held[] = [];
+  /** True if rows were added or are gone since the last refresh. */
+  #changed = false;
+  #facets = new Map<string, Facets>();
   #columns: Column[] = [];
   #sort = "";
-  #descending = false;
   #generation = 0;
 
   /** Sets the printer columns. */
   columns(columns: Column[]): void {
     this.#columns = columns;
-    this.#order(this.#sort, this.#descending);
+    this.#order(this.#sort);
   }
 
   /** Adds and replaces rows. */
   upsert(rows: Row[]): void {
+    this.#changed = true;
     for (const row of rows) {
       const before = this.#byUid.get(row.uid);
       if (before) before.gone = true;
-      const held = hold(row, this.#generation);
-      held.key = sortKey(row, this.#sort, this.#columns);
+      const held = this.#hold(row);
       this.#byUid.set(row.uid, held);
       this.#added.push(held);
     }
@@ -126,6 +133,7 @@ export class LiveRows {
 
   /** Removes rows. */
   remove(uids: string[]): void {
+    this.#changed = true;
     for (const uid of uids) {
       const held = this.#byUid.get(uid);
       if (held) held.gone = true;
@@ -144,41 +152,63 @@ export class LiveRows {
     this.remove(old.map((held) => held.row.uid));
   }
 
-  /** Returns the number of rows. */
-  get size(): number {
-    return this.#byUid.size;
-  }
-
   /** Returns the rows that pass a filter, in its order. */
   view(filter: Filter): RowsView {
-    if (filter.sort !== this.#sort || filter.descending !== this.#descending) this.#order(filter.sort, filter.descending);
     this.#refresh();
+    if (filter.sort !== this.#sort) this.#order(filter.sort);
     const matchesText = textMatcher(filter.q);
     const matchesFacets = facetMatcher(filter.facets);
-    const counts = new Map<string, number>();
+    for (const facets of this.#facets.values()) {
+      facets.rows = 0;
+      facets.chosen = matchesFacets(facets.names);
+    }
     const rows: Held[] = [];
     for (const held of this.#ordered) {
       if (filter.q && !matchesText(held.text)) continue;
-      for (const facet of held.facets) counts.set(facet, (counts.get(facet) ?? 0) + 1);
-      if (filter.facets.length === 0 || matchesFacets(held.facets)) rows.push(held);
+      held.facets.rows += 1;
+      if (held.facets.chosen) rows.push(held);
     }
-    if (this.#descending) rows.reverse();
-    return { rows, total: this.#byUid.size, counts };
+    if (filter.descending) rows.reverse();
+    return { rows, total: this.#byUid.size, counts: this.#counts() };
   }
 
-  #order(sort: string, descending: boolean): void {
+  #counts(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { names, rows } of this.#facets.values()) {
+      if (rows > 0) for (const name of names) counts.set(name, (counts.get(name) ?? 0) + rows);
+    }
+    return counts;
+  }
+
+  #hold(row: Row): Held {
+    const path = `${row.namespace ?? ""}/${row.name}`;
+    const text = `${path} ${row.cells.map(cellText).join(" ")}`.toLowerCase();
+    return { row, text, facets: this.#facetsOf(row), generation: this.#generation, gone: false, key: sortKey(row, this.#sort, this.#columns), path };
+  }
+
+  #facetsOf(row: Row): Facets {
+    const names = [`health:${row.health ?? "unknown"}`];
+    for (const [type, status] of Object.entries(row.conditions ?? {})) names.push(`${type}=${status}`);
+    const key = names.join("\n");
+    const known = this.#facets.get(key) ?? { names, rows: 0, chosen: false };
+    this.#facets.set(key, known);
+    return known;
+  }
+
+  /** Orders by another column. Sorting is stable, and the rows by path are a good begin: few columns differ from row to row. */
+  #order(sort: string): void {
+    this.#refresh();
     this.#sort = sort;
-    this.#descending = descending;
-    this.#ordered = [...this.#byUid.values()];
-    for (const held of this.#ordered) held.key = sortKey(held.row, sort, this.#columns);
-    this.#ordered.sort(compare);
-    this.#added = [];
+    for (const held of this.#paths) held.key = sortKey(held.row, sort, this.#columns);
+    this.#ordered = sort === "" ? this.#paths : [...this.#paths].sort(byKey);
   }
 
   #refresh(): void {
-    const added = this.#added.filter((held) => !held.gone).sort(compare);
+    if (!this.#changed) return;
+    this.#changed = false;
+    const added = this.#added.filter((held) => !held.gone);
     this.#added = [];
-    const kept = this.#ordered.filter((held) => !held.gone);
-    this.#ordered = added.length > 0 ? merge(kept, added) : kept;
+    this.#paths = renewed(this.#paths, added, byPath);
+    this.#ordered = this.#sort === "" ? this.#paths : renewed(this.#ordered, added, byKeyThenPath);
   }
 }

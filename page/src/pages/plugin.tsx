@@ -75,9 +75,9 @@ function Details({ url, details }: { url: string; details: PluginDetails }) {
       <Panel title="Failing keys" wide note={plural(failing.length, "key")}>
         {failing.length === 0 ? <Empty>No key fails.</Empty> : <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />}
       </Panel>
-      <Reconciles url={`${url}/reconciles`} />
       <Panel title="Conditions">{conditions.length === 0 ? <Empty>The Plugin has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
       <Rights permissions={details.permissions ?? {}} />
+      <Reconciles url={`${url}/reconciles`} />
       <Log url={`${url}/log`} />
       <Panel title="Informers" wide note={plural(informers.length, "informer")}>
         {informers.length === 0 ? <Empty>The plugin uses no informers.</Empty> : <InformersTable informers={informers} users={false} />}

@@ -27,22 +27,22 @@ function numbers(title: string, width: number, text: (plugin: PluginSummary) => 
 function columnsOf(plugins: PluginSummary[]): VirtualColumn<PluginSummary>[] {
   const longest = Math.max(20, ...plugins.map((plugin) => fullName(plugin).length + 2));
   return [
-    { title: "Plugin", sort: "Plugin", width: Math.min(44, longest), cell: fullName, full: fullName },
+    { title: "Plugin", sort: "Plugin", width: Math.min(44, longest - 1), cell: fullName, full: fullName },
     {
       title: "State",
       sort: "State",
-      width: 26,
+      width: 24,
       cell: (plugin) => <State health={pluginHealth(plugin.state, plugin.needsAttention)} text={plugin.reason && plugin.reason !== plugin.state ? `${plugin.state}: ${plugin.reason}` : plugin.state} />,
       full: (plugin) => [plugin.state, plugin.reason, plugin.message].filter(Boolean).join(": "),
     },
-    numbers("Reconciles/s", 15, (plugin) => decimal(plugin.reconcilesPerSecond)),
-    numbers("Errors/s", 11, (plugin) => decimal(plugin.errorsPerSecond)),
+    numbers("Reconciles/s", 13, (plugin) => decimal(plugin.reconcilesPerSecond)),
+    numbers("Errors/s", 10, (plugin) => decimal(plugin.errorsPerSecond)),
     numbers("p50", 10, (plugin) => milliseconds(plugin.p50Ms)),
     numbers("p99", 10, (plugin) => milliseconds(plugin.p99Ms)),
-    numbers("CPU", 10, (plugin) => percent(plugin.cpuPercent)),
-    numbers("Memory", 12, (plugin) => bytes(plugin.memoryBytes)),
-    numbers("Queued", 11, (plugin) => count(plugin.queued)),
-    { title: "Runs on", width: 24, cell: (plugin) => plugin.runsOn?.join(", ") || NONE, full: (plugin) => plugin.runsOn?.join(", ") ?? "" },
+    numbers("CPU", 9, (plugin) => percent(plugin.cpuPercent)),
+    numbers("Memory", 11, (plugin) => bytes(plugin.memoryBytes)),
+    numbers("Queued", 10, (plugin) => count(plugin.queued)),
+    { title: "Runs on", width: 18, cell: (plugin) => plugin.runsOn?.join(", ") || NONE, full: (plugin) => plugin.runsOn?.join(", ") ?? "" },
   ];
 }
 

@@ -1,4 +1,5 @@
-// A table of a few rows, whose cells may wrap. Long lists are in virtual_table.tsx.
+// A table of a few rows, whose cells may wrap. Long lists are in virtual_table.tsx. On narrow screens each row becomes a block of
+// named values; the roles are explicit, because a browser drops those of a table that is not laid out as one.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -26,14 +27,14 @@ function moveAmongRows(event: KeyboardEvent): void {
   link.focus();
 }
 
-/** Reports whether the element's content is wider than itself: then it must be reachable by keyboard. */
+/** Reports whether the element's content is larger than itself: then it must be reachable by keyboard. */
 function useOverflow(rows: number) {
   const ref = useRef<HTMLDivElement>(null);
   const [overflows, setOverflows] = useState(false);
   useEffect(() => {
     const element = ref.current;
     if (!element) return undefined;
-    const measure = () => setOverflows(element.scrollWidth > element.clientWidth + 1);
+    const measure = () => setOverflows(element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1);
     const observer = new ResizeObserver(measure);
     observer.observe(element);
     measure();
@@ -43,33 +44,32 @@ function useOverflow(rows: number) {
 }
 
 /** A table; its first column is the row's header. */
-export function DataTable<T>(props: { label: string; columns: DataColumn<T>[]; rows: T[]; rowKey: (row: T) => string }) {
+export function DataTable<T>(props: { label: string; columns: DataColumn<T>[]; rows: T[]; rowKey: (row: T) => string; limited?: boolean }) {
   const { ref, overflows } = useOverflow(props.rows.length);
   const kind = (column: DataColumn<T>) => (column.numeric ? "numeric" : column.text ? "text" : undefined);
   return (
-    <div class="scroll" ref={ref} {...(overflows && { tabIndex: 0, role: "region", "aria-label": props.label })}>
-      <table onKeyDown={moveAmongRows}>
-        <caption class="visually-hidden">{props.label}</caption>
-        <thead>
-          <tr>
+    <div class={props.limited ? "scroll limited" : "scroll"} ref={ref} {...(overflows && { tabIndex: 0, role: "region", "aria-label": props.label })}>
+      <table role="table" aria-label={props.label} onKeyDown={moveAmongRows}>
+        <thead role="rowgroup">
+          <tr role="row">
             {props.columns.map((column) => (
-              <th key={column.title} scope="col" class={kind(column)}>
+              <th key={column.title} role="columnheader" scope="col" class={kind(column)}>
                 {column.title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {props.rows.map((row) => (
-            <tr key={props.rowKey(row)}>
+            <tr key={props.rowKey(row)} role="row">
               {props.columns.map((column, i) =>
                 i === 0 ? (
-                  <th key={column.title} scope="row" class={kind(column)}>
+                  <th key={column.title} role="rowheader" scope="row" class={kind(column)}>
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={column.title} class={kind(column)}>
-                    {column.cell(row)}
+                  <td key={column.title} role="cell" class={kind(column)} data-title={column.title}>
+                    <div>{column.cell(row)}</div>
                   </td>
                 ),
               )}

@@ -38,7 +38,7 @@ export function Timeline({ reconciles }: { reconciles: Reconcile[] }) {
   return (
     <>
       <Drawing reconciles={reconciles} />
-      <DataTable label="Recent reconciles" columns={COLUMNS} rows={newest} rowKey={(reconcile) => reconcile.id} />
+      <DataTable label="Recent reconciles" columns={COLUMNS} rows={newest} rowKey={(reconcile) => reconcile.id} limited />
     </>
   );
 }

@@ -1,7 +1,7 @@
 // A table of any length: only the rows in sight are rendered. It is a grid with the focus on rows: arrow keys, PageUp, PageDown,
 // Home and End move, Enter opens. aria-rowcount and aria-rowindex tell a screen reader where it is.
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { moved, scrollToShow, windowAt, type Window } from "../model/window.ts";
 import { go } from "./navigation.tsx";
@@ -56,12 +56,46 @@ function useWindow(rows: number, rowHeight: number) {
   return { ref, shown: { first: Math.min(shown.first, rows), end: Math.min(shown.end, rows) }, update };
 }
 
+/** The width of the first column on narrow screens, where it must leave room for the others, in characters. */
+const NARROW_FIRST = 20;
+
+/** Returns the widths of the columns in characters. */
+function useWidths(columns: { width: number }[]): number[] {
+  const query = "(max-width: 40rem)";
+  const [narrow, setNarrow] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query);
+    const changed = () => setNarrow(media.matches);
+    media.addEventListener("change", changed);
+    return () => media.removeEventListener("change", changed);
+  }, []);
+  return columns.map((column, i) => (i === 0 && narrow ? Math.min(NARROW_FIRST, column.width) : column.width));
+}
+
+/** Returns a function that renders a row, or returns what it rendered before for the same row: preact then skips it. */
+function useRendered<T>(columns: unknown): (row: T, variant: string, render: () => VNode) => VNode {
+  const cache = useRef({ columns, before: new Map<T, [string, VNode]>(), now: new Map<T, [string, VNode]>() });
+  const held = cache.current;
+  // Only the rows of the last render are kept.
+  held.before = held.columns === columns ? held.now : new Map();
+  held.now = new Map();
+  held.columns = columns;
+  return (row, variant, render) => {
+    const known = held.before.get(row);
+    const vnode = known?.[0] === variant ? known[1] : render();
+    held.now.set(row, [variant, vnode]);
+    return vnode;
+  };
+}
+
 /** A table of any length. */
 export function VirtualTable<T>(props: VirtualTableProps<T>) {
   const rowHeight = rowHeightNow();
+  const widths = useWidths(props.columns);
   const { ref, shown, update } = useWindow(props.rows.length, rowHeight);
   const [active, setActive] = useState(0);
   const focusNext = useRef(false);
+  const rendered = useRendered<T>(props.columns);
   const current = Math.min(active, Math.max(0, props.rows.length - 1));
 
   useLayoutEffect(() => {
@@ -91,10 +125,10 @@ export function VirtualTable<T>(props: VirtualTableProps<T>) {
 
   return (
     <div class="virtual" ref={ref} onScroll={update} onKeyDown={onKeyDown}>
-      <table role="grid" aria-label={props.label} aria-rowcount={props.rows.length + 1} style={{ minWidth: `${props.columns.reduce((sum, column) => sum + column.width, 0)}ch` }}>
+      <table role="grid" aria-label={props.label} aria-rowcount={props.rows.length + 1} style={{ minWidth: `${widths.reduce((sum, width) => sum + width, 0)}ch` }}>
         <colgroup>
-          {props.columns.map((column) => (
-            <col key={column.title} style={{ width: `${column.width}ch` }} />
+          {props.columns.map((column, i) => (
+            <col key={column.title} style={{ width: `${widths[i]}ch` }} />
           ))}
         </colgroup>
         <thead>
@@ -108,17 +142,10 @@ export function VirtualTable<T>(props: VirtualTableProps<T>) {
           <Spacer rows={shown.first} rowHeight={rowHeight} />
           {props.rows.slice(shown.first, shown.end).map((row, i) => {
             const at = shown.first + i;
-            return (
-              <BodyRow
-                key={props.rowKey(row)}
-                row={row}
-                at={at}
-                columns={props.columns}
-                href={props.href}
-                focusable={at === current || (i === 0 && (current < shown.first || current >= shown.end))}
-                onFocus={() => setActive(at)}
-              />
-            );
+            const focusable = at === current || (i === 0 && (current < shown.first || current >= shown.end));
+            return rendered(row, `${at} ${focusable}`, () => (
+              <BodyRow key={props.rowKey(row)} row={row} at={at} columns={props.columns} href={props.href} focusable={focusable} onFocus={() => setActive(at)} />
+            ));
           })}
           <Spacer rows={props.rows.length - shown.end} rowHeight={rowHeight} />
         </tbody>

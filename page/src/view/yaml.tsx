@@ -5,6 +5,8 @@ import { chunks, yamlLines } from "../model/yaml.ts";
 
 /** Lines that the browser lays out together; parts out of sight are not laid out. */
 const PART = 100;
+/** The number of parts that are always laid out. */
+const FEW = 5;
 
 /** The YAML. */
 export function Yaml({ yaml, cut }: { yaml: string; cut: boolean }) {
@@ -14,7 +16,7 @@ export function Yaml({ yaml, cut }: { yaml: string; cut: boolean }) {
       {cut && <p class="warning">The object is larger than 256 KiB. The rest of its YAML is not shown.</p>}
       <pre class="yaml" tabIndex={0} aria-label="YAML">
         {parts.map((part, i) => (
-          <code key={i} style={{ containIntrinsicBlockSize: `auto ${part.length * 1.25}rem` }}>
+          <code key={i} class={parts.length > FEW ? "lazy" : undefined} style={{ containIntrinsicBlockSize: `auto ${part.length * 1.25}rem` }}>
             {part.map((line) => [line.indent, line.key && <b>{line.key}</b>, line.rest, "\n"])}
           </code>
         ))}
