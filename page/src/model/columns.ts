@@ -6,6 +6,9 @@ import type { Column, Row } from "../api/types.ts";
 
 /** The number of rows that are looked at. */
 const SAMPLE = 300;
+/** The width of an average character, in widths of a digit, and the room at the sides of a cell. */
+const AVERAGE = 0.9;
+const PADDING = 4;
 const MIN = 6;
 const MAX = 36;
 const MAX_NAME = 48;
@@ -20,9 +23,9 @@ export interface ShownColumn {
 }
 
 function width(title: string, texts: Iterable<string>, max: number): number {
-  let longest = title.length + 3;
-  for (const text of texts) longest = Math.max(longest, text.length + 2);
-  return Math.min(max, Math.max(MIN, longest));
+  let longest = title.length;
+  for (const text of texts) longest = Math.max(longest, text.length);
+  return Math.min(max, Math.max(MIN, Math.ceil(longest * AVERAGE) + PADDING));
 }
 
 /** The widths of the columns that every kind has. */

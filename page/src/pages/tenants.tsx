@@ -13,12 +13,12 @@ type Quota = NonNullable<Tenant["quotas"]>[number];
 /** A quota with a meter, if both of its numbers are known. */
 function QuotaLine({ quota }: { quota: Quota }) {
   const { used, limit } = quota;
-  const text = (value: number | string | null) => (typeof value === "number" ? decimal(value) : (value ?? "no limit"));
+  const text = (value: number | string) => (typeof value === "number" ? decimal(value) : value);
   return (
     <div class="quota">
       <span>{quota.quota}</span>
       {typeof used === "number" && typeof limit === "number" && limit > 0 ? <meter min={0} max={limit} high={limit * 0.9} value={used} aria-label={`${quota.quota} used`} /> : <span />}
-      <span class="numeric">{`${text(used)} of ${text(limit)}`}</span>
+      <span class="numeric">{limit === null ? `${text(used)}, no limit` : `${text(used)} of ${text(limit)}`}</span>
     </div>
   );
 }

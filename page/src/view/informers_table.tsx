@@ -34,7 +34,7 @@ function Users({ users }: { users: string[] }) {
 
 const COLUMNS: DataColumn<Informer>[] = [
   { title: "Kind", cell: (informer) => informer.kind },
-  { title: "Watches", text: true, cell: scopeOf },
+  { title: "Scope", text: true, cell: scopeOf },
   {
     title: "State",
     text: true,
@@ -46,7 +46,7 @@ const COLUMNS: DataColumn<Informer>[] = [
   { title: "Objects", numeric: true, cell: (informer) => count(informer.objects) },
   { title: "Memory", numeric: true, cell: (informer) => bytes(informer.bytes) },
   { title: "Events", numeric: true, cell: (informer) => count(informer.events) },
-  { title: "Watch requests", numeric: true, cell: (informer) => count(informer.watches) },
+  { title: "Watches", numeric: true, cell: (informer) => count(informer.watches) },
   { title: "Relists", numeric: true, cell: (informer) => count(informer.relists) },
   { title: "Heard", numeric: true, cell: (informer) => (typeof informer.heardSeconds === "number" ? `${age(new Date(0).toISOString(), informer.heardSeconds * 1000)} ago` : NONE) },
 ];
