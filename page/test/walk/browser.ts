@@ -157,6 +157,12 @@ export async function measure(page: Page, during: () => Promise<void>): Promise<
   return { frames: times.length, frameP50: at(0.5), frameP95: at(0.95), cpuPerFrame: rounded(cpu / Math.max(1, times.length)), longestCpu: longest((task) => task.tdur), longest: longest((task) => task.dur) };
 }
 
+/** Returns the processor's time of the page's main thread while something runs, in milliseconds. */
+export async function mainThreadTime(page: Page, during: () => Promise<void>): Promise<number> {
+  const tasks = mainThreadTasks(await traced(page, during));
+  return rounded(tasks.reduce((sum, task) => sum + (task.tdur ?? 0) / 1000, 0));
+}
+
 function rounded(value: number): number {
   return Math.round(value * 10) / 10;
 }
