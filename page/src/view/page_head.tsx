@@ -20,10 +20,11 @@ export function PageHead(props: { title: string; crumbs?: Crumb[]; context?: str
     document.title = documentTitle;
   }, [documentTitle]);
   useEffect(() => {
-    // The first page of a load has the focus where the browser puts it.
+    // The first page of a load leaves the focus where the browser puts it. A title that changes later takes no focus: the user may
+    // be typing.
     if (loaded) ref.current?.focus({ preventScroll: true });
     loaded = true;
-  }, [props.title]);
+  }, []);
   return (
     <div class="page-head">
       {props.crumbs && (
