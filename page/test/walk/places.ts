@@ -29,7 +29,17 @@ const PROTOCOL: Place[] = [
 async function follow(page: Page, url: string, path: string, selector: string): Promise<string | undefined> {
   await page.goto(url + path);
   await ready(page);
-  return (await page.locator(selector).first().getAttribute("href", { timeout: 5000 }).catch(() => null)) ?? undefined;
+  return (await page.locator(selector).first().getAttribute("href", { timeout: 2000 }).catch(() => null)) ?? undefined;
+}
+
+/** Returns the kinds among which the walk takes the first with objects: PAGE_KIND, or custom ones. */
+async function kindsToTry(page: Page, url: string): Promise<string[]> {
+  const chosen = process.env["PAGE_KIND"];
+  if (chosen) return [chosen];
+  await page.goto(`${url}/page/kinds`);
+  await ready(page);
+  const hrefs = await page.locator(".kind-list li:has(.tag) a").evaluateAll((links) => links.map((link) => link.getAttribute("href") ?? ""));
+  return hrefs.slice(0, 10);
 }
 
 /** Returns the places to walk. */
@@ -41,7 +51,12 @@ export async function places(setup: Setup, page: Page): Promise<Place[]> {
     return path;
   };
   add("plugin", await follow(page, setup.url, "/page/plugins", ".virtual tbody a"));
-  const kind = add("kind", process.env["PAGE_KIND"] ?? (await follow(page, setup.url, "/page/kinds", ".kind-list li:has(.tag) a")));
-  if (kind) add("object", await follow(page, setup.url, kind, ".virtual tbody a"));
+  for (const kind of await kindsToTry(page, setup.url)) {
+    const object = await follow(page, setup.url, kind, ".virtual tbody a");
+    if (!object) continue;
+    add("kind", kind);
+    add("object", object);
+    break;
+  }
   return found;
 }
