@@ -94,6 +94,10 @@ python() {
 typescript() {
     say "tsc"
     (cd plugins/sdk-js && node_modules/.bin/tsc)
+    say "the host's page: tsc, no HTML of strings, page/dist"
+    scripts/page.sh packages
+    (cd page && npm run --silent check)
+    scripts/page.sh --check
 }
 
 c() {

@@ -35,6 +35,7 @@ test_go() {
 test_typescript() {
     local project result=0
     inside plugins/sdk-js npm test --silent || result=1
+    inside page npm test --silent || result=1
     for project in plugins/sdk-js/conformance examples/*/typescript; do
         [ ! -d "$project/test" ] || inside "$project" node "$PWD/plugins/sdk-js/bin/operetta-js.mjs" test || result=1
     done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tools.sh [python|image]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into
-# ignored folders: target/tools (programs from Python packages, Helm, promcheck and oci-image) and plugins/sdk-js/node_modules. With `python`
-# it installs only the programs from Python packages, with `image` also oci-image. A second run does nothing.
+# ignored folders: target/tools (programs from Python packages, Helm, promcheck and oci-image), plugins/sdk-js/node_modules and
+# page/node_modules. With `python` it installs only the programs from Python packages, with `image` also oci-image. A second run does
+# nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -59,6 +60,7 @@ if ! fresh plugins/sdk-js/node_modules/.stamp "${node[@]}"; then
     (cd plugins/sdk-js && npm install --no-save --silent --no-audit --no-fund)
     leave plugins/sdk-js/node_modules/.stamp "${node[@]}"
 fi
+scripts/page.sh packages
 # The command of this clone, also if another clone filled the folder.
 ln -sfn "$PWD/plugins/sdk-js/bin/operetta-js.mjs" "$tools/bin/operetta-js"
 echo "tools: up to date"

@@ -1,0 +1,179 @@
+// One object: conditions, owners and children, Events, the Plugins that reconcile it, its changes and their causes, YAML.
+
+import { useState } from "preact/hooks";
+import { usePolled, useStream } from "../api/use.ts";
+import { apiPath, format, type Route } from "../model/route.ts";
+import { HEALTH_WORDS } from "../model/health.ts";
+import { count, plural } from "../model/units.ts";
+import { Age } from "../view/age.tsx";
+import { ConditionsTable } from "../view/conditions_table.tsx";
+import { DataTable, type DataColumn } from "../view/data_table.tsx";
+import { Graph } from "../view/graph.tsx";
+import { PageHead } from "../view/page_head.tsx";
+import { Empty, Loading, Panel, Refusal } from "../view/panel.tsx";
+import { State } from "../view/state.tsx";
+import { CopyButton, Yaml } from "../view/yaml.tsx";
+import type { Change, Failure, ObjectDetails, ObjectEvent } from "../api/types.ts";
+
+type ObjectRoute = Extract<Route, { page: "object" }>;
+
+/** The state of an object's stream. */
+interface Shown {
+  url: string;
+  details?: ObjectDetails;
+  deleted?: boolean;
+  failed?: Failure;
+}
+
+function useObject(url: string) {
+  const [shown, setShown] = useState<Shown>({ url });
+  const status = useStream(url, () => ({
+    events: {
+      object: (details) => setShown({ url, details: details as ObjectDetails }),
+      deleted: () => setShown((old) => ({ ...old, url, deleted: true })),
+      failed: (failed) => setShown((old) => ({ ...old, url, failed: failed as Failure })),
+    },
+  }));
+  return { shown: shown.url === url ? shown : { url }, status };
+}
+
+/** The page. */
+export function ObjectPage({ route }: { route: ObjectRoute }) {
+  const { shown, status } = useObject(apiPath(route));
+  const { details, deleted } = shown;
+  const name = route.namespace ? `${route.namespace}/${route.name}` : route.name;
+  const kind = details?.summary.kind ?? route.plural;
+  const kindPath = format({ page: "kind", group: route.group, version: route.version, plural: route.plural });
+  const refusal = shown.failed ? { phase: "failed" as const, ...shown.failed } : status.phase === "failed" && !deleted ? status : undefined;
+  return (
+    <>
+      <PageHead
+        title={name}
+        context={kind}
+        crumbs={[
+          { text: "Kinds", href: "/page/kinds" },
+          { text: kind, href: kindPath },
+        ]}
+      >
+        {details && <Summary details={details} deleted={deleted ?? false} />}
+      </PageHead>
+      {refusal && !details && <Refusal what={`${kind} ${name}`} status={refusal} />}
+      {refusal && details && <p class="warning" role="alert">{`What you see is old. ${refusal.message ?? ""}`}</p>}
+      {deleted && (
+        <p class="warning" role="alert">
+          The object was deleted. What you see is its last state. <a href={kindPath}>All objects of the kind</a>
+        </p>
+      )}
+      {details ? <Details route={route} details={details} /> : !refusal && !deleted && <Loading what="the object" lines={16} />}
+    </>
+  );
+}
+
+function Summary({ details, deleted }: { details: ObjectDetails; deleted: boolean }) {
+  const { summary } = details;
+  return (
+    <p class="summary">
+      <span>{summary.kind}</span>
+      <span class="group">{summary.apiVersion}</span>
+      {summary.health && <State health={summary.health} text={HEALTH_WORDS[summary.health]} />}
+      {deleted ? <strong>Deleted</strong> : summary.deleting && <strong>Being deleted</strong>}
+      <span>
+        created <Age time={summary.created} /> ago
+      </span>
+      {summary.uid && <span class="note">{summary.uid}</span>}
+    </p>
+  );
+}
+
+function Details({ route, details }: { route: ObjectRoute; details: ObjectDetails }) {
+  const { summary, conditions = [], owners = [], children = [], events = [], plugins = [] } = details;
+  const self = { ...summary, namespace: route.namespace, name: route.name };
+  return (
+    <div class="panels">
+      <Panel title="Owners and children" wide note={`${plural(owners.length, "owner")}, ${children.length} ${children.length === 1 ? "child" : "children"}`}>
+        {owners.length + children.length === 0 ? <Empty>The object has no owners and no children.</Empty> : <Graph owners={owners} self={self} children={children} />}
+      </Panel>
+      <Panel title="Conditions">{conditions.length === 0 ? <Empty>The object has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
+      <Panel title="Plugins">
+        {plugins.length === 0 ? (
+          <Empty>No plugin of this host reconciles it.</Empty>
+        ) : (
+          <ul class="links">
+            {plugins.map((plugin) => (
+              <li key={`${plugin.namespace}/${plugin.name}/${plugin.controller}`}>
+                <a href={format({ page: "plugin", namespace: plugin.namespace, name: plugin.name })}>{`${plugin.namespace}/${plugin.name}`}</a>
+                {plugin.controller && <span class="note">{`controller ${plugin.controller}`}</span>}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Panel>
+      <Panel title="Events" wide note={plural(events.length, "Event")}>
+        {events.length === 0 ? <Empty>No Events about this object.</Empty> : <DataTable label="Events" columns={EVENTS} rows={events} rowKey={(event) => [event.reason, event.message, event.from].join("|")} />}
+      </Panel>
+      <Why route={route} apiVersion={summary.apiVersion} kind={summary.kind} />
+      <Panel title="YAML" wide actions={<CopyButton text={details.yaml} />}>
+        <Yaml yaml={details.yaml} cut={details.cut ?? false} />
+      </Panel>
+    </div>
+  );
+}
+
+const EVENTS: DataColumn<ObjectEvent>[] = [
+  { title: "Reason", cell: (event) => event.reason ?? "" },
+  { title: "Type", cell: (event) => <State health={event.type === "Warning" ? "bad" : "unknown"} text={event.type ?? "Normal"} /> },
+  { title: "Last", numeric: true, cell: (event) => <Age time={event.last} /> },
+  { title: "Count", numeric: true, cell: (event) => count(event.count ?? 1) },
+  { title: "From", cell: (event) => event.from ?? "" },
+  { title: "Message", text: true, cell: (event) => event.message ?? "" },
+];
+
+/** The object's changes and their causes, if the host records them. */
+function Why({ route, apiVersion, kind }: { route: ObjectRoute; apiVersion: string; kind: string }) {
+  const query = new URLSearchParams({ apiVersion, kind, namespace: route.namespace, name: route.name });
+  const { value, missing, error } = usePolled<{ changes: Change[] }>(`/page/api/why?${query.toString()}`, 5000);
+  if (missing) return null;
+  const changes = value?.changes ?? [];
+  return (
+    <Panel title="Changes and their causes" wide note={value && plural(changes.length, "change")}>
+      {error ? (
+        <Empty>{error}</Empty>
+      ) : !value ? (
+        <Loading what="changes" />
+      ) : changes.length === 0 ? (
+        <Empty>No change is recorded.</Empty>
+      ) : (
+        <ol class="changes">
+          {changes.map((change) => (
+            <ChangeItem key={`${change.at}|${change.resourceVersion}`} change={change} />
+          ))}
+        </ol>
+      )}
+    </Panel>
+  );
+}
+
+function ChangeItem({ change }: { change: Change }) {
+  return (
+    <li>
+      <p>
+        <span class="note">
+          <Age time={change.at} /> ago
+        </span>{" "}
+        {change.text}
+      </p>
+      {change.paths && change.paths.length > 0 && (
+        <p class="note">
+          <code>{change.paths.join(", ")}</code>
+        </p>
+      )}
+      {change.because && change.because.length > 0 && (
+        <ul class="because">
+          {change.because.map((cause, i) => (
+            <li key={i}>because {cause.text}</li>
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}

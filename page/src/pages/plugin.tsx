@@ -1,0 +1,156 @@
+// One Plugin: its controllers, keys that fail, reconciles, rights, informers and log.
+
+import { useValue, usePolled } from "../api/use.ts";
+import { pluginHealth } from "../model/health.ts";
+import { describeRight } from "../model/rights.ts";
+import { apiPath, format, objectPath, splitApiVersion, splitKey, type Route } from "../model/route.ts";
+import { duration } from "../model/age.ts";
+import { bytes, count, milliseconds, NONE, percent, plural, rate } from "../model/units.ts";
+import { Until } from "../view/age.tsx";
+import { ConditionsTable } from "../view/conditions_table.tsx";
+import { DataTable, type DataColumn } from "../view/data_table.tsx";
+import { InformersTable } from "../view/informers_table.tsx";
+import { Log } from "../view/log.tsx";
+import { PageHead } from "../view/page_head.tsx";
+import { Empty, Loading, Panel, Refusal, Stat } from "../view/panel.tsx";
+import { State } from "../view/state.tsx";
+import { Timeline } from "../view/timeline.tsx";
+import type { ControllerStatus, FailingKey, PluginDetails, PluginSummary, Reconcile } from "../api/types.ts";
+
+/** The page. */
+export function PluginPage({ route }: { route: Extract<Route, { page: "plugin" }> }) {
+  const url = apiPath(route);
+  const { value, status } = useValue<PluginDetails>(url, "plugin");
+  const name = `${route.namespace}/${route.name}`;
+  return (
+    <>
+      <PageHead title={name} context="Plugin" crumbs={[{ text: "Plugins", href: "/page/plugins" }]}>
+        {value && <Summary summary={value.summary} />}
+      </PageHead>
+      {status.phase === "failed" ? <Refusal what={`Plugin ${name}`} status={status} /> : value ? <Details url={url} details={value} /> : <Loading what="the plugin" lines={16} />}
+    </>
+  );
+}
+
+function Summary({ summary }: { summary: PluginSummary }) {
+  return (
+    <>
+      <p class="summary">
+        <State health={pluginHealth(summary.state, summary.needsAttention)} text={summary.state} />
+        {summary.reason && summary.reason !== summary.state && <strong>{summary.reason}</strong>}
+        {summary.message && <span>{summary.message}</span>}
+      </p>
+      {summary.cure && (
+        <p class="cure">
+          <strong>Cure: </strong>
+          {summary.cure}
+        </p>
+      )}
+      <dl class="stats">
+        <Stat name="Reconciles" value={rate(summary.reconcilesPerSecond)} />
+        <Stat name="Errors" value={rate(summary.errorsPerSecond)} />
+        <Stat name="p50" value={milliseconds(summary.p50Ms)} />
+        <Stat name="p99" value={milliseconds(summary.p99Ms)} />
+        <Stat name="CPU" value={percent(summary.cpuPercent)} />
+        <Stat name="Memory" value={bytes(summary.memoryBytes)} />
+        <Stat name="Queued" value={count(summary.queued)} />
+        <Stat name="Runs on" value={summary.runsOn?.join(", ") || NONE} />
+        <Stat name="Digest" value={summary.digest ? summary.digest.replace(/^sha256:/, "").slice(0, 12) : NONE} title={summary.digest ?? ""} />
+      </dl>
+    </>
+  );
+}
+
+function Details({ url, details }: { url: string; details: PluginDetails }) {
+  const controllers = details.controllers ?? [];
+  const failing = details.failing ?? [];
+  const conditions = details.conditions ?? [];
+  const informers = details.informers ?? [];
+  return (
+    <div class="panels">
+      {details.forbidden && <p class="warning wide">{details.forbidden}</p>}
+      <Panel title="Controllers" wide note={plural(controllers.length, "controller")}>
+        {controllers.length === 0 ? <Empty>The plugin runs no controllers.</Empty> : <DataTable label="Controllers" columns={CONTROLLERS} rows={controllers} rowKey={(controller) => controller.name} />}
+      </Panel>
+      <Panel title="Failing keys" wide note={plural(failing.length, "key")}>
+        {failing.length === 0 ? <Empty>No key fails.</Empty> : <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />}
+      </Panel>
+      <Panel title="Conditions">{conditions.length === 0 ? <Empty>The Plugin has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
+      <Rights permissions={details.permissions ?? {}} />
+      <Reconciles url={`${url}/reconciles`} />
+      <Log url={`${url}/log`} />
+      <Panel title="Informers" wide note={plural(informers.length, "informer")}>
+        {informers.length === 0 ? <Empty>The plugin uses no informers.</Empty> : <InformersTable informers={informers} users={false} />}
+      </Panel>
+    </div>
+  );
+}
+
+const CONTROLLERS: DataColumn<ControllerStatus>[] = [
+  { title: "Controller", cell: (controller) => controller.name },
+  {
+    title: "Kind",
+    cell: (controller) => <a href={format({ page: "kind", ...splitApiVersion(controller.apiVersion), plural: controller.plural })}>{controller.kind}</a>,
+  },
+  { title: "Queued", numeric: true, cell: (controller) => count(controller.queued) },
+  { title: "Oldest", numeric: true, cell: (controller) => (typeof controller.oldestSeconds === "number" ? duration(controller.oldestSeconds * 1000) : NONE) },
+  { title: "Workers", numeric: true, cell: (controller) => count(controller.workers) },
+  { title: "Reconciles", numeric: true, cell: (controller) => count(controller.reconciles) },
+  { title: "Errors", numeric: true, cell: (controller) => count(controller.errors) },
+];
+
+/** Returns the columns of failing keys. A key links to its object, whose kind is the controller's. */
+function failingColumns(controllers: ControllerStatus[]): DataColumn<FailingKey>[] {
+  const link = (failing: FailingKey) => {
+    const controller = controllers.find((other) => other.name === failing.controller);
+    const href = controller && objectPath({ ...controller, ...splitKey(failing.key) });
+    return href ? <a href={href}>{failing.key}</a> : failing.key;
+  };
+  return [
+    { title: "Key", cell: link },
+    { title: "Controller", cell: (failing) => failing.controller },
+    { title: "Retries", numeric: true, cell: (failing) => count(failing.retries) },
+    { title: "Next try", numeric: true, cell: (failing) => <Until time={failing.nextTry} /> },
+    { title: "Last error", text: true, cell: (failing) => failing.error },
+  ];
+}
+
+function Reconciles({ url }: { url: string }) {
+  const { value, missing, error } = usePolled<{ reconciles: Reconcile[] }>(url, 3000);
+  if (missing) return null;
+  const reconciles = value?.reconciles ?? [];
+  return (
+    <Panel title="Recent reconciles" wide note={value && plural(reconciles.length, "reconcile")}>
+      {error ? <Empty>{error}</Empty> : !value ? <Loading what="reconciles" /> : reconciles.length === 0 ? <Empty>No reconciles recorded yet.</Empty> : <Timeline reconciles={reconciles} />}
+    </Panel>
+  );
+}
+
+function Rights({ permissions }: { permissions: { missing?: unknown[]; unused?: unknown[] } }) {
+  const missing = permissions.missing ?? [];
+  const unused = permissions.unused ?? [];
+  return (
+    <Panel title="Rights">
+      <h3>
+        <State health={missing.length > 0 ? "bad" : "ok"} text={missing.length > 0 ? `${missing.length} missing` : "None missing"} />
+      </h3>
+      <RightsList rights={missing} />
+      <h3>
+        <State health="unknown" text={unused.length > 0 ? `${unused.length} unused` : "None unused"} />
+      </h3>
+      <RightsList rights={unused} />
+    </Panel>
+  );
+}
+
+function RightsList({ rights }: { rights: unknown[] }) {
+  return rights.length === 0 ? null : (
+    <ul class="rights">
+      {rights.map(describeRight).map((right, i) => (
+        <li key={i}>
+          <code>{right}</code>
+        </li>
+      ))}
+    </ul>
+  );
+}
