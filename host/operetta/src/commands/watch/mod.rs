@@ -128,7 +128,7 @@ fn selection(args: &WatchArgs) -> Result<(Selection, Option<String>)> {
 /// Prints objects as the informer has them.
 async fn objects(source: &Source, args: &WatchArgs, output: WatchOutput, name: Option<&str>) -> Result<(), End> {
     let mut printer = ObjectPrinter::new(output, args.output_watch_events);
-    let informer = source.informer(&trouble::warn).await?;
+    let informer = trouble::started(source, &trouble::warn).await?;
     let pending = Arc::new(Pending::default());
     let told = pending.clone();
     let _subscription = informer.subscribe(Arc::new(move |event| told.push(event)), None);
@@ -168,7 +168,7 @@ async fn tables(source: &Source, args: &WatchArgs, name: Option<&str>) -> Result
     let mut printer = TablePrinter::new(args.output.is_some(), namespaces, args.output_watch_events);
     let mut view = View::new(source);
     // The informer starts before the rows are read: later changes are events, earlier ones are in the rows.
-    let informer = source.informer(&trouble::warn).await?;
+    let informer = trouble::started(source, &trouble::warn).await?;
     let pending = Arc::new(Pending::default());
     let told = pending.clone();
     let _subscription = informer.subscribe(Arc::new(move |event| told.push(event)), None);

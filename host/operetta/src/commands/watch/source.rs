@@ -15,10 +15,7 @@ use operetta_kube::{
 };
 use tokio::time::Instant;
 
-use super::{
-    DEADLINE, PATIENCE, PAUSE,
-    trouble::{self, Report},
-};
+use super::{DEADLINE, PATIENCE, PAUSE};
 
 /// The objects to watch, as a user names them.
 #[derive(Clone, Debug, Default)]
@@ -88,17 +85,9 @@ impl Source {
         Ok(Self { registry: InformerRegistry::new(wire.clone()), wire, resource, scope })
     }
 
-    /// Returns the informer, after its first list. Each error of the watch goes to `report`.
-    ///
-    /// # Errors
-    /// Returns the API server's refusal.
-    pub async fn informer(&self, report: Report<'_>) -> Result<Arc<Informer>, ApiError> {
-        let informer = self.registry.informer(&self.resource, self.scope.clone());
-        tokio::select! {
-            () = informer.synced() => {}
-            error = trouble::lasting(self, &informer, report) => return Err(error),
-        }
-        Ok(informer)
+    /// Starts the informer of the objects.
+    pub fn start(&self) -> Arc<Informer> {
+        self.registry.informer(&self.resource, self.scope.clone())
     }
 
     /// Returns the name that kubectl uses: `deployments.apps`.

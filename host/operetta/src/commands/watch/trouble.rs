@@ -1,6 +1,8 @@
 //! Distinguishes temporary errors of a watch from permanent ones: an unreachable API server comes back, but one that
 //! refuses for long will not allow the watch again.
 
+use std::sync::Arc;
+
 use operetta_core::status::{ApiError, ErrorKind};
 use operetta_kube::{authz::probe, informer::Informer};
 use tokio::time::Instant;
@@ -9,6 +11,19 @@ use super::{DEADLINE, PATIENCE, PAUSE, source::Source};
 
 /// Receives the error of a watch, and None when the watch has recovered.
 pub type Report<'a> = &'a (dyn Fn(Option<&str>) + Sync);
+
+/// Starts the informer, and returns it after its first list.
+///
+/// # Errors
+/// Returns the API server's refusal.
+pub async fn started(source: &Source, report: Report<'_>) -> Result<Arc<Informer>, ApiError> {
+    let informer = source.start();
+    tokio::select! {
+        () = informer.synced() => {}
+        error = lasting(source, &informer, report) => return Err(error),
+    }
+    Ok(informer)
+}
 
 /// Reports each error. Returns the API server's refusal when it has lasted for [`PATIENCE`].
 pub async fn lasting(source: &Source, informer: &Informer, report: Report<'_>) -> ApiError {
