@@ -7,7 +7,9 @@ mod host;
 mod install;
 mod project;
 mod retry;
+mod top;
 mod values;
+mod watch;
 mod why;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -21,6 +23,8 @@ pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
 pub use project::{BuildArgs, GenerateArgs, GenerateWhat, ImportArgs, Language, NewArgs, RbacArgs, TestArgs};
 pub use retry::RetryArgs;
+pub use top::TopArgs;
+pub use watch::{WatchArgs, WatchOutput};
 pub use why::{WhyArgs, WhyOutput};
 
 use crate::examples;
@@ -128,6 +132,12 @@ pub enum Command {
     /// RoleBindings. An administrator runs this once for each ServiceAccount, and again when its Roles change.
     #[command(after_help = examples::GRANT)]
     Grant(GrantArgs),
+    /// Show the plugins of a cluster by what they use, or live rows of any kind
+    ///
+    /// Show the plugins of a cluster by processor time, rate, errors and queue, or live rows of any kind, on a terminal; `?`
+    /// lists the keys. Where stdout is no terminal, print one table.
+    #[command(after_help = examples::TOP)]
+    Top(TopArgs),
     /// Watch the objects of a kind, across disconnects
     ///
     /// Print the objects of a kind and then each change, as kubectl get --watch does. The watch survives a lost connection:
@@ -157,7 +167,7 @@ pub enum Command {
 }
 
 /// The flags that select an API server.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ClusterArgs {
     /// The kubeconfig file [default: ~/.kube/config, or the Pod's ServiceAccount]
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
@@ -293,39 +303,6 @@ pub struct ObservedArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct WatchArgs {
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-    /// The resource, as kubectl takes it: deploy, pods, Pod, deployments.apps, ingresses.v1.networking.k8s.io
-    #[arg(value_name = "KIND")]
-    pub kind: String,
-    /// The name of one object
-    #[arg(value_name = "NAME", conflicts_with_all = ["all_namespaces", "selector", "field_selector"])]
-    pub name: Option<String>,
-    /// The namespace [default: that of the context]
-    #[arg(short, long)]
-    pub namespace: Option<String>,
-    /// Watch all namespaces
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
-    /// The label selector, such as app=web,tier!=db
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = values::label_selector)]
-    pub selector: Option<String>,
-    /// The field selector, such as status.phase=Running
-    #[arg(long, value_name = "SELECTOR")]
-    pub field_selector: Option<String>,
-    /// The output format [default: text for people]
-    #[arg(short, long, value_enum)]
-    pub output: Option<WatchOutput>,
-    /// Print the type of each event: ADDED, MODIFIED or DELETED
-    #[arg(long)]
-    pub output_watch_events: bool,
-    /// Print changes only, not the objects that exist at the start
-    #[arg(long)]
-    pub watch_only: bool,
-}
-
-#[derive(Args, Debug)]
 pub struct InformersArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -354,16 +331,6 @@ pub struct CompileWorkerArgs {
     /// Compile nothing: try to leave the sandbox, with these files as bait, and print its description if that fails
     #[arg(long, num_args = 0.., value_name = "FILE")]
     pub check_sandbox: Option<Vec<PathBuf>>,
-}
-
-/// The output formats of objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WatchOutput {
-    Json,
-    Yaml,
-    Name,
-    /// A table with more columns
-    Wide,
 }
 
 /// The output formats of a host's informers.

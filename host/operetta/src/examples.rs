@@ -146,6 +146,17 @@ pub const GRANT: &str = "Examples:
   # Revoke it
   operetta grant greeter -n team --revoke";
 
+/// The examples of `operetta top`.
+pub const TOP: &str = "Examples:
+  # Show the plugins of all namespaces, the one with most processor time first
+  operetta top -A
+
+  # Show live rows of Deployments with a label
+  operetta top deploy -A -l app=web
+
+  # Print the plugins and their rates once, for a program
+  operetta top -A -o json";
+
 /// The examples of `operetta watch`.
 pub const WATCH: &str = "Examples:
   # Watch the Deployments with a label in all namespaces

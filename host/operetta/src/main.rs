@@ -85,6 +85,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Why(args) => commands::why::why(args).await,
         Command::Rbac(args) => return commands::rbac::rbac(&args).await,
         Command::Grant(args) => commands::grant::grant(&args).await,
+        Command::Top(args) => commands::top::top(args).await,
         Command::Watch(args) => commands::watch::watch(args).await,
         Command::Informers(args) => commands::informers::informers(args).await,
         Command::CompileWorker(_) => unreachable!("returned above"),

@@ -6,7 +6,7 @@ use super::values;
 use crate::commands::HostAddress;
 
 /// A host, and the token for it.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub struct HostArgs {
     /// The address of a host outside of the cluster, HOST:PORT or http://HOST:PORT; it gets no token [default: the host's
     /// Service, or the status.host of Plugins if there is no Service]

@@ -62,6 +62,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
+/// Reads a number of seconds, such as `2` or `0.5`.
+pub(super) fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.5..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or("use a number of seconds from 0.5 to 3600")
+}
+
 /// Checks a label selector and returns it as it was typed.
 pub(super) fn label_selector(text: &str) -> Result<String, SelectorError> {
     LabelSelector::parse(text).map(|_| text.to_owned())
@@ -86,6 +92,15 @@ mod tests {
         }
         for wrong in ["", "/", "a/", "/a", "a/b/c", "A/b", "a&key=b", "a?b", "a#b", "a%2fb", "a b"] {
             assert!(key(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_within_limits() {
+        assert_eq!(seconds("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "0", "-1", "0.1", "3601", "2s", "NaN", "inf"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -85,7 +85,10 @@ impl<'a> HostService<'a> {
     }
 
     /// Returns the token that the arguments name; None for that of the kubeconfig.
-    async fn token(&self) -> Result<Option<String>> {
+    ///
+    /// # Errors
+    /// Returns an error if the API server creates no token of `--service-account`.
+    pub async fn token(&self) -> Result<Option<String>> {
         let Some(name) = &self.args.service_account else { return Ok(self.args.token.clone()) };
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), self.accounts);
         let audiences = vec![AUDIENCE.to_owned()];

@@ -66,7 +66,7 @@ fn print(line: &[u8], output: Option<Output>) -> std::io::Result<()> {
 }
 
 /// Formats a line for people: `2026-11-21T12:00:00.123Z INFO  default/a message name=value`.
-fn human(line: &LogLine) -> String {
+pub(super) fn human(line: &LogLine) -> String {
     let time = line.time.split_once('.').map_or(line.time.clone(), |(seconds, rest)| {
         format!("{seconds}.{}Z", rest.chars().take(3).filter(char::is_ascii_digit).collect::<String>())
     });

@@ -32,6 +32,7 @@ pub mod run;
 mod snapshot_record;
 mod tab_writer;
 pub mod test;
+pub mod top;
 pub mod watch;
 pub mod why;
 
@@ -44,10 +45,15 @@ use operetta_api::reasons::CodedError;
 
 /// Prints an error to stderr in one line, which ends with its code if it has one.
 pub fn print_error(error: &anyhow::Error) {
+    eprintln!("error: {}", describe_with_code(error));
+}
+
+/// Describes an error with its code, if it has one.
+fn describe_with_code(error: &anyhow::Error) -> String {
     let text = describe(error);
     match error.downcast_ref::<CodedError>() {
-        Some(coded) => eprintln!("error: {text} ({})", coded.reason),
-        None => eprintln!("error: {text}"),
+        Some(coded) => format!("{text} ({})", coded.reason),
+        None => text,
     }
 }
 

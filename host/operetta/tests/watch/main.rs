@@ -4,6 +4,7 @@
 
 mod informers;
 mod outage;
+mod top;
 
 use std::{
     fs::{self, File},

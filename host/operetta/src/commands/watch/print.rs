@@ -7,7 +7,7 @@ use operetta_kube::{client::table::Column, discovery::ApiResource};
 use serde::Serialize;
 use serde_json::{Value, json, ser::PrettyFormatter};
 
-use super::{Change, rows::Line};
+use super::{Change, rows::Line, source::qualified};
 use crate::{args::WatchOutput, commands::tab_writer::TabWriter};
 
 /// The printer of tables.
@@ -101,10 +101,7 @@ impl ObjectPrinter {
 
 /// Formats an object's name: `pod/a`, `deployment.apps/a`.
 fn name(object: &Object, resource: &ApiResource) -> String {
-    let kind = resource.kind.kind.to_lowercase();
-    let group = resource.kind.group();
-    let dot = if group.is_empty() { "" } else { "." };
-    format!("{kind}{dot}{group}/{}", object.key().name)
+    format!("{}/{}", qualified(&resource.kind.kind.to_lowercase(), &resource.kind), object.key().name)
 }
 
 fn write(text: &str) -> io::Result<()> {

@@ -29,6 +29,8 @@ pub struct Line {
     pub key: ObjectKey,
     /// The cells, in the order of the columns.
     pub cells: Vec<String>,
+    /// The object's metadata.creationTimestamp in RFC 3339; empty if there is none.
+    pub created: String,
 }
 
 /// The rows that were printed.
@@ -82,7 +84,7 @@ impl Rows {
 
     /// Adds an object that exists at the start.
     pub fn begin(&mut self, row: Row, now: Timestamp) -> Line {
-        let line = Line { change: Change::Added, key: row.key.clone(), cells: row.cells.clone() };
+        let line = row_line(Change::Added, &row);
         self.shown.insert(row.key.clone(), Shown { row, at: now });
         line
     }
@@ -98,7 +100,7 @@ impl Rows {
                 self.shown.get(key).filter(|shown| shown.row.uid == *uid)?;
                 let shown = self.shown.remove(key)?;
                 let cells = self.last(&shown, object, now);
-                return Some(Line { change: Change::Deleted, key: key.clone(), cells });
+                return Some(row_line(Change::Deleted, &Row { cells, ..shown.row }));
             }
             _ if self.shows(object) => return None,
             Event::Added { .. } => Change::Added,
@@ -113,7 +115,7 @@ impl Rows {
             (None, None, _) => self.unrendered(object, now),
         };
         row.revision = row.revision.max(object.revision());
-        let line = Line { change, key: key.clone(), cells: row.cells.clone() };
+        let line = row_line(change, &row);
         self.shown.insert(key.clone(), Shown { row, at: now });
         Some(line)
     }
@@ -121,9 +123,9 @@ impl Rows {
     /// Returns a line for each object that is shown, as deleted.
     pub fn end(&mut self, now: Timestamp) -> Vec<Line> {
         let columns = &self.columns;
-        let gone = self.shown.drain().map(|(key, shown)| {
+        let gone = self.shown.drain().map(|(_, shown)| {
             let cells = shown.aged(columns, now);
-            Line { change: Change::Deleted, key, cells }
+            row_line(Change::Deleted, &Row { cells, ..shown.row })
         });
         let mut gone: Vec<_> = gone.collect();
         gone.sort_by(|one, other| one.key.cmp(&other.key));
@@ -162,19 +164,27 @@ impl Rows {
 }
 
 impl Shown {
-    /// Returns the cells with the current age. A column of that name may hold anything; it is an age if it was one when it was
-    /// rendered.
+    /// Returns the cells with the current age.
     fn aged(&self, columns: &[Column], now: Timestamp) -> Vec<String> {
         let mut cells = self.row.cells.clone();
-        let then = age_of(&self.row.created, self.at);
         for (_, cell) in columns.iter().zip(&mut cells).filter(|(column, _)| column.name == "Age") {
-            let was_age = then.is_some_and(|then| (then - 2..=then + 1).any(|seconds| age::human(seconds) == *cell));
-            if let Some(seconds) = age_of(&self.row.created, now).filter(|_| was_age) {
+            let current = age_of(&self.row.created, now).filter(|_| is_age(cell, &self.row.created, self.at));
+            if let Some(seconds) = current {
                 *cell = age::human(seconds);
             }
         }
         cells
     }
+}
+
+fn row_line(change: Change, row: &Row) -> Line {
+    Line { change, key: row.key.clone(), cells: row.cells.clone(), created: row.created.clone() }
+}
+
+/// Reports whether a cell of the column `Age` is the object's age at the time when it was rendered. A column of that name may
+/// hold anything.
+pub fn is_age(cell: &str, created: &str, at: Timestamp) -> bool {
+    age_of(created, at).is_some_and(|then| (then - 2..=then + 1).any(|seconds| age::human(seconds) == cell))
 }
 
 /// Returns the seconds between two times.

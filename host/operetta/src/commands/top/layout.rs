@@ -1,0 +1,66 @@
+//! The widths of a table's columns on a terminal. No I/O.
+
+use super::table::Column;
+
+/// The blanks between two columns.
+pub const GAP: usize = 1;
+
+/// Returns the width of each column; None for one that is left out. `full` are the widths that the columns would take, titles
+/// included, and `room` is the width of the terminal.
+///
+/// Extra columns are left out unless all fits. Then columns are left out by rank until the minimal widths fit. The rest
+/// shares the room: the widest column is narrowed first.
+pub fn widths(columns: &[Column], full: &[usize], room: usize) -> Vec<Option<usize>> {
+    let mut widths: Vec<Option<usize>> = full.iter().copied().map(Some).collect();
+    let least = |at: usize| columns[at].min.min(full[at]);
+    let needed = |widths: &[Option<usize>], width: &dyn Fn(usize) -> usize| {
+        let shown: Vec<usize> = (0..widths.len()).filter(|at| widths[*at].is_some()).map(width).collect();
+        shown.iter().sum::<usize>() + GAP * shown.len().saturating_sub(1)
+    };
+    while let Some(at) = (0..columns.len()).rev().find(|at| columns[*at].is_extra && widths[*at].is_some()) {
+        if needed(&widths, &|at| full[at]) <= room {
+            break;
+        }
+        widths[at] = None;
+    }
+    while needed(&widths, &least) > room {
+        let droppable = (0..columns.len()).filter(|at| columns[*at].rank > 0 && widths[*at].is_some());
+        let Some(at) = droppable.max_by_key(|at| columns[*at].rank) else { break };
+        widths[at] = None;
+    }
+    let mut over = needed(&widths, &|at| full[at]).saturating_sub(room);
+    while over > 0 {
+        let wide = (0..columns.len()).filter(|at| widths[*at].is_some_and(|width| width > least(*at)));
+        let Some(at) = wide.max_by_key(|at| widths[*at]) else { break };
+        widths[at] = widths[at].map(|width| width - 1);
+        over -= 1;
+    }
+    widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(min: usize, rank: u8, is_extra: bool) -> Column {
+        Column { min, rank, is_extra, ..Column::default() }
+    }
+
+    #[test]
+    fn columns_are_left_out_by_rank_and_narrowed() {
+        let columns = [column(4, 0, false), column(3, 1, false), column(3, 2, false), column(5, 0, true)];
+        let full = [10, 3, 3, 5];
+        for (room, expected) in [
+            (24, [Some(10), Some(3), Some(3), Some(5)]),
+            (23, [Some(10), Some(3), Some(3), None]),
+            (18, [Some(10), Some(3), Some(3), None]),
+            (15, [Some(7), Some(3), Some(3), None]),
+            (12, [Some(4), Some(3), Some(3), None]),
+            (11, [Some(7), Some(3), None, None]),
+            (5, [Some(5), None, None, None]),
+            (1, [Some(4), None, None, None]),
+        ] {
+            assert_eq!(widths(&columns, &full, room), expected, "{room}");
+        }
+    }
+}
