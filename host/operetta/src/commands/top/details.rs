@@ -140,7 +140,7 @@ mod tests {
         };
         let status = json!({
             "digest": "sha256:12", "conditions": [condition("Ready", "False", "ConsentMissing"), condition("Degraded", "False", "AsExpected")],
-            "controllers": [{"name": "c", "for": "Foo.example.com/v1", "failing": 2, "lastError": "n/a: boom\u{1b}[2J (FieldConflict)"}],
+            "controllers": [{"name": "c", "for": "Foo.example.com/v1", "failing": 2, "lastError": "n/a: boom\u{1b}[2J (NoCode)"}],
         });
         let status: PluginStatus = serde_json::from_value(status).expect("a status");
         let now = second("2026-11-22T10:01:00Z").expect("a time");
@@ -148,7 +148,7 @@ mod tests {
         let text: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
         for words in [
             "Ready     False    ConsentMissing           60s",
-            "kubectl annotate serviceaccount",
+            "annotate serviceaccount",
             "2 failing keys",
             r"boom\u{1b}[2J",
         ] {

@@ -47,7 +47,7 @@ mod tests {
             ("", true),
             ("WEB", true),
             ("team/web", true),
-            ("runn", true),
+            ("RUN", true),
             ("db", false),
             ("!db", true),
             ("!web", false),
