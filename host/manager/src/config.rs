@@ -30,6 +30,9 @@ pub struct HostConfig {
     pub health_address: Option<SocketAddr>,
     /// The endpoints for users: metrics, logs and informers over TLS, for whom the API server authenticates and authorizes.
     pub secure_endpoints: Option<SecureEndpoints>,
+    /// True to serve the page for people at /page/ on `adminAddress` and on the secure endpoints. Whoever opens it signs in with a
+    /// token of the cluster, and sees what its user may read.
+    pub page: bool,
     /// True if this process compiles plugins itself and keeps compiled functions, for `operetta dev`: no file sets it.
     #[serde(skip)]
     pub compile_here: bool,
@@ -138,6 +141,7 @@ impl Default for HostConfig {
             admin_address: SocketAddr::from(([127, 0, 0, 1], 0)),
             health_address: None,
             secure_endpoints: None,
+            page: true,
             compile_here: false,
             interpreters: None,
             only_namespace: None,

@@ -7,13 +7,13 @@
 //! All plugins share the [`context::Context`], which knows no controller.
 //!
 //! ```no_run
-//! # async fn example(client: kube::Client) -> anyhow::Result<()> {
+//! # async fn example(client: kube::Client, users: kube::Client) -> anyhow::Result<()> {
 //! use operetta_manager::{admin::Listeners, config::HostConfig, manager::Manager, metrics::Metrics};
 //!
 //! let manager = Manager::new(client, HostConfig::default(), Metrics::new())?;
 //! let listeners = Listeners::bind(&manager.context.config).await?;
 //! let address = listeners.admin_address()?;
-//! let serving = tokio::spawn(listeners.serve(manager.clone()));
+//! let serving = tokio::spawn(listeners.serve(manager.clone(), users));
 //! manager.start(address).await?;
 //! # serving.await??;
 //! # Ok(())
@@ -45,6 +45,7 @@ pub mod identity;
 pub mod logs;
 pub mod manager;
 pub mod metrics;
+pub mod page;
 pub mod plugin;
 pub mod problem;
 pub mod readiness;

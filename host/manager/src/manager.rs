@@ -23,7 +23,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::permission_watch::PermissionWatch,
     client::version::{self, OLDEST_MINOR},
-    informer::{Scope, Subscription},
+    informer::{Informer, Scope, Subscription},
     store::Lookup,
 };
 use operetta_wasm::Engine;
@@ -283,6 +283,11 @@ impl Manager {
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
         let started = self.started.get().map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
         started.unwrap_or_default()
+    }
+
+    /// Returns the informer of Plugins; None before it starts.
+    pub fn plugins(&self) -> Option<&Arc<Informer>> {
+        self.started.get().map(|started| &started.informers.plugins)
     }
 
     /// Returns the place where a Plugin runs.

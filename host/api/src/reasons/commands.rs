@@ -60,9 +60,10 @@ reasons! {
     REPLICA_UNREACHABLE = "ReplicaUnreachable",
         "Try again, for that replica may have just stopped. If it does not help: the replicas must reach each other on port \
          8443, and each needs the variable `POD_IP`, as in deploy/base.";
-    /// Too many users read logs of the namespace's Plugins, or of all Plugins, from this replica.
+    /// Too many users read logs of the namespace's Plugins, or of all Plugins, from this replica, or one user has too many pages open.
     TOO_MANY_STREAMS = "TooManyStreams",
-        "End some `operetta logs --follow`: a replica serves at most 32 for the Plugins of one namespace, and 256 in all.";
+        "End some `operetta logs --follow`: a replica serves at most 32 for the Plugins of one namespace, and 256 in all. Close some \
+         pages: one user has at most 10 streams of the page.";
     /// The host has recorded no calls of the plugin: it is suspended, does not run, or has not reconciled yet.
     NOTHING_RECORDED = "NothingRecorded",
         "Let the plugin do all of its work first. Or use `operetta generate rbac FILE.wasm`, which needs no running plugin.";

@@ -309,6 +309,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.len() == 0
     }
 
+    /// Returns the time for which the key has waited that waits longest; None if no key needs processing. Takes time in
+    /// proportion to all keys in the queue.
+    pub fn oldest(&self) -> Option<Duration> {
+        let oldest = self.lock().state.oldest()?;
+        Some(now().saturating_duration_since(oldest))
+    }
+
     /// Returns the counters. Takes time in proportion to the keys being processed.
     pub fn stats(&self) -> Stats {
         self.lock().state.stats(now())

@@ -343,6 +343,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.len()
     }
 
+    /// Returns the time since which the key needs processing that does so for the longest.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.entries.values().filter_map(|entry| entry.dirty.map(|(_, since)| since)).min()
+    }
+
     /// Returns the counters at this time.
     pub fn stats(&self, now: Instant) -> Stats {
         let age = |processing: &Processing| now.saturating_duration_since(processing.start);

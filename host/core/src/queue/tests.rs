@@ -497,3 +497,17 @@ async fn threads_lose_no_key_and_never_share_one() {
         assert_eq!(seen[key].load(Ordering::SeqCst), asked[key].load(Ordering::SeqCst), "a change of {key} is lost");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn oldest_key_is_the_one_that_waits_longest() {
+    let queue = WorkQueue::new();
+    assert_eq!(queue.oldest(), None);
+    queue.add("first");
+    advance(Duration::from_secs(3)).await;
+    queue.add("second");
+    queue.add("first");
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(queue.oldest(), Some(Duration::from_secs(4)));
+    assert_eq!(get_now(&queue).await, Some("first"));
+    assert_eq!(queue.oldest(), Some(Duration::from_secs(1)), "a key that is being processed does not wait");
+}

@@ -10,7 +10,7 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder, ConfigExt},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
 use tower::{BoxError, ServiceBuilder};
 
@@ -45,7 +45,7 @@ pub enum ConnectError {
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, None).await
+    create(kubeconfig, context, true, None).await
 }
 
 /// Creates a client as [`connect`] does, whose requests are reported to `observer`.
@@ -57,7 +57,20 @@ pub async fn connect_observed(
     context: Option<&str>,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, Some(observer)).await
+    create(kubeconfig, context, true, Some(observer)).await
+}
+
+/// Creates a client as [`connect_observed`] does, for the same API server, but without credentials: each request brings those
+/// of its user.
+///
+/// # Errors
+/// [`ConnectError`], naming the file or the alternatives.
+pub async fn connect_without_credentials(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<Client, ConnectError> {
+    create(kubeconfig, context, false, Some(observer)).await
 }
 
 /// Creates a client for a configuration that comes from no kubeconfig.
@@ -72,6 +85,7 @@ pub fn connect_with(config: Config) -> Result<Client, ConnectError> {
 async fn create(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
+    has_credentials: bool,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
@@ -82,6 +96,9 @@ async fn create(
     };
     // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer has its own backoff.
     config.default_retry = false;
+    if !has_credentials {
+        config.auth_info = AuthInfo::default();
+    }
     let url = config.cluster_url.to_string();
     let observed = observer.map(|observer| Observed { host: host(&config).into(), observer });
     client(config, observed).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
@@ -121,4 +138,61 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
         .map_request(at_socket)
         .service(HttpClient::builder(TokioExecutor::new()).build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{Method, Request, StatusCode};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::client::wire::Wire;
+
+    struct Nobody;
+
+    impl RequestObserver for Nobody {
+        fn responded(&self, _: &str, _: &Method, _: Option<StatusCode>, _: Duration) {}
+    }
+
+    /// Returns the head of a request that a server got.
+    async fn head(listener: &TcpListener) -> String {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut bytes = vec![0; 4096];
+        let read = stream.read(&mut bytes).await.expect("a request");
+        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+        stream.write_all(response).await.expect("written");
+        String::from_utf8_lossy(&bytes[..read]).to_lowercase()
+    }
+
+    #[tokio::test]
+    async fn client_for_users_sends_their_token_and_none_of_the_host() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let folder = std::env::temp_dir().join(format!("operetta-connect-{}", std::process::id()));
+        let config = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], \
+             clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], users: [{{name: u, user: {{token: of-the-host}}}}]}}"
+        );
+        std::fs::write(&folder, config).expect("written");
+        let observer: Arc<dyn RequestObserver> = Arc::new(Nobody);
+        let users = connect_without_credentials(Some(&folder), None, observer.clone()).await.expect("a client");
+        let host = connect_observed(Some(&folder), None, observer).await.expect("a client");
+        std::fs::remove_file(&folder).expect("removed");
+        let request = || Request::get("/version").body(Vec::new()).expect("a request");
+        let wire = Wire::of_user(users.clone(), "of-the-user").expect("a token");
+        let (sent, of_user) = tokio::join!(wire.send(request()), head(&listener));
+        sent.expect("a response");
+        assert!(of_user.contains("authorization: bearer of-the-user"), "{of_user}");
+        let plain = users.request_text(Request::get("/version").body(Vec::new()).expect("a request"));
+        let (_, anonymous) = tokio::join!(plain, head(&listener));
+        assert!(!anonymous.contains("authorization"), "{anonymous}");
+        let (_, own) = tokio::join!(host.request_text(request()), head(&listener));
+        assert!(own.contains("authorization: bearer of-the-host"), "{own}");
+        assert!(Wire::of_user(users, "a\nb").is_err(), "no part of a header");
+    }
 }

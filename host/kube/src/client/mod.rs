@@ -13,5 +13,6 @@ pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;
 pub(crate) mod unchanged;
+pub mod user_api;
 pub mod version;
 pub mod wire;

@@ -53,6 +53,8 @@ pub enum Identity {
 pub struct Wire {
     client: Client,
     impersonate: Option<(ServiceAccount, HeaderValue)>,
+    /// The credentials of a user, for a client that has none.
+    authorization: Option<HeaderValue>,
     /// The epoch that impersonated writes carry.
     epoch: Option<Epoch>,
     /// The maximum size of a response that is read as a whole, in bytes.
@@ -79,7 +81,20 @@ impl Wire {
         };
         let max_answer = if impersonate.is_some() { MAX_ANSWER } else { usize::MAX };
         let revocation = Revocation::new();
-        Ok(Self { client, impersonate, epoch: None, max_answer, throttle: Throttle::default(), revocation })
+        let throttle = Throttle::default();
+        Ok(Self { client, impersonate, authorization: None, epoch: None, max_answer, throttle, revocation })
+    }
+
+    /// Creates a wire that sends requests with the token of a user. The client must have no credentials of its own
+    /// ([`connect_without_credentials`](super::connect::connect_without_credentials)): a client certificate would come first.
+    ///
+    /// # Errors
+    /// `BadRequest` when the token cannot be part of a header.
+    pub fn of_user(client: Client, token: &str) -> Result<Self, ApiError> {
+        let header = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut header = header.map_err(|_| bad_request("the token has characters that no token has".to_owned()))?;
+        header.set_sensitive(true);
+        Ok(Self { authorization: Some(header), max_answer: MAX_ANSWER, ..Self::new(client, &Identity::Host)? })
     }
 
     /// Lets impersonated writes carry the epoch of this replica, by which the API server refuses those that come too late.
@@ -166,6 +181,9 @@ impl Wire {
 
     /// Adds the headers of the identity.
     fn identify(&self, request: &mut Request<Vec<u8>>) {
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(http::header::AUTHORIZATION, authorization.clone());
+        }
         let Some((_, user)) = &self.impersonate else { return };
         let is_write = request.method() != Method::GET && request.method() != Method::HEAD;
         let headers = request.headers_mut();

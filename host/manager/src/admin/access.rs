@@ -60,10 +60,7 @@ impl Required {
     /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin (`create` on `plugins/retry`, as a
     /// request to it changes something), or `get` on the path itself (`nonResourceURLs` of a ClusterRole).
     pub fn of(path: &str) -> Self {
-        let subresource = |verb, resource, namespace: &str, name: &str| Self {
-            need: Need::resource(verb, GROUP, resource, Some(namespace)),
-            name: Some(name.to_owned()),
-        };
+        let subresource = Self::plugin_resource;
         match path.split('/').collect::<Vec<_>>()[..] {
             ["", "logs", namespace, name] => subresource("get", "plugins/log", namespace, name),
             ["", "rbac", namespace, name] => subresource("get", "plugins/permissions", namespace, name),
@@ -71,6 +68,12 @@ impl Required {
             ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
             ["", "why" | "facts", group, _version, plural, namespace, name] => {
                 Self::get(named(group, "core"), plural, named(namespace, "_"), name)
+            }
+            ["", "page", "api", "plugins", namespace, name, "log"] => {
+                subresource("get", "plugins/log", namespace, name)
+            }
+            ["", "page", "api", "plugins", namespace, name, ..] | ["", "page", "plugins", namespace, name] => {
+                subresource("get", "plugins", namespace, name)
             }
             _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
         }
@@ -80,6 +83,16 @@ impl Required {
     pub fn get(group: Option<&str>, plural: &str, namespace: Option<&str>, name: &str) -> Self {
         let need = Need::resource("get", group.unwrap_or_default(), plural, namespace);
         Self { need, name: Some(name.to_owned()) }
+    }
+
+    /// Returns the permission of a verb on a Plugin, or on a subresource of it.
+    pub fn plugin_resource(verb: &str, resource: &str, namespace: &str, name: &str) -> Self {
+        Self { need: Need::resource(verb, GROUP, resource, Some(namespace)), name: Some(name.to_owned()) }
+    }
+
+    /// Returns the permission to list the Plugins of a namespace, or of all.
+    pub fn list_plugins(namespace: Option<&str>) -> Self {
+        Self { need: Need::resource("list", GROUP, "plugins", namespace), name: None }
     }
 
     /// Returns the Plugin that a request is about.
@@ -102,6 +115,12 @@ impl fmt::Display for Required {
                 "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?} ({name:?})"
             ),
             (None, Some(name)) => write!(f, "{verb} resource {resource:?} in API group {group:?} ({name:?})"),
+            (Some(namespace), None) => {
+                write!(f, "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?}")
+            }
+            _ if path.is_empty() => {
+                write!(f, "{verb} resource {resource:?} in API group {group:?} at the cluster scope")
+            }
             _ => write!(f, "{verb} path {path:?}"),
         }
     }
@@ -147,6 +166,16 @@ pub enum Refusal {
     Forbidden(String),
     /// The API server cannot be asked.
     Unavailable(String),
+}
+
+impl Refusal {
+    /// Returns the message.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::NoToken => NO_TOKEN,
+            Self::Unauthorized(text) | Self::Forbidden(text) | Self::Unavailable(text) => text,
+        }
+    }
 }
 
 impl IntoResponse for Refusal {
@@ -201,11 +230,29 @@ impl AccessControl {
         if let Some(decision) = self.decisions.get(about_both) {
             return decision;
         }
-        let user = match self.users.get(about_user) {
+        let user = self.known_user(about_user, token).await?;
+        self.decisions.put(about_both, self.authorize(user, required).await)
+    }
+
+    /// Returns the user of a request.
+    ///
+    /// # Errors
+    /// Returns the reason why the API server knows none.
+    pub async fn user(&self, headers: &HeaderMap) -> Result<UserInfo, Refusal> {
+        let token = token(headers)?;
+        let about_user = self.users.key(&token);
+        if let Some(user) = self.users.get(about_user) {
+            return user;
+        }
+        let _permit = self.in_flight.acquire().await;
+        self.known_user(about_user, token).await
+    }
+
+    async fn known_user(&self, about_user: [u64; 2], token: String) -> Result<UserInfo, Refusal> {
+        match self.users.get(about_user) {
             Some(user) => user,
             None => self.users.put(about_user, self.authenticate(token).await),
-        }?;
-        self.decisions.put(about_both, self.authorize(user, required).await)
+        }
     }
 
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refusal> {
@@ -238,7 +285,10 @@ fn unavailable(review: &str, error: &impl fmt::Display) -> Refusal {
 }
 
 /// Returns the bearer token of a request.
-fn token(headers: &HeaderMap) -> Result<String, Refusal> {
+///
+/// # Errors
+/// [`Refusal::NoToken`].
+pub fn token(headers: &HeaderMap) -> Result<String, Refusal> {
     let value = credentials(headers).and_then(|value| value.to_str().ok()).ok_or(Refusal::NoToken)?;
     match value.split_once(' ') {
         Some((scheme, token))
@@ -332,6 +382,13 @@ mod tests {
         assert_eq!(node.to_string(), "get resource \"nodes\" in API group \"\" (\"a\")");
         let reconciles = Required::of("/reconciles/team/a");
         assert_eq!(reconciles.plugin(), Some(ObjectKey::namespaced("team", "a")));
+        let page = Required::of("/page/api/plugins/team/a");
+        assert_eq!(page, Required::plugin_resource("get", "plugins", "team", "a"));
+        assert_eq!(page.plugin(), Some(ObjectKey::namespaced("team", "a")));
+        assert_eq!(Required::of("/page/api/plugins/team/a/log"), log);
+        let all = Required::list_plugins(None).to_string();
+        assert_eq!(all, "list resource \"plugins\" in API group \"operetta.dev\" at the cluster scope");
+        assert_eq!(Required::list_plugins(Some("team")).plugin(), None);
         for path in ["/metrics", "/logs/team/a/b", "/why/apps/v1/deployments/team"] {
             let required = Required::of(path);
             assert_eq!((required.need.path.as_str(), required.plugin()), (path, None));

@@ -112,6 +112,9 @@ impl Forwarder {
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut sent = http::Request::builder().method(request.method.clone()).uri(path);
         sent = sent.header(FORWARDED_BY, self.identity.clone());
+        if let Some(accepted) = request.headers.get(header::ACCEPT) {
+            sent = sent.header(header::ACCEPT, accepted.clone());
+        }
         if let Some(token) = credentials(&request.headers) {
             sent = sent.header(FORWARDED, token.clone());
         }
@@ -192,9 +195,12 @@ mod tests {
     #[test]
     fn target_is_that_of_the_plugin_or_the_named_replica() {
         assert_eq!(target("/logs/team/a?follow=true&replica=b").as_deref(), Some("team/a"));
-        assert_eq!(target("/rbac/team/a").as_deref(), Some("team/a"));
+        for path in ["/rbac/team/a", "/page/plugins/team/a", "/page/api/plugins/team/a", "/page/api/plugins/team/a/log"]
+        {
+            assert_eq!(target(path).as_deref(), Some("team/a"), "{path}");
+        }
         assert_eq!(target("/informers?replica=pod_1-2").as_deref(), Some("replica pod_1-2"));
-        for uri in ["/informers", "/metrics?x=replica=b", "/logs/team"] {
+        for uri in ["/informers", "/metrics?x=replica=b", "/logs/team", "/page/api/plugins"] {
             assert_eq!(target(uri), None, "{uri}");
         }
     }

@@ -2,6 +2,7 @@
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN
 //! retries its failed keys. /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
 //! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin.
+//! The page for people is below /page/ ([`page`](crate::page)), and authenticates on each address.
 //!
 //! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
 //! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is
@@ -32,6 +33,7 @@ use axum::{
     routing::{get, post},
 };
 use futures::{StreamExt, stream};
+use kube::Client;
 use operetta_api::reasons;
 use operetta_core::object::ObjectKey;
 use serde::Deserialize;
@@ -42,6 +44,7 @@ use tokio::{
 
 use crate::{
     admin::{
+        access::AccessControl,
         bind::bind,
         certificate::CertificateReads,
         forward::{Forwarder, forward},
@@ -53,6 +56,7 @@ use crate::{
     logs::store::LogLine,
     manager::Manager,
     metrics::informers::InformerMetrics,
+    page::{self, Page},
     plugin::retry::{self, RetryError},
     readiness::Check,
     replicas::endpoint::Endpoint,
@@ -133,12 +137,14 @@ impl Listeners {
         Ok(())
     }
 
-    /// Serves the endpoints until the process ends.
+    /// Serves the endpoints until the process ends. `user_client` is a client of the API server without credentials, with which
+    /// the page sends requests that carry the token of a user.
     ///
     /// # Errors
     /// When a listener fails.
-    pub async fn serve(self, manager: Arc<Manager>) -> Result<()> {
-        let client = manager.context.cluster.client.clone();
+    pub async fn serve(self, manager: Arc<Manager>, user_client: Client) -> Result<()> {
+        let access = Arc::new(AccessControl::new(manager.context.cluster.client.clone())?);
+        let page = manager.context.config.page.then(|| Page::new(manager.clone(), access.clone(), user_client));
         let forwarder = self.secure.as_ref().map(|_| Arc::new(Forwarder::new(manager.clone())));
         let admin = Arc::new(Admin {
             manager,
@@ -162,7 +168,9 @@ impl Listeners {
             .route("/why/{group}/{version}/{plural}/{namespace}/{name}", get(why::why))
             .with_state(admin.clone());
         let probes = probes.with_state(admin);
-        let all = probes.clone().merge(users.clone());
+        let page_routes =
+            |is_tls, forwarder| page.as_ref().map(|page| page::routes(page, is_tls, forwarder)).unwrap_or_default();
+        let all = page_routes(false, None).merge(probes.clone()).merge(users.clone());
         let health = async {
             match self.health {
                 Some(listener) => axum::serve(listener, probes).await.context("the server of the probes stopped"),
@@ -172,8 +180,9 @@ impl Listeners {
         let secure = async {
             match self.secure.zip(forwarder) {
                 Some((listener, forwarder)) => {
+                    let page = page_routes(true, Some(forwarder.clone()));
                     let routes = users.layer(middleware::from_fn_with_state(forwarder, forward));
-                    listener.serve(routes, client).await
+                    listener.serve(routes, access, page).await
                 }
                 None => std::future::pending().await,
             }

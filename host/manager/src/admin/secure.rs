@@ -15,7 +15,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hyper_util::rt::TokioTimer;
-use kube::Client;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
@@ -89,13 +88,13 @@ impl SecureListener {
         self.files.as_ref().map(|_| self.reads.clone())
     }
 
-    /// Serves routes to whoever may use them, until the process ends.
+    /// Serves routes to whoever may use them, and those that check users by themselves, until the process ends.
     ///
     /// # Errors
     /// When the listener fails.
-    pub async fn serve(self, routes: Router, client: Client) -> Result<()> {
-        let access = Arc::new(AccessControl::new(client)?);
-        let routes = routes.layer(middleware::from_fn_with_state(access, check));
+    pub async fn serve(self, routes: Router, access: Arc<AccessControl>, checked: Router) -> Result<()> {
+        // In this order, a path that nobody serves is checked as well.
+        let routes = checked.merge(routes.layer(middleware::from_fn_with_state(access, check)));
         let tls = self.tls.clone();
         let reads = self.reads;
         let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());

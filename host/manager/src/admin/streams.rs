@@ -1,5 +1,5 @@
 //! The responses that users read from this replica at once. A log that is followed is open for hours, so their number is
-//! bounded, and a namespace's share of it as well: the users of one cannot take all.
+//! bounded, and the share of one owner as well: the users of one namespace cannot take all, and one user of the page cannot.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,51 +11,67 @@ const PER_NAMESPACE: usize = 32;
 const IN_ALL: usize = 256;
 
 /// The numbers of open responses.
-#[derive(Clone, Debug, Default)]
-pub struct Streams(Arc<Mutex<Open>>);
+#[derive(Clone, Debug)]
+pub struct Streams {
+    open: Arc<Mutex<Open>>,
+    /// The maximum number for one owner.
+    per_owner: usize,
+}
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The sum of all in `by_namespace`.
+    /// The sum of all in `by_owner`.
     in_all: usize,
     /// No number is zero.
-    by_namespace: HashMap<String, usize>,
+    by_owner: HashMap<String, usize>,
+}
+
+/// With the limit of a namespace.
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new(PER_NAMESPACE)
+    }
 }
 
 /// An open response. Dropping it makes room.
 #[derive(Debug)]
 pub struct OpenStream {
     streams: Streams,
-    namespace: String,
+    owner: String,
 }
 
 impl Streams {
-    /// Opens a response about a namespace; None if there are too many.
-    pub fn open(&self, namespace: &str) -> Option<OpenStream> {
-        let mut open = self.0.lock();
-        let of_namespace = open.by_namespace.get(namespace).copied().unwrap_or_default();
-        if open.in_all >= IN_ALL || of_namespace >= PER_NAMESPACE {
+    /// Creates it with this maximum for one owner.
+    pub fn new(per_owner: usize) -> Self {
+        Self { open: Arc::default(), per_owner }
+    }
+
+    /// Opens a response for an owner, which is a namespace or a user; None if there are too many.
+    pub fn open(&self, owner: &str) -> Option<OpenStream> {
+        let mut open = self.open.lock();
+        let of_owner = open.by_owner.get(owner).copied().unwrap_or_default();
+        if open.in_all >= IN_ALL || of_owner >= self.per_owner {
             return None;
         }
         open.in_all += 1;
-        open.by_namespace.insert(namespace.to_owned(), of_namespace + 1);
-        Some(OpenStream { streams: self.clone(), namespace: namespace.to_owned() })
+        open.by_owner.insert(owner.to_owned(), of_owner + 1);
+        Some(OpenStream { streams: self.clone(), owner: owner.to_owned() })
     }
 
     /// Returns the number of open responses.
     pub fn count(&self) -> usize {
-        self.0.lock().in_all
+        self.open.lock().in_all
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut open = self.streams.0.lock();
+        let mut open = self.streams.open.lock();
         open.in_all -= 1;
-        if let Some(number) = open.by_namespace.get_mut(&self.namespace) {
+        if let Some(number) = open.by_owner.get_mut(&self.owner) {
             *number -= 1;
             if *number == 0 {
-                open.by_namespace.remove(&self.namespace);
+                open.by_owner.remove(&self.owner);
             }
         }
     }
@@ -77,6 +93,6 @@ mod tests {
         assert!(streams.open("late").is_none(), "{}", streams.count());
         open.clear();
         assert_eq!(streams.count(), 0);
-        assert!(streams.0.lock().by_namespace.is_empty() && streams.open("greedy").is_some());
+        assert!(streams.open.lock().by_owner.is_empty() && streams.open("greedy").is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! conflict that the next try resolves is normal.
 
 use std::{
+    cmp::Reverse,
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -22,6 +23,7 @@ use operetta_core::{
     queue::WorkQueue,
     recorder::{OpenReconcile, Outcome, Triggers, record::Source},
 };
+use serde::Serialize;
 use tokio::time::Instant;
 
 use parking_lot::Mutex;
@@ -41,6 +43,8 @@ use crate::{
 const REPORTED_FROM: u32 = 3;
 /// Failing keys remembered for each controller; more are not counted.
 const REMEMBERED: usize = 10_000;
+/// Failing keys of a controller that are listed.
+const LISTED: usize = 100;
 
 /// The health of one plugin's controllers.
 pub struct Health {
@@ -102,6 +106,8 @@ struct Failed {
 struct Failing {
     problem: Problem,
     reported: bool,
+    /// Failures in a row.
+    retries: u32,
     /// The order of failures: the largest is the last.
     order: u64,
 }
@@ -128,6 +134,17 @@ pub struct KeyHealth {
     pub is_held: bool,
     /// The failure of the last reconcile.
     pub problem: Option<Problem>,
+}
+
+/// A key whose last reconcile failed, or a watched object whose last mapping failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailingKey {
+    /// The key; with the kind in front for a mapping.
+    pub key: String,
+    /// The number of failures in a row.
+    pub retries: u32,
+    /// The last error.
+    pub error: String,
 }
 
 impl Health {
@@ -168,6 +185,23 @@ impl Health {
         let subject = Subject { mapped_kind: None, key: key.clone() };
         let problem = counted.failing.get(&subject).map(|failing| failing.problem.clone());
         KeyHealth { is_held: counted.held.contains(key), problem }
+    }
+
+    /// Returns the keys of a controller that fail, at most 100, the last failure first.
+    pub fn failing(&self, controller: &str) -> Vec<FailingKey> {
+        let controllers = self.controllers.lock();
+        let Some(counted) = controllers.by_name.get(controller) else { return Vec::new() };
+        let mut failing: Vec<_> = counted.failing.iter().collect();
+        failing.sort_by_key(|(_, failing)| Reverse(failing.order));
+        let shown = |(subject, failing): (&Subject, &Failing)| FailingKey {
+            key: match &subject.mapped_kind {
+                Some(kind) => format!("{kind} {}", subject.key),
+                None => subject.key.to_string(),
+            },
+            retries: failing.retries,
+            error: failing.problem.message.clone(),
+        };
+        failing.into_iter().take(LISTED).map(shown).collect()
     }
 
     /// Forgets the failures, because other code runs, or none. Keeps the counts.
@@ -291,7 +325,7 @@ impl Controllers {
             return false;
         }
         let reason = problem.reason;
-        let before = keys.insert(subject, Failing { problem, reported, order: self.failures });
+        let before = keys.insert(subject, Failing { problem, reported, retries, order: self.failures });
         before.is_none_or(|before| before.problem.reason != reason || before.reported != reported) || retries == 0
     }
 }
@@ -420,6 +454,8 @@ mod tests {
         let now = reconcile("b", Err(Failure::Fault(Fault::Trap("unreachable".into()))), 1);
         assert!(now.degraded && now.last_error.is_some_and(|error| error.reason == "ReconcileTrapped"));
         assert_eq!(reconcile("c", retry(), 1).failing, 2);
+        let failing: Vec<_> = health.failing("c").into_iter().map(|failing| (failing.key, failing.retries)).collect();
+        assert_eq!(failing, [("n/c".to_owned(), 1), ("n/b".to_owned(), 1)], "the last failure first");
         assert!(changes.load(Ordering::Relaxed) >= 4);
 
         health.reconciles("c", GroupVersionKind::new("v1", "Pod"));

@@ -28,6 +28,16 @@ pub async fn connect_observed(args: &ClusterArgs, observer: Arc<dyn RequestObser
     connect::connect_observed(kubeconfig.as_deref(), context.as_deref(), observer).await.map_err(coded)
 }
 
+/// Connects as [`connect_observed`] does, without credentials: each request brings the token of its user.
+///
+/// # Errors
+/// Fails as [`connect()`] does.
+pub async fn connect_for_users(args: &ClusterArgs, observer: Arc<dyn RequestObserver>) -> Result<kube::Client> {
+    let ClusterArgs { kubeconfig, context } = args;
+    let connected = connect::connect_without_credentials(kubeconfig.as_deref(), context.as_deref(), observer).await;
+    connected.map_err(coded)
+}
+
 fn coded(error: ConnectError) -> anyhow::Error {
     match error {
         ConnectError::Client { .. } => error.into(),

@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::cluster_client::connect_observed;
+use super::cluster_client::{connect_for_users, connect_observed};
 use crate::args::RunArgs;
 use operetta_api::reasons;
 use operetta_manager::{
@@ -34,6 +34,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     }
     let metrics = Metrics::new();
     let client = connect_observed(&args.cluster, metrics.rest_client()).await?;
+    let users = connect_for_users(&args.cluster, metrics.rest_client()).await?;
     let manager = Manager::new(client, config, metrics)?;
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;
@@ -49,7 +50,7 @@ pub async fn run(args: RunArgs) -> Result<()> {
     }
     let mut interrupted = signal(SignalKind::interrupt()).context("failed to handle SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("failed to handle SIGTERM")?;
-    let serving = tokio::spawn(listeners.serve(manager.clone()));
+    let serving = tokio::spawn(listeners.serve(manager.clone(), users));
     let work = async {
         manager.start(address).await?;
         tracing::info!("started plugin controller");

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::{
     super::{
         build::Project,
-        cluster_client::connect_observed,
+        cluster_client::{connect_for_users, connect_observed},
         install,
         objects::{self, Write},
     },
@@ -66,10 +66,11 @@ impl DevHost {
         };
         let metrics = Metrics::new();
         let client = connect_observed(cluster, metrics.rest_client()).await?;
+        let users = connect_for_users(cluster, metrics.rest_client()).await?;
         let manager = Manager::new(client, config, metrics)?;
         let listeners = Listeners::bind(&manager.context.config).await?;
         let address = listeners.admin_address()?;
-        let serving = tokio::spawn(listeners.serve(manager.clone()));
+        let serving = tokio::spawn(listeners.serve(manager.clone(), users));
         manager.start(address).await?;
         Ok(Self { manager, serving })
     }

@@ -1,0 +1,130 @@
+//! Reads of a user, with the user's own token: of any path, and watches of it. The API server decides what the user may
+//! read, as it does for kubectl.
+
+use std::time::Duration;
+
+use http::{Request, header::ACCEPT};
+use kube::Client;
+use operetta_core::status::{ApiError, ErrorKind};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::{
+    client::wire::{Wire, query},
+    informer::frames::Lines,
+};
+
+/// The timeout of a response that is read as a whole.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The characters that a path segment keeps; all others are percent-encoded.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
+/// The API server as one user sees it.
+#[derive(Clone)]
+pub struct UserApi {
+    wire: Wire,
+}
+
+/// The lines of a watch.
+pub struct WatchLines {
+    lines: Lines,
+}
+
+/// A request: the path, whose segments are encoded ([`segment`]), the parameters, and the media type.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// The path without a query.
+    pub path: &'a str,
+    /// The parameters. Those without a value are left out.
+    pub parameters: &'a [(&'a str, &'a str)],
+    /// The header Accept.
+    pub accept: &'static str,
+}
+
+impl Read<'_> {
+    fn request(self) -> Result<Request<Vec<u8>>, ApiError> {
+        let pairs: Vec<_> = self.parameters.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
+        let request = Request::get(self.path.to_owned() + &query(&pairs)).header(ACCEPT, self.accept).body(Vec::new());
+        request.map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{}: {error}", self.path)))
+    }
+}
+
+impl UserApi {
+    /// Creates the API for a token. The client must have no credentials of its own.
+    ///
+    /// # Errors
+    /// `BadRequest` when the token cannot be part of a header.
+    pub fn new(client: Client, token: &str) -> Result<Self, ApiError> {
+        Ok(Self { wire: Wire::of_user(client, token)? })
+    }
+
+    /// Reads a path. A response of more than `max_bytes` is refused with code 413.
+    ///
+    /// # Errors
+    /// The API server's error, such as forbidden. Never retries.
+    pub async fn read(&self, read: Read<'_>, max_bytes: usize) -> Result<String, ApiError> {
+        let wire = self.wire.clone().reading_at_most(max_bytes);
+        let answer = tokio::time::timeout(DEADLINE, wire.send(read.request()?)).await;
+        answer.unwrap_or_else(|_elapsed| {
+            Err(ApiError::new(ErrorKind::TimedOut, format!("no response to {} within {DEADLINE:?}", read.path)))
+        })
+    }
+
+    /// Begins a watch.
+    ///
+    /// # Errors
+    /// The API server's error, such as forbidden. Never retries.
+    pub async fn watch(&self, read: Read<'_>) -> Result<WatchLines, ApiError> {
+        let body = tokio::time::timeout(DEADLINE, self.wire.open(read.request()?)).await;
+        let body = body.unwrap_or_else(|_elapsed| {
+            Err(ApiError::new(ErrorKind::TimedOut, format!("no watch of {} within {DEADLINE:?}", read.path)))
+        })?;
+        Ok(WatchLines { lines: Lines::new(body) })
+    }
+}
+
+impl WatchLines {
+    /// Waits for the next event, for at most `patience`; None at the end of the watch. Cancel safe: a dropped call has taken
+    /// no event.
+    ///
+    /// # Errors
+    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke.
+    pub async fn next(&mut self, patience: Duration) -> Result<Option<String>, ApiError> {
+        loop {
+            if let Some(line) = self.lines.next_line() {
+                return Ok(Some(String::from_utf8_lossy(line).into_owned()));
+            }
+            if !self.lines.fill(patience).await? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Encodes a name as a segment of a path; None if no object can have it.
+pub fn segment(name: &str) -> Option<String> {
+    let is_name = !matches!(name, "" | "." | "..") && name.len() <= 512 && !name.contains(['/', '%']);
+    is_name.then(|| utf8_percent_encode(name, SEGMENT).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_cannot_leave_its_path() {
+        assert_eq!(segment("system:node").as_deref(), Some("system:node"));
+        assert_eq!(segment("<b>?x#y").as_deref(), Some("%3Cb%3E%3Fx%23y"));
+        for name in ["", ".", "..", "a/b", "%2e%2e", "a%2Fb"] {
+            assert_eq!(segment(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn empty_parameters_are_left_out() {
+        let parameters = [("limit", "500"), ("continue", ""), ("labelSelector", "a in (b,c)")];
+        let read = Read { path: "/api/v1/pods", parameters: &parameters, accept: "application/json" };
+        let uri = read.request().expect("a request").uri().to_string();
+        assert_eq!(uri, "/api/v1/pods?limit=500&labelSelector=a%20in%20%28b%2Cc%29");
+    }
+}

@@ -1,0 +1,57 @@
+//! What all requests to the page share.
+
+use std::sync::Arc;
+
+use kube::Client;
+use operetta_kube::informer::Informer;
+use tokio::sync::Semaphore;
+
+use super::summaries::Summaries;
+use crate::{
+    admin::{access::AccessControl, informers::ServerRevisions, streams::Streams},
+    manager::Manager,
+};
+
+/// The maximum number of open streams of one user.
+pub(super) const PER_USER: usize = 10;
+
+/// The number of lists of objects that are in memory at once, each at most 32 MiB.
+const LISTS: usize = 4;
+
+/// The state of the page.
+pub struct Page {
+    pub(super) manager: Arc<Manager>,
+    pub(super) access: Arc<AccessControl>,
+    /// The client without credentials.
+    pub(super) users: Client,
+    pub(super) streams: Streams,
+    pub(super) summaries: Summaries,
+    pub(super) server_revisions: ServerRevisions,
+    /// Bounds the lists that are in memory at once.
+    pub(super) lists: Semaphore,
+}
+
+/// True if the page is served over TLS.
+#[derive(Clone, Copy)]
+pub(super) struct IsTls(pub bool);
+
+impl Page {
+    /// Creates the page. `users` is a client of the API server that has no credentials.
+    pub fn new(manager: Arc<Manager>, access: Arc<AccessControl>, users: Client) -> Arc<Self> {
+        Arc::new(Self {
+            manager,
+            access,
+            users,
+            streams: Streams::new(PER_USER),
+            summaries: Summaries::default(),
+            server_revisions: ServerRevisions::default(),
+            lists: Semaphore::new(LISTS),
+        })
+    }
+
+    /// Returns the informer of CustomResourceDefinitions; None before it starts.
+    pub(super) fn definitions(&self) -> Option<Arc<Informer>> {
+        let mut running = self.manager.context.cluster.registry.running().into_iter();
+        running.find(|informer| informer.resource.plural == "customresourcedefinitions")
+    }
+}

@@ -1,0 +1,199 @@
+//! Server-sent events: their number for each user is bounded, and a stream ends when its user's token or right does.
+
+use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    http::{HeaderMap, StatusCode, header},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::{Stream, stream};
+use operetta_api::reasons;
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    failure::Failure,
+    session::Session,
+    state::{PER_USER, Page},
+};
+use crate::admin::{access::Required, streams::OpenStream};
+
+/// The events that wait for a slow reader.
+const WAITING: usize = 4;
+/// The interval of the checks of the user's token.
+const CHECK: Duration = Duration::from_secs(10);
+/// The interval of comments, so that both ends notice when the other is gone.
+const COMMENT: Duration = Duration::from_secs(15);
+
+/// The way to the reader of a stream.
+#[derive(Clone)]
+pub(super) struct Events(Sender<Event>);
+
+/// A request that either form answers.
+pub(super) struct Asked {
+    pub page: Arc<Page>,
+    pub session: Session,
+    /// True if the client asks for server-sent events.
+    pub is_stream: bool,
+    /// The permission that the user needs for as long as the stream is open.
+    pub required: Option<Required>,
+}
+
+impl Asked {
+    pub(super) fn new(page: Arc<Page>, session: Session, headers: &HeaderMap, required: Option<Required>) -> Self {
+        Self { page, session, is_stream: is_wanted(headers), required }
+    }
+}
+
+/// The reader is gone.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl Events {
+    /// Sends an event.
+    pub(super) async fn send<T: Serialize>(&self, name: &str, data: &T) -> Result<(), Gone> {
+        let data = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
+        self.send_text(name, &data).await
+    }
+
+    /// Sends an event whose data is JSON already.
+    pub(super) async fn send_text(&self, name: &str, json: &str) -> Result<(), Gone> {
+        self.0.send(Event::default().event(name).data(json)).await.map_err(|_| Gone)
+    }
+}
+
+/// Reports whether a request asks for server-sent events.
+pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.contains("text/event-stream")
+}
+
+/// Responds with the events that `produce` sends, until it returns or fails. The last event of a failure is `failed`.
+pub(super) fn respond<F>(
+    page: &Arc<Page>,
+    session: &Session,
+    required: Option<Required>,
+    produce: impl FnOnce(Events) -> F,
+) -> Response
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let Some(open) = page.streams.open(&session.user) else {
+        let message = format!("the user has {PER_USER} open streams, or the host has too many: close some pages");
+        return Failure::new(StatusCode::TOO_MANY_REQUESTS, reasons::TOO_MANY_STREAMS, message).into_response();
+    };
+    let (sender, events) = mpsc::channel(WAITING);
+    let sender = Events(sender);
+    let produced = produce(sender.clone());
+    let checked = until_refused(page.clone(), session.clone(), required);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let ended = tokio::select! {
+            ended = produced => ended,
+            failure = checked => Err(failure),
+        };
+        if let Err(failure) = ended {
+            let _nobody_reads = sender.send("failed", &failure).await;
+        }
+    });
+    let response = Sse::new(read(events, tasks, open)).keep_alive(KeepAlive::new().interval(COMMENT).text(""));
+    ([("x-accel-buffering", "no")], response).into_response()
+}
+
+/// Answers with a value: as JSON, or as a stream whose event has the whole value again each time it has changed.
+pub(super) async fn answer<T, R>(
+    asked: Asked,
+    event: &'static str,
+    period: Duration,
+    read: impl Fn(Arc<Page>, Session) -> R + Send + 'static,
+) -> Result<Response, Failure>
+where
+    T: Serialize + Send + 'static,
+    R: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    let Asked { page, session, is_stream, required } = asked;
+    if let Some(required) = &required {
+        session.check(&page, Some(required)).await?;
+    }
+    if !is_stream {
+        return Ok(Json(read(page, session).await?).into_response());
+    }
+    let reader = (page.clone(), session.clone());
+    Ok(respond(&page, &session, required, |events| repeat(reader, events, event, period, read)))
+}
+
+async fn repeat<T, R>(
+    (page, session): (Arc<Page>, Session),
+    events: Events,
+    event: &'static str,
+    period: Duration,
+    read: impl Fn(Arc<Page>, Session) -> R,
+) -> Result<(), Failure>
+where
+    T: Serialize,
+    R: Future<Output = Result<T, Failure>>,
+{
+    let mut last = String::new();
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_lost = false;
+    loop {
+        ticks.tick().await;
+        let sent = match read(page.clone(), session.clone()).await {
+            Ok(value) => {
+                let text = serde_json::to_string(&value).unwrap_or_default();
+                if is_lost && events.send("back", &()).await.is_err() {
+                    return Ok(());
+                }
+                is_lost = false;
+                if text == last {
+                    continue;
+                }
+                last = text;
+                events.send_text(event, &last).await
+            }
+            // The API server does not respond: what was shown stays.
+            Err(failure) if failure.status >= 500 && is_lost => continue,
+            Err(failure) if failure.status >= 500 => {
+                is_lost = true;
+                events.send("lost", &json!({"message": failure.message})).await
+            }
+            Err(failure) => return Err(failure),
+        };
+        if sent.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the stream of events. Dropping it ends the task that sends them.
+fn read(
+    events: Receiver<Event>,
+    tasks: JoinSet<()>,
+    open: OpenStream,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold((events, tasks, open), |(mut events, tasks, open)| async move {
+        let event = events.recv().await?;
+        Some((Ok(event), (events, tasks, open)))
+    })
+}
+
+/// Waits until the user's token or right has ended. An API server that does not respond ends nothing.
+async fn until_refused(page: Arc<Page>, session: Session, required: Option<Required>) -> Failure {
+    loop {
+        tokio::time::sleep(CHECK).await;
+        match session.check(&page, required.as_ref()).await {
+            Err(failure) if failure.status < 500 => return failure,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The objects of a kind as they change: a list in pages, and a watch of tables from there on, with the user's token.
+//!
+//! A lost connection is announced once, and the watch goes on where it was. When the API server no longer has that state, the
+//! rows start over. What the user may not see, and a kind that is gone, end the stream.
+
+use std::{sync::Arc, time::Duration};
+
+use operetta_core::status::{ApiError, ErrorKind};
+use operetta_kube::client::user_api::{Read, UserApi, WatchLines};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    failure::Failure,
+    state::Page,
+    stream::{Events, Gone},
+    table::{self, Row, Table},
+};
+
+/// The rows of a page. After a page that is too large, the next one has fewer.
+const LIMITS: [&str; 4] = ["500", "50", "5", "1"];
+/// The largest page in bytes.
+const MAX_PAGE: usize = 32 << 20;
+/// The time for which rows are collected into one event.
+const BATCH: Duration = Duration::from_millis(50);
+/// The most rows of one event.
+const MAX_BATCH: usize = 500;
+/// The seconds after which the API server ends a watch, and checks the user's rights anew.
+const WATCH_SECONDS: &str = "60";
+/// The longest silence of a watch. The API server ends it earlier.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The time between two attempts.
+const RETRY: Duration = Duration::from_secs(1);
+/// The attempts after an outage until a kind that is not served counts as gone: custom kinds come later than the API server.
+const MISSING: u32 = 10;
+
+/// The objects that a stream is about.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    /// The path of the collection at the API server.
+    pub url: String,
+    pub label_selector: String,
+}
+
+/// The stream of a kind.
+pub(super) struct TableStream {
+    page: Arc<Page>,
+    api: UserApi,
+    selection: Selection,
+    events: Events,
+    /// The kind, for the event with the columns.
+    kind: String,
+    namespaced: bool,
+    /// The resourceVersion that the reader's rows have reached; None before the list is complete.
+    revision: Option<String>,
+    is_lost: bool,
+    /// The attempts since the connection was lost at which the kind was not served.
+    missing: u32,
+}
+
+/// The reason why a list or a watch ended.
+enum End {
+    /// The reader is gone.
+    Gone,
+    Failed(ApiError),
+}
+
+impl From<Gone> for End {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<ApiError> for End {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// Rows that wait for their event. Only one of both lists is filled, so that the order stays.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<Row>,
+    deleted: Vec<String>,
+}
+
+/// Reads one page of a list, in smaller pages if it is too large.
+///
+/// # Errors
+/// The API server's error.
+pub(super) async fn read_page(
+    page: &Page,
+    api: &UserApi,
+    selection: &Selection,
+    continue_token: &str,
+) -> Result<Table, ApiError> {
+    let _permit = page.lists.acquire().await;
+    let mut limits = LIMITS.iter().peekable();
+    while let Some(limit) = limits.next() {
+        let parameters = [
+            ("labelSelector", selection.label_selector.as_str()),
+            ("limit", limit),
+            ("continue", continue_token),
+            ("includeObject", "Object"),
+        ];
+        let read = Read { path: &selection.url, parameters: &parameters, accept: table::ACCEPT };
+        match api.read(read, MAX_PAGE).await {
+            Err(error) if error.status.code == 413 && limits.peek().is_some() => {}
+            Err(error) => return Err(error),
+            Ok(text) => return Table::read(&text).map_err(|error| undecodable(selection, &error)),
+        }
+    }
+    Err(ApiError::too_large(format!("{}: an object is too large", selection.url)))
+}
+
+fn undecodable(selection: &Selection, error: &serde_json::Error) -> ApiError {
+    ApiError::new(ErrorKind::Other, format!("failed to decode the table of {}: {error}", selection.url))
+}
+
+impl TableStream {
+    /// Creates the stream of a kind.
+    pub(super) fn new(
+        page: Arc<Page>,
+        api: UserApi,
+        selection: Selection,
+        events: Events,
+        (kind, namespaced): (String, bool),
+    ) -> Self {
+        Self { page, api, selection, events, kind, namespaced, revision: None, is_lost: false, missing: 0 }
+    }
+
+    /// Sends events until the reader is gone.
+    ///
+    /// # Errors
+    /// Why the stream cannot go on.
+    pub(super) async fn run(mut self) -> Result<(), Failure> {
+        loop {
+            let error = match self.list_and_watch().await {
+                Ok(()) => continue,
+                Err(End::Gone) => return Ok(()),
+                Err(End::Failed(error)) => error,
+            };
+            let sent = match error.kind {
+                ErrorKind::Expired => self.start_over().await,
+                ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests => self.lose(&error).await,
+                ErrorKind::NotFound if self.is_lost && self.missing < MISSING => {
+                    self.missing += 1;
+                    self.lose(&error).await
+                }
+                _ => return Err(error.into()),
+            };
+            if sent.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn start_over(&mut self) -> Result<(), Gone> {
+        self.revision = None;
+        self.events.send("reset", &json!({})).await
+    }
+
+    async fn lose(&mut self, error: &ApiError) -> Result<(), Gone> {
+        if !self.is_lost {
+            self.is_lost = true;
+            self.events.send("lost", &json!({"message": error.status.message})).await?;
+        }
+        sleep(RETRY).await;
+        Ok(())
+    }
+
+    /// Announces that the API server responds again.
+    async fn found(&mut self) -> Result<(), Gone> {
+        self.missing = 0;
+        if std::mem::take(&mut self.is_lost) { self.events.send("back", &json!({})).await } else { Ok(()) }
+    }
+
+    /// Lists if that is not done yet, and watches until the API server ends the watch.
+    async fn list_and_watch(&mut self) -> Result<(), End> {
+        let revision = match self.revision.clone() {
+            Some(revision) => revision,
+            None => self.list().await?,
+        };
+        let parameters = [
+            ("labelSelector", self.selection.label_selector.as_str()),
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", revision.as_str()),
+            ("timeoutSeconds", WATCH_SECONDS),
+            ("includeObject", "Object"),
+        ];
+        let read = Read { path: &self.selection.url, parameters: &parameters, accept: table::ACCEPT };
+        let lines = self.api.watch(read).await?;
+        self.found().await?;
+        self.watch(lines).await
+    }
+
+    async fn list(&mut self) -> Result<String, End> {
+        let mut count = 0;
+        let mut token = String::new();
+        loop {
+            let table = read_page(&self.page, &self.api, &self.selection, &token).await;
+            let table = match table {
+                // Rows that were sent are no consistent state any more.
+                Err(error) if !token.is_empty() => {
+                    self.start_over().await?;
+                    return Err(error.into());
+                }
+                other => other?,
+            };
+            if token.is_empty() {
+                self.found().await?;
+                let columns = json!({"columns": table.columns, "kind": self.kind, "namespaced": self.namespaced});
+                self.events.send("columns", &columns).await?;
+            }
+            count += table.rows.len();
+            for rows in table.rows.chunks(MAX_BATCH) {
+                self.events.send("rows", &json!({"rows": rows})).await?;
+            }
+            token = table.continue_token;
+            if token.is_empty() {
+                self.revision = Some(table.revision.clone());
+                self.events.send("synced", &json!({"count": count})).await?;
+                return Ok(table.revision);
+            }
+        }
+    }
+
+    async fn watch(&mut self, mut lines: WatchLines) -> Result<(), End> {
+        let mut batch = Batch::default();
+        let mut due = None;
+        loop {
+            let line = match due {
+                None => lines.next(PATIENCE).await,
+                Some(due) => match timeout_at(due, lines.next(PATIENCE)).await {
+                    Ok(line) => line,
+                    Err(_elapsed) => Ok(Some(String::new())),
+                },
+            };
+            let line = match line {
+                Ok(Some(line)) => line,
+                ended => {
+                    batch.flush(&self.events).await?;
+                    ended?;
+                    // Not at once: an API server that ends each watch immediately is not asked in a loop.
+                    sleep(BATCH).await;
+                    return Ok(());
+                }
+            };
+            if line.is_empty() || batch.len() >= MAX_BATCH {
+                batch.flush(&self.events).await?;
+                due = None;
+            }
+            if !line.is_empty() {
+                self.event(&line, &mut batch).await?;
+                due = due.or_else(|| (batch.len() > 0).then(|| Instant::now() + BATCH));
+            }
+        }
+    }
+
+    async fn event(&mut self, line: &str, batch: &mut Batch) -> Result<(), End> {
+        let Line { r#type, object } =
+            serde_json::from_str(line).map_err(|error| undecodable(&self.selection, &error))?;
+        if r#type == "ERROR" {
+            batch.flush(&self.events).await?;
+            return Err(End::Failed(status_error(object.get())));
+        }
+        let table = Table::read_event(object.get()).map_err(|error| undecodable(&self.selection, &error))?;
+        if !table.reached().is_empty() {
+            self.revision = Some(table.reached().to_owned());
+        }
+        match r#type {
+            "DELETED" => {
+                batch.flush_rows(&self.events).await?;
+                batch.deleted.extend(table.rows.into_iter().map(|row| row.uid));
+            }
+            "ADDED" | "MODIFIED" => {
+                batch.flush_deleted(&self.events).await?;
+                batch.rows.extend(table.rows);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns the error of a Status.
+fn status_error(text: &str) -> ApiError {
+    let status: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let kind = match status["code"].as_u64() {
+        Some(410) => ErrorKind::Expired,
+        Some(401 | 403) => ErrorKind::Forbidden,
+        _ => ErrorKind::Unavailable,
+    };
+    ApiError::new(kind, status["message"].as_str().unwrap_or_default())
+}
+
+impl Batch {
+    fn len(&self) -> usize {
+        self.rows.len() + self.deleted.len()
+    }
+
+    async fn flush(&mut self, events: &Events) -> Result<(), Gone> {
+        self.flush_rows(events).await?;
+        self.flush_deleted(events).await
+    }
+
+    async fn flush_rows(&mut self, events: &Events) -> Result<(), Gone> {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() { Ok(()) } else { events.send("rows", &json!({"rows": rows})).await }
+    }
+
+    async fn flush_deleted(&mut self, events: &Events) -> Result<(), Gone> {
+        let uids = std::mem::take(&mut self.deleted);
+        if uids.is_empty() { Ok(()) } else { events.send("deleted", &json!({"uids": uids})).await }
+    }
+}
