@@ -103,7 +103,7 @@ async fn user_without_the_right_sees_which_one_is_missing() {
 async fn many_objects_come_in_pages() {
     let stage = Stage::new("pages").await;
     let create = async |at: u32| {
-        let labels = json!({"even": (at % 2 == 0).to_string()});
+        let labels = json!({"even": at.is_multiple_of(2).to_string()});
         let map = json!({"metadata": {"name": format!("map-{at}"), "labels": labels}});
         stage.namespace.create_object(kinds::CONFIG_MAP, map).await;
     };

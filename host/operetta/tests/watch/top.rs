@@ -6,6 +6,7 @@
 use std::{
     fs,
     io::{Read, Write},
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -32,6 +33,11 @@ struct Top {
     tty: PathBuf,
 }
 
+/// Returns a number of rows or columns as the terminal takes it.
+fn cells(number: u16) -> NonZero<u16> {
+    NonZero::new(number).expect("not zero")
+}
+
 impl Top {
     fn start(control_plane: &ControlPlane, kubeconfig: &Path, (rows, columns): (u16, u16), args: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -53,7 +59,7 @@ impl Top {
             .expect("script of util-linux");
         let keys = process.stdin.take().expect("a pipe");
         let mut output = process.stdout.take().expect("a pipe");
-        let terminal = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
+        let terminal = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
         let drawn = terminal.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -70,7 +76,7 @@ impl Top {
 
     fn resize(&self, (rows, columns): (u16, u16)) {
         let tty = fs::read_to_string(&self.tty).expect("the name of the terminal");
-        self.terminal.lock().screen_mut().set_size(rows, columns);
+        self.terminal.lock().screen_mut().set_size(cells(rows), cells(columns));
         let size = ["rows".to_owned(), rows.to_string(), "cols".to_owned(), columns.to_string()];
         let done = Command::new("stty").arg("-F").arg(tty.trim()).args(size).status();
         assert!(done.is_ok_and(|status| status.success()), "stty failed");

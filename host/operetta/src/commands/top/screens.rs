@@ -291,7 +291,7 @@ fn pages_open_and_close_in_turn() {
     assert!(!screen(&mut app, None, (80, 24)).contains("later"), "the page was scrolled up");
     assert_eq!(press(&mut app, "q"), [Request::Unfollow]);
     assert_eq!(press(&mut app, "y"), [Request::Read(web.clone())]);
-    app.apply(Update::Document(web.clone(), Ok("kind: Plugin\n".to_owned())));
+    app.apply(Update::Document(web, Ok("kind: Plugin\n".to_owned())));
     assert!(screen(&mut app, None, (80, 24)).contains("kind: Plugin"));
     press(&mut app, "\u{1b}\u{1b}");
     assert!(app.pages.is_empty());
