@@ -6,7 +6,7 @@
 //! records.
 //!
 //! Records are encoded when they end, so that a record has few bytes and one allocation. They are bounded in bytes and in
-//! time, and a busy plugin shortens its own history before that of others ([`rings`]).
+//! time, and a busy plugin shortens its own history before that of others (`rings.rs`).
 
 mod changed;
 pub mod explain;

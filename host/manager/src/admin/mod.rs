@@ -2,7 +2,7 @@
 //! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN
 //! retries its failed keys. /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
 //! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin.
-//! The page for people is below /page/ ([`page`](crate::page)), and authenticates on each address.
+//! The page for people is below /page/ ([`page`]), and authenticates on each address.
 //!
 //! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
 //! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is

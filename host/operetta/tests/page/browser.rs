@@ -48,7 +48,9 @@ impl Response {
 
 impl Browser {
     pub fn new(address: &str, token: Option<&str>) -> Self {
-        let config = Config::new(format!("http://{address}").parse().expect("a URL"));
+        let mut config = Config::new(format!("http://{address}").parse().expect("a URL"));
+        // A refusal with 429 is a response.
+        config.default_retry = false;
         let client = Client::try_from(config).expect("a client");
         let cookie = token.map(|token| format!("operetta-token={token}"));
         Self { client, address: address.to_owned(), cookie }

@@ -82,7 +82,10 @@ async fn name_with_markup_is_text_and_has_a_page() {
     let stage = Stage::new("names").await;
     let name = format!("<img src=x onerror=alert(1)>{}", stage.namespace.name());
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": []});
-    stage.namespace.control_plane().apply(&role.to_string());
+    // The name must be escaped in a path, which an apply needs.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), role.to_string()).expect("written");
+    stage.namespace.control_plane().kubectl(&["create", "-f", &file.path().display().to_string()]);
     let administrator = stage.administrator("administrator");
     let html = administrator.get("/page/kinds/rbac.authorization.k8s.io/v1/clusterroles").await.body;
     assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;") && !html.contains("<img"), "{html}");
