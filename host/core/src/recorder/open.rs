@@ -296,3 +296,55 @@ pub async fn recorded<T>(
 pub fn current_call() -> Option<OpenCall> {
     CALL.try_with(Clone::clone).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        object::ObjectKey,
+        recorder::{Limits, Recorder, record::Source},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_of_a_reconcile_and_their_texts_are_bounded() {
+        let recorder = Recorder::new(Limits::default(), None);
+        let plugin = ObjectKey::namespaced("n", "p");
+        let request = ReconcileRequest {
+            controller: "c".to_owned(),
+            key: ObjectKey::namespaced("n", "a"),
+            retries: 0,
+            reconcile_id: "r".to_owned(),
+            record: None,
+        };
+        let kind = GroupVersionKind::new("v1", "Pod");
+        let source = recorder.of_plugin(&plugin, Source::default());
+        let open = OpenReconcile::begin(source, &kind, &request, Triggers::default(), None, None);
+        let long = "é".repeat(100_000);
+        let call = RecordedCall {
+            verb: Verb::Get,
+            api_version: &long,
+            resource: &long,
+            subresource: Some(&long),
+            namespace: Some(&long),
+            name: Some(&long),
+            is_raw: false,
+            is_cached: false,
+        };
+        let begun = (0..1000).filter_map(|_| open.begin_call(&call)).count();
+        assert_eq!(begun, MAX_CALLS);
+        drop(open);
+        let mut found = Vec::new();
+        recorder.reconciles(&plugin, |recorded| {
+            found.push(recorded.reconcile);
+            true
+        });
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].more_calls as usize, 1000 - MAX_CALLS);
+        for call in &found[0].calls {
+            let texts = [&call.api_version, &call.resource, &call.subresource];
+            assert!(texts.iter().all(|text| text.len() <= MAX_TEXT), "{call:?}");
+        }
+        let bytes = recorder.counts().bytes;
+        assert!(bytes < MAX_CALLS * 6 * MAX_TEXT, "{bytes} bytes");
+    }
+}
