@@ -68,28 +68,25 @@ async fn endpoints_open_to_whom_the_api_server_authorizes() {
     {
         assert_eq!(https::get_plain(&health, path).await.0, status, "{path}");
     }
+    explanation_names_only_what_the_user_may_get(control_plane, &secure).await;
     host.assert_sound();
 }
 
-#[tokio::test]
-async fn explanation_names_only_what_the_user_may_get() {
-    let control_plane = ControlPlane::shared().await;
-    let options =
-        HostOptions { config: "{secureEndpoints: {address: '127.0.0.1:0'}}".to_owned(), ..HostOptions::default() };
-    let host = Host::start(env!("CARGO_BIN_EXE_operetta"), control_plane, &options).await;
-    let secure = host.logged("secure").expect("an address");
+/// Checks that an explanation names only what the user may get. On the host of the other test: two hosts of one cluster would
+/// share the Plugins.
+async fn explanation_names_only_what_the_user_may_get(control_plane: &'static ControlPlane, secure: &str) {
     let own = stage(control_plane, "asker").await;
     own.kubectl(&["create", "serviceaccount", "asker"]);
     let token = own.kubectl(&["create", "token", "asker"]).trim().to_owned();
     let authorization = format!("Bearer {token}");
-    let get = async |path: &str| https::get(&secure, path, &[("authorization", &authorization)]).await;
+    let get = async |path: &str| https::get(secure, path, &[("authorization", &authorization)]).await;
     let path = format!("/why/core/v1/configmaps/{}/target", own.name());
     let reconciles = format!("/reconciles/{}/touch", own.name());
 
     for path in [&path, &reconciles] {
         let (status, text) = get(path).await;
         assert!(status == 403 && text.contains("cannot get resource") && !text.contains("touch-"), "{status} {text}");
-        assert_eq!(https::get(&secure, path, &[]).await.0, 401);
+        assert_eq!(https::get(secure, path, &[]).await.0, 401);
     }
     let account = format!("--serviceaccount={}:asker", own.name());
     let allow = |role: &str, resource: &str| {
@@ -116,5 +113,4 @@ async fn explanation_names_only_what_the_user_may_get() {
     assert!(shown.contains(&format!("{}/touch", own.name())) && shown.contains("sha256:"), "{shown}");
     let (status, text) = get(&reconciles).await;
     assert!(status == 200 && text.contains("ConfigMap"), "{status} {text}");
-    host.assert_sound();
 }

@@ -12,6 +12,7 @@ mod changed;
 pub mod explain;
 #[cfg(test)]
 mod explain_tests;
+mod explanation;
 mod facts;
 mod open;
 pub mod record;

@@ -23,7 +23,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Events, Gone},
+    stream::{self, Events, Gone, REFUSED},
     yaml::{redact, yaml},
 };
 
@@ -151,6 +151,8 @@ struct Follower {
     related_at: Option<Instant>,
     last: Option<View>,
     is_lost: bool,
+    /// The refusals since the API server was lost.
+    refused: u32,
 }
 
 /// The end of a wait.
@@ -164,13 +166,19 @@ enum Change {
 impl Follower {
     fn new(page: Arc<Page>, session: Session, object: Object, events: Events) -> Self {
         let related = Related::default();
-        Self { page, session, object, events, related, related_at: None, last: None, is_lost: false }
+        Self { page, session, object, events, related, related_at: None, last: None, is_lost: false, refused: 0 }
     }
 
     async fn run(mut self) -> Result<(), Failure> {
         loop {
             match self.follow().await {
                 Ok(()) => return Ok(()),
+                Err(failure) if self.is_lost && self.refused < REFUSED && matches!(failure.status, 401 | 403 | 404) => {
+                    self.refused += 1;
+                    if self.lose(&failure).await.is_err() {
+                        return Ok(());
+                    }
+                }
                 Err(failure) if failure.status == 404 && self.last.is_some() => {
                     let _nobody_reads = self.events.send("deleted", &json!({})).await;
                     return Ok(());
@@ -212,6 +220,7 @@ impl Follower {
     }
 
     async fn send(&mut self, found: Value) -> Result<(), Gone> {
+        self.refused = 0;
         if std::mem::take(&mut self.is_lost) {
             self.events.send("back", &json!({})).await?;
         }

@@ -34,6 +34,10 @@ const CHECK: Duration = Duration::from_secs(10);
 /// The interval of comments, so that both ends notice when the other is gone.
 const COMMENT: Duration = Duration::from_secs(15);
 
+/// The attempts after an outage until a refusal counts: an API server that has just started does not serve custom kinds yet, and
+/// refuses allowed requests for a moment.
+pub(super) const REFUSED: u32 = 10;
+
 /// The way to the reader of a stream.
 #[derive(Clone)]
 pub(super) struct Events(Sender<Event>);
@@ -187,13 +191,16 @@ fn read(
     })
 }
 
-/// Waits until the user's token or right has ended. An API server that does not respond ends nothing.
+/// Waits until the user's token or right has ended: until two checks in a row are refused, because an API server that has just
+/// started refuses allowed requests for a moment. One that does not respond ends nothing.
 async fn until_refused(page: Arc<Page>, session: Session, required: Option<Required>) -> Failure {
+    let mut is_refused = false;
     loop {
         tokio::time::sleep(CHECK).await;
         match session.check(&page, required.as_ref()).await {
-            Err(failure) if failure.status < 500 => return failure,
-            _ => {}
+            Err(failure) if failure.status < 500 && is_refused => return failure,
+            Err(failure) => is_refused = failure.status < 500,
+            Ok(()) => is_refused = false,
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     failure::Failure,
     state::Page,
-    stream::{Events, Gone},
+    stream::{Events, Gone, REFUSED},
     table::{self, Row, Table},
 };
 
@@ -32,8 +32,6 @@ const WATCH_SECONDS: &str = "60";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The time between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
-/// The attempts after an outage until a kind that is not served counts as gone: custom kinds come later than the API server.
-const MISSING: u32 = 10;
 
 /// The objects that a stream is about.
 #[derive(Clone, Debug)]
@@ -55,8 +53,8 @@ pub(super) struct TableStream {
     /// The resourceVersion that the reader's rows have reached; None before the list is complete.
     revision: Option<String>,
     is_lost: bool,
-    /// The attempts since the connection was lost at which the kind was not served.
-    missing: u32,
+    /// The refusals since the API server was lost.
+    refused: u32,
 }
 
 /// The reason why a list or a watch ended.
@@ -134,7 +132,7 @@ impl TableStream {
         events: Events,
         (kind, namespaced): (String, bool),
     ) -> Self {
-        Self { page, api, selection, events, kind, namespaced, revision: None, is_lost: false, missing: 0 }
+        Self { page, api, selection, events, kind, namespaced, revision: None, is_lost: false, refused: 0 }
     }
 
     /// Sends events until the reader is gone.
@@ -151,8 +149,8 @@ impl TableStream {
             let sent = match error.kind {
                 ErrorKind::Expired => self.start_over().await,
                 ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests => self.lose(&error).await,
-                ErrorKind::NotFound if self.is_lost && self.missing < MISSING => {
-                    self.missing += 1;
+                _ if self.is_lost && self.refused < REFUSED && matches!(error.status.code, 401 | 403 | 404) => {
+                    self.refused += 1;
                     self.lose(&error).await
                 }
                 _ => return Err(error.into()),
@@ -179,7 +177,7 @@ impl TableStream {
 
     /// Announces that the API server responds again.
     async fn found(&mut self) -> Result<(), Gone> {
-        self.missing = 0;
+        self.refused = 0;
         if std::mem::take(&mut self.is_lost) { self.events.send("back", &json!({})).await } else { Ok(()) }
     }
 

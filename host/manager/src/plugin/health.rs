@@ -3,8 +3,11 @@
 //! The status reports a fault or a terminal failure at once, and a retried failure from the third time in a row: a
 //! conflict that the next try resolves is normal.
 
+mod keys;
+
+pub use keys::{FailingKey, KeyHealth};
+
 use std::{
-    cmp::Reverse,
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -23,7 +26,6 @@ use operetta_core::{
     queue::WorkQueue,
     recorder::{OpenReconcile, Outcome, Triggers, record::Source},
 };
-use serde::Serialize;
 use tokio::time::Instant;
 
 use parking_lot::Mutex;
@@ -43,8 +45,6 @@ use crate::{
 const REPORTED_FROM: u32 = 3;
 /// Failing keys remembered for each controller; more are not counted.
 const REMEMBERED: usize = 10_000;
-/// Failing keys of a controller that are listed.
-const LISTED: usize = 100;
 
 /// The health of one plugin's controllers.
 pub struct Health {
@@ -127,26 +127,6 @@ pub struct ControllerHealth {
     pub degraded: bool,
 }
 
-/// The health of one key.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyHealth {
-    /// True if the key was held back because of a hot loop, and not reconciled since.
-    pub is_held: bool,
-    /// The failure of the last reconcile.
-    pub problem: Option<Problem>,
-}
-
-/// A key whose last reconcile failed, or a watched object whose last mapping failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FailingKey {
-    /// The key; with the kind in front for a mapping.
-    pub key: String,
-    /// The number of failures in a row.
-    pub retries: u32,
-    /// The last error.
-    pub error: String,
-}
-
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
@@ -176,32 +156,6 @@ impl Health {
             last_error: last.map(|failing| failing.problem.clone()),
             degraded: last.is_some_and(|failing| failing.reported),
         }
-    }
-
-    /// Returns the health of a key in a controller.
-    pub fn of_key(&self, controller: &str, key: &ObjectKey) -> KeyHealth {
-        let controllers = self.controllers.lock();
-        let Some(counted) = controllers.by_name.get(controller) else { return KeyHealth::default() };
-        let subject = Subject { mapped_kind: None, key: key.clone() };
-        let problem = counted.failing.get(&subject).map(|failing| failing.problem.clone());
-        KeyHealth { is_held: counted.held.contains(key), problem }
-    }
-
-    /// Returns the keys of a controller that fail, at most 100, the last failure first.
-    pub fn failing(&self, controller: &str) -> Vec<FailingKey> {
-        let controllers = self.controllers.lock();
-        let Some(counted) = controllers.by_name.get(controller) else { return Vec::new() };
-        let mut failing: Vec<_> = counted.failing.iter().collect();
-        failing.sort_by_key(|(_, failing)| Reverse(failing.order));
-        let shown = |(subject, failing): (&Subject, &Failing)| FailingKey {
-            key: match &subject.mapped_kind {
-                Some(kind) => format!("{kind} {}", subject.key),
-                None => subject.key.to_string(),
-            },
-            retries: failing.retries,
-            error: failing.problem.message.clone(),
-        };
-        failing.into_iter().take(LISTED).map(shown).collect()
     }
 
     /// Forgets the failures, because other code runs, or none. Keeps the counts.
