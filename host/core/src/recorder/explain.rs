@@ -1,6 +1,10 @@
 //! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on, back to something outside.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 
@@ -35,14 +39,12 @@ pub struct Question {
 
 /// Explains the changes of an object. Returns None if the asker may not read it.
 pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Explanation> {
-    let facts = source.facts(&question.object).await?;
-    let mut chain = Chain { source, seen: HashSet::new(), hidden: 0, steps: 0 };
-    let all = merged(facts).into_iter().filter(|fact| fact.concerns(question.field.as_deref()));
-    let mut all: Vec<Fact> = all.collect();
+    let mut chain = Chain { source, known: HashMap::new(), seen: HashSet::new(), hidden: 0, steps: 0 };
+    let facts = chain.facts(&question.object).await?;
+    let all: Vec<&Fact> = facts.iter().filter(|fact| fact.concerns(question.field.as_deref())).collect();
     let older = all.len().saturating_sub(question.limit);
-    all.truncate(question.limit);
     let mut changes = Vec::new();
-    for fact in all {
+    for fact in all.into_iter().take(question.limit) {
         changes.push(chain.step(&question.object, fact, 0).await);
     }
     Some(Explanation { changes, older, hidden: chain.hidden, silent: Vec::new() })
@@ -123,6 +125,8 @@ impl Fact {
 /// The way back from changes to their causes.
 struct Chain<'a> {
     source: &'a dyn FactSource,
+    /// The facts of each object, which are asked for once; None for objects that the asker may not read.
+    known: HashMap<ObjectRef, Option<Arc<[Fact]>>>,
     /// The versions of objects that are explained.
     seen: HashSet<(ObjectRef, String)>,
     /// The number of objects that are left out, and of changes whose Plugin is.
@@ -131,7 +135,25 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    async fn step(&mut self, object: &ObjectRef, fact: Fact, depth: usize) -> Step {
+    /// Returns the facts of an object; None if the asker may not read it.
+    async fn facts(&mut self, object: &ObjectRef) -> Option<Arc<[Fact]>> {
+        if let Some(known) = self.known.get(object) {
+            return known.clone();
+        }
+        let facts = self.source.facts(object).await.map(|facts| merged(facts).into());
+        self.known.insert(object.clone(), facts.clone());
+        facts
+    }
+
+    /// Returns the recorded versions of an object after one and up to another, the oldest first. If the asker may not read the
+    /// object, only the last one.
+    async fn versions(&mut self, object: &ObjectRef, after: u64, last: u64) -> Vec<String> {
+        let Some(facts) = self.facts(object).await else { return vec![last.to_string()] };
+        let versions = facts.iter().rev().map(Fact::resource_version);
+        versions.filter(|version| number(version).is_some_and(|version| version > after && version <= last)).collect()
+    }
+
+    async fn step(&mut self, object: &ObjectRef, fact: &Fact, depth: usize) -> Step {
         self.steps += 1;
         self.seen.insert((object.clone(), fact.resource_version()));
         let mut step = Step {
@@ -143,13 +165,13 @@ impl Chain<'_> {
             by: Writer::Outside { managers: managers(fact.change.as_ref()) },
             because: Vec::new(),
         };
-        let Some(write) = fact.write else { return step };
+        let Some(write) = &fact.write else { return step };
         if write.is_hidden {
             self.hidden += 1;
             step.by = Writer::HiddenPlugin;
             return step;
         }
-        step.by = Writer::Plugin(Box::new(writer(&write)));
+        step.by = Writer::Plugin(Box::new(writer(write)));
         let reconcile = &write.reconcile;
         for trigger in &reconcile.triggers {
             step.because.push(self.because(trigger, depth).await);
@@ -161,8 +183,10 @@ impl Chain<'_> {
             };
             step.because.push(Because::Other { text });
         }
-        for (object, resource_version) in read_after_triggers(&write, object) {
-            step.because.extend(self.because_of_change(&object, resource_version, depth).await);
+        for ReadLater { object, after, read } in read_after_triggers(write, object) {
+            for resource_version in self.versions(&object, after, read).await {
+                step.because.extend(self.because_of_change(&object, resource_version, depth).await);
+            }
         }
         if reconcile.more_triggers > 0 {
             step.because.push(Because::Other { text: format!("{} further events", reconcile.more_triggers) });
@@ -194,20 +218,33 @@ impl Chain<'_> {
         {
             return Some(Because::Seen { object: object.into(), resource_version });
         }
-        let Some(facts) = self.source.facts(object).await else {
+        let Some(facts) = self.facts(object).await else {
             self.hidden += 1;
             return Some(Because::Hidden);
         };
-        let fact = merged(facts).into_iter().find(|fact| fact.resource_version() == resource_version)?;
+        let fact = facts.iter().find(|fact| fact.resource_version() == resource_version)?;
         Some(Because::Change(Box::new(Box::pin(self.step(object, fact, depth + 1)).await)))
     }
 }
 
-/// Returns the objects that a reconcile read before a write in a version that is newer than all of its triggers: the change came
-/// while the key waited or was reconciled, and is a cause, too. `written` is the object of the write.
-fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<(ObjectRef, String)> {
+/// A read of a version that is newer than all triggers of the reconcile.
+#[derive(PartialEq, Eq)]
+struct ReadLater {
+    object: ObjectRef,
+    /// The newest resourceVersion of the triggers.
+    after: u64,
+    /// The resourceVersion that was read.
+    read: u64,
+}
+
+fn number(resource_version: &str) -> Option<u64> {
+    resource_version.parse().ok()
+}
+
+/// Returns the objects that a reconcile read before a write in a version that is newer than all of its triggers: the changes up to
+/// it came while the key waited or was reconciled, and are causes, too. `written` is the object of the write.
+fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<ReadLater> {
     let reconcile = &write.reconcile;
-    let number = |version: &str| version.parse::<u64>().ok();
     let triggers = reconcile.triggers.iter().map(|trigger| number(&trigger.resource_version));
     // Without a version, as at the start of a controller, everything is newer.
     let Some(newest) = triggers.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max()) else {
@@ -215,18 +252,16 @@ fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<(ObjectRef
     };
     let mut known = vec![reconcile.object(), written.clone()];
     known.extend(reconcile.triggers.iter().filter_map(|trigger| trigger.object.clone()));
-    let mut found: Vec<(ObjectRef, String)> = Vec::new();
-    for read in reconcile.calls.iter().take(write.at).filter(|call| call.verb == "get") {
-        if number(&read.resource_version).is_none_or(|version| version <= newest) {
-            continue;
-        }
+    let mut found: Vec<ReadLater> = Vec::new();
+    for call in reconcile.calls.iter().take(write.at).filter(|call| call.verb == "get") {
+        let Some(read) = number(&call.resource_version).filter(|version| *version > newest) else { continue };
         // A raw request does not name the kind.
-        let object = match read.is_raw {
-            true => known.iter().find(|object| read.is_about(object)).cloned(),
-            false => read.object(),
+        let object = match call.is_raw {
+            true => known.iter().find(|object| call.is_about(object)).cloned(),
+            false => call.object(),
         };
-        let version = object.map(|object| (object, read.resource_version.clone()));
-        found.extend(version.filter(|version| !found.contains(version)));
+        let later = object.map(|object| ReadLater { object, after: newest, read });
+        found.extend(later.filter(|later| !found.contains(later)));
     }
     found
 }
@@ -253,10 +288,7 @@ fn managers(change: Option<&Change>) -> Vec<String> {
 
 fn writer(write: &WriteFact) -> PluginWriter {
     let WriteFact { plugin, source, reconcile, at, .. } = write;
-    let verb = write.call().map(|call| match call.subresource.as_str() {
-        "" => call.verb.clone(),
-        subresource => format!("{}/{subresource}", call.verb),
-    });
+    let verb = write.call().map(Call::verb_and_subresource);
     let reads = reconcile.calls.iter().take(*at).filter(|call| matches!(&*call.verb, "get" | "list"));
     let reads = reads.map(|read| ReadBefore {
         text: match (&read.namespace, &read.name) {

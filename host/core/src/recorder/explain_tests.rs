@@ -180,6 +180,24 @@ async fn change_that_came_after_the_trigger_and_was_read_is_a_cause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_changes_between_the_trigger_and_the_read_are_causes() {
+    let host = Host::new();
+    let version = |version: u32, replicas: u32| {
+        object("Deployment", "d", version, &format!(r#"{{"replicas":{replicas},"seen":{version}}}"#))
+    };
+    let event = host.changes(&version(1, 3), &version(2, 3), "controller");
+    host.changes(&version(2, 3), &version(3, 5), "kubectl");
+    host.changes(&version(3, 5), &version(4, 5), "controller");
+    host.reconciles_after("foo", &[event], &[&version(4, 5)], &version(5, 3));
+    let explanation = host.why(&version(5, 3), None).await.expect("visible");
+    let causes = explanation.changes[0].because.iter().map(|because| match because {
+        Because::Change(step) => step.resource_version.as_str(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(causes.collect::<Vec<_>>(), ["2", "3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn field_selects_changes_of_it_its_parts_and_its_parents() {
     let host = Host::new();
     let versions = [r#"{"a":{"b":1},"c":1}"#, r#"{"a":{"b":2},"c":1}"#, r#"{"a":{"b":2},"c":2}"#, r#"{"c":2}"#];

@@ -43,8 +43,6 @@ pub struct Source {
     pub digest: String,
     /// The ServiceAccount as which it acts.
     pub service_account: String,
-    /// The field manager of its writes.
-    pub field_manager: String,
 }
 
 /// One reconcile.
@@ -169,6 +167,14 @@ pub struct Call {
 }
 
 impl Call {
+    /// Returns the verb, with the subresource after a slash.
+    pub fn verb_and_subresource(&self) -> String {
+        match self.subresource.as_str() {
+            "" => self.verb.clone(),
+            subresource => format!("{}/{subresource}", self.verb),
+        }
+    }
+
     /// Returns the object that it names; None if it names none, and for a raw request, which names a resource.
     pub fn object(&self) -> Option<ObjectRef> {
         let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? };

@@ -220,7 +220,6 @@ fn shared(setup: &Setup<'_>, api: &Arc<PluginApi>, metered: &Metered, loops: &Ar
     setup.health.set_source(Source {
         digest: setup.component.digest().to_owned(),
         service_account: setup.grants.subject().user(),
-        field_manager: field_manager(setup),
     });
     let writer = Writer {
         plugin: setup.key.clone(),
