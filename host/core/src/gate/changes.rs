@@ -5,7 +5,7 @@ use std::{cmp::Reverse, fmt};
 use serde_json::Value;
 
 /// The fields of `metadata` that every write changes.
-const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
+pub(crate) const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]

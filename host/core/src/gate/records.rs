@@ -8,7 +8,7 @@ use crate::{
         operation::{Operation, Page, Written},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
-    object::{Object, scanner::Fields},
+    object::{Object, scanner::field},
     recorder::{OpenCall, RecordedCall, current_call, record::Call},
     status::{ApiError, ErrorKind, Status},
 };
@@ -115,10 +115,6 @@ impl WriteNote {
         call.before = self.before;
         call.paths = self.paths;
     }
-}
-
-fn field<'a>(json: &'a str, wanted: &str) -> Option<&'a str> {
-    Fields::of(json)?.find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
 /// Describes a raw request, without its query.

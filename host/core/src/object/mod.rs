@@ -24,7 +24,7 @@ use std::{
 pub use operetta_api::ObjectKey;
 use serde::Deserialize;
 
-use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::Fields};
+use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::field};
 pub use crate::object::{
     metadata::{Labels, Metadata},
     raw_object::RawObject,
@@ -256,9 +256,7 @@ impl Object {
 
     /// Returns the JSON text of the value that these fields lead to; None if a step is missing.
     pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
-        steps.into_iter().try_fold(self.json(), |value, step| {
-            Fields::of(value)?.find(|(name, _)| name == step).map(|(_, value)| value)
-        })
+        steps.into_iter().try_fold(self.json(), field)
     }
 
     /// Returns the scalar at a path as indexes and mappings use it: a string without its quotes, a number or boolean as

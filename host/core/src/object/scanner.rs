@@ -311,6 +311,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Returns the text of an object's field; None without it, and if the text is not an object.
+pub(crate) fn field<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
+    Fields::of(object)?.find(|(name, _)| name == wanted).map(|(_, value)| value)
+}
+
 /// An iterator over the texts of an array's values. It ends early if the text is not JSON.
 pub(crate) struct Items<'a> {
     text: &'a str,

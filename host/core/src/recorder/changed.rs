@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use super::record::FieldWriter;
+use crate::gate::changes::EVERY_WRITE;
 use crate::object::{
     Object,
-    scanner::{Fields, Items},
+    scanner::{Fields, Items, field},
 };
 
 /// The maximum number of paths of one change; further ones are counted only.
@@ -17,8 +18,6 @@ const MAX_PATH: usize = 256;
 const MAX_COMPARED: usize = 256 << 10;
 /// The maximum number of writers of the latest time that are kept.
 const MAX_WRITERS: usize = 4;
-/// The fields of `metadata` that every write changes.
-const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
 /// A field that differs: the names that lead to it.
 type Steps<'a> = Vec<Cow<'a, str>>;
@@ -110,10 +109,6 @@ fn compare<'a>(before: &'a str, after: &'a str, at: &mut Steps<'a>, found: &mut 
 /// Returns the text of an object's managedFields; None if it has none.
 pub fn managed_fields(json: &str) -> Option<&str> {
     field(field(json, "metadata")?, "managedFields")
-}
-
-fn field<'a>(json: &'a str, wanted: &str) -> Option<&'a str> {
-    Fields::of(json)?.find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
 /// An entry of managedFields.

@@ -14,7 +14,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::future::join_all;
-use operetta_api::GROUP;
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     recorder::{
@@ -74,7 +73,8 @@ impl<'a> Visible<'a> {
 
     async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool {
         let Some(asker) = &self.asker else { return true };
-        asker.may(&Required::get(Some(GROUP), "plugins", plugin.namespace.as_deref(), &plugin.name)).await
+        let namespace = plugin.namespace.as_deref().unwrap_or_default();
+        asker.may(&Required::plugin_resource("get", "plugins", namespace, &plugin.name)).await
     }
 
     /// Returns the facts of another replica, which checks the user's permissions itself.
@@ -223,7 +223,9 @@ pub(super) async fn facts(
 ) -> Response {
     let visible = Visible::new(&admin, asker);
     match find(visible.context(), path).await {
-        Ok(object) => Json(visible.local(&object).await).into_response(),
+        // The names of the path are decoded here, and were not where the permission was checked.
+        Ok(object) if visible.may_get(&object).await => Json(visible.local(&object).await).into_response(),
+        Ok(_) => (StatusCode::FORBIDDEN, "the permission was lost meanwhile").into_response(),
         Err(response) => *response,
     }
 }

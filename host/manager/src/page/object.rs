@@ -23,7 +23,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Events, Gone, REFUSED},
+    stream::{self, Events, Gone, Outage},
     yaml::{redact, yaml},
 };
 
@@ -33,8 +33,6 @@ const MAX_OBJECT: usize = 8 << 20;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// The time for which changes in quick succession are collected.
 const BATCH: Duration = Duration::from_millis(50);
-/// The time between two attempts while the API server does not respond.
-const RETRY: Duration = Duration::from_secs(1);
 /// The longest silence of a watch.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The seconds after which the API server ends a watch, and checks the user's rights anew.
@@ -150,9 +148,7 @@ struct Follower {
     /// The time at which what is around the object was read.
     related_at: Option<Instant>,
     last: Option<View>,
-    is_lost: bool,
-    /// The refusals since the API server was lost.
-    refused: u32,
+    outage: Outage,
 }
 
 /// The end of a wait.
@@ -166,40 +162,24 @@ enum Change {
 impl Follower {
     fn new(page: Arc<Page>, session: Session, object: Object, events: Events) -> Self {
         let related = Related::default();
-        Self { page, session, object, events, related, related_at: None, last: None, is_lost: false, refused: 0 }
+        Self { page, session, object, events, related, related_at: None, last: None, outage: Outage::default() }
     }
 
     async fn run(mut self) -> Result<(), Failure> {
         loop {
-            match self.follow().await {
-                Ok(()) => return Ok(()),
-                Err(failure) if self.is_lost && self.refused < REFUSED && matches!(failure.status, 401 | 403 | 404) => {
-                    self.refused += 1;
-                    if self.lose(&failure).await.is_err() {
-                        return Ok(());
-                    }
-                }
-                Err(failure) if failure.status == 404 && self.last.is_some() => {
-                    let _nobody_reads = self.events.send("deleted", &json!({})).await;
+            let Err(failure) = self.follow().await else { return Ok(()) };
+            let is_outage = failure.status >= 500 || failure.status == 429;
+            if is_outage || self.outage.excuses(failure.status) {
+                if self.outage.wait(&self.events, &failure.message).await.is_err() {
                     return Ok(());
                 }
-                Err(failure) if failure.status >= 500 || failure.status == 429 => {
-                    if self.lose(&failure).await.is_err() {
-                        return Ok(());
-                    }
-                }
-                Err(failure) => return Err(failure),
+            } else if failure.status == 404 && self.last.is_some() {
+                let _nobody_reads = self.events.send("deleted", &json!({})).await;
+                return Ok(());
+            } else {
+                return Err(failure);
             }
         }
-    }
-
-    async fn lose(&mut self, failure: &Failure) -> Result<(), Gone> {
-        if !self.is_lost {
-            self.is_lost = true;
-            self.events.send("lost", &json!({"message": failure.message})).await?;
-        }
-        sleep(RETRY).await;
-        Ok(())
     }
 
     /// Sends the object again each time it has changed. Returns when the reader is gone.
@@ -220,10 +200,7 @@ impl Follower {
     }
 
     async fn send(&mut self, found: Value) -> Result<(), Gone> {
-        self.refused = 0;
-        if std::mem::take(&mut self.is_lost) {
-            self.events.send("back", &json!({})).await?;
-        }
+        self.outage.end(&self.events).await?;
         let is_old = self.related_at.is_none_or(|at| at.elapsed() >= INTERVAL);
         if self.last.is_none() {
             // The object itself comes at once.

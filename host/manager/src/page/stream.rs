@@ -36,7 +36,48 @@ const COMMENT: Duration = Duration::from_secs(15);
 
 /// The attempts after an outage until a refusal counts: an API server that has just started does not serve custom kinds yet, and
 /// refuses allowed requests for a moment.
-pub(super) const REFUSED: u32 = 10;
+const REFUSED: u32 = 10;
+
+/// The time between two attempts to reach the API server.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The state of a stream's connection to the API server, of which its reader is told.
+#[derive(Default)]
+pub(super) struct Outage {
+    is_lost: bool,
+    /// The refusals since the API server was lost.
+    refused: u32,
+}
+
+impl Outage {
+    /// Reports whether a response of this status may be that of an API server which has just started.
+    pub(super) fn excuses(&mut self, status: u16) -> bool {
+        let is_excused = self.is_lost && self.refused < REFUSED && matches!(status, 401 | 403 | 404);
+        self.refused += u32::from(is_excused);
+        is_excused
+    }
+
+    /// Announces that the API server does not respond, once.
+    pub(super) async fn begin(&mut self, events: &Events, message: &str) -> Result<(), Gone> {
+        if std::mem::replace(&mut self.is_lost, true) {
+            return Ok(());
+        }
+        events.send("lost", &json!({"message": message})).await
+    }
+
+    /// Announces that the API server does not respond, and waits for the next attempt.
+    pub(super) async fn wait(&mut self, events: &Events, message: &str) -> Result<(), Gone> {
+        self.begin(events, message).await?;
+        tokio::time::sleep(RETRY).await;
+        Ok(())
+    }
+
+    /// Announces that the API server responds again, if it did not.
+    pub(super) async fn end(&mut self, events: &Events) -> Result<(), Gone> {
+        self.refused = 0;
+        if std::mem::take(&mut self.is_lost) { events.send("back", &json!({})).await } else { Ok(()) }
+    }
+}
 
 /// The way to the reader of a stream.
 #[derive(Clone)]
@@ -149,16 +190,15 @@ where
     let mut last = String::new();
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_lost = false;
+    let mut outage = Outage::default();
     loop {
         ticks.tick().await;
         let sent = match read(page.clone(), session.clone()).await {
             Ok(value) => {
                 let text = serde_json::to_string(&value).unwrap_or_default();
-                if is_lost && events.send("back", &()).await.is_err() {
+                if outage.end(&events).await.is_err() {
                     return Ok(());
                 }
-                is_lost = false;
                 if text == last {
                     continue;
                 }
@@ -166,11 +206,7 @@ where
                 events.send_text(event, &last).await
             }
             // The API server does not respond: what was shown stays.
-            Err(failure) if failure.status >= 500 && is_lost => continue,
-            Err(failure) if failure.status >= 500 => {
-                is_lost = true;
-                events.send("lost", &json!({"message": failure.message})).await
-            }
+            Err(failure) if failure.status >= 500 => outage.begin(&events, &failure.message).await,
             Err(failure) => return Err(failure),
         };
         if sent.is_err() {

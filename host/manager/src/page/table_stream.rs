@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     failure::Failure,
     state::Page,
-    stream::{Events, Gone, REFUSED},
+    stream::{Events, Gone, Outage},
     table::{self, Row, Table},
 };
 
@@ -30,8 +30,6 @@ const MAX_BATCH: usize = 500;
 const WATCH_SECONDS: &str = "60";
 /// The longest silence of a watch. The API server ends it earlier.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The time between two attempts.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// The objects that a stream is about.
 #[derive(Clone, Debug)]
@@ -52,9 +50,7 @@ pub(super) struct TableStream {
     namespaced: bool,
     /// The resourceVersion that the reader's rows have reached; None before the list is complete.
     revision: Option<String>,
-    is_lost: bool,
-    /// The refusals since the API server was lost.
-    refused: u32,
+    outage: Outage,
 }
 
 /// The reason why a list or a watch ended.
@@ -132,7 +128,7 @@ impl TableStream {
         events: Events,
         (kind, namespaced): (String, bool),
     ) -> Self {
-        Self { page, api, selection, events, kind, namespaced, revision: None, is_lost: false, refused: 0 }
+        Self { page, api, selection, events, kind, namespaced, revision: None, outage: Outage::default() }
     }
 
     /// Sends events until the reader is gone.
@@ -148,10 +144,11 @@ impl TableStream {
             };
             let sent = match error.kind {
                 ErrorKind::Expired => self.start_over().await,
-                ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests => self.lose(&error).await,
-                _ if self.is_lost && self.refused < REFUSED && matches!(error.status.code, 401 | 403 | 404) => {
-                    self.refused += 1;
-                    self.lose(&error).await
+                ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests => {
+                    self.outage.wait(&self.events, &error.status.message).await
+                }
+                _ if self.outage.excuses(error.status.code) => {
+                    self.outage.wait(&self.events, &error.status.message).await
                 }
                 _ => return Err(error.into()),
             };
@@ -164,21 +161,6 @@ impl TableStream {
     async fn start_over(&mut self) -> Result<(), Gone> {
         self.revision = None;
         self.events.send("reset", &json!({})).await
-    }
-
-    async fn lose(&mut self, error: &ApiError) -> Result<(), Gone> {
-        if !self.is_lost {
-            self.is_lost = true;
-            self.events.send("lost", &json!({"message": error.status.message})).await?;
-        }
-        sleep(RETRY).await;
-        Ok(())
-    }
-
-    /// Announces that the API server responds again.
-    async fn found(&mut self) -> Result<(), Gone> {
-        self.refused = 0;
-        if std::mem::take(&mut self.is_lost) { self.events.send("back", &json!({})).await } else { Ok(()) }
     }
 
     /// Lists if that is not done yet, and watches until the API server ends the watch.
@@ -197,7 +179,7 @@ impl TableStream {
         ];
         let read = Read { path: &self.selection.url, parameters: &parameters, accept: table::ACCEPT };
         let lines = self.api.watch(read).await?;
-        self.found().await?;
+        self.outage.end(&self.events).await?;
         self.watch(lines).await
     }
 
@@ -215,7 +197,7 @@ impl TableStream {
                 other => other?,
             };
             if token.is_empty() {
-                self.found().await?;
+                self.outage.end(&self.events).await?;
                 let columns = json!({"columns": table.columns, "kind": self.kind, "namespaced": self.namespaced});
                 self.events.send("columns", &columns).await?;
             }

@@ -126,7 +126,7 @@ pub struct PastCall {
     pub result: String,
 }
 
-/// Returns the keys that a text may name: `NAMESPACE/NAME`, or `NAME` in the Plugin's namespace or of a cluster-scoped kind.
+/// Returns the keys that a text of a user may name: `NAMESPACE/NAME`, or `NAME` in the Plugin's namespace or of a cluster-scoped kind.
 pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
     match text.split_once('/') {
         Some((namespace, name)) => vec![ObjectKey::namespaced(namespace, name)],
@@ -223,10 +223,7 @@ impl From<Trigger> for PastTrigger {
 
 impl From<Call> for PastCall {
     fn from(call: Call) -> Self {
-        let verb = match call.subresource.as_str() {
-            "" => call.verb,
-            subresource => format!("{}/{subresource}", call.verb),
-        };
+        let verb = call.verb_and_subresource();
         let object = match (&call.namespace, &call.name) {
             (Some(namespace), Some(name)) => format!("{} {namespace}/{name}", call.resource),
             (None, Some(name)) => format!("{} {name}", call.resource),

@@ -3,7 +3,7 @@
 use operetta_core::{object::ObjectKey, ports::LogLevel};
 use serde::{Deserialize, Serialize};
 
-use crate::plugin::{hosted_plugins::HostedPlugins, running_shards::RunningShards};
+use crate::plugin::{history, hosted_plugins::HostedPlugins};
 
 /// The result of a retry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,19 +40,11 @@ pub async fn retry(hosted_plugins: &HostedPlugins, plugin: &ObjectKey, keys: &[S
         retried.keys = running.retry_failed();
     }
     for key in keys {
-        match retry_key(running, plugin, key) {
+        match history::keys(plugin, key).iter().map(|key| running.retry(key)).sum() {
             0 => retried.unknown.push(key.clone()),
             controllers => retried.keys += controllers,
         }
     }
     hosted.log.write_host_line(LogLevel::Info, format!("retry requested by a user: {} keys requeued", retried.keys));
     Ok(retried)
-}
-
-/// Retries one key. Returns the number of controllers that have it.
-fn retry_key(running: &RunningShards, plugin: &ObjectKey, text: &str) -> usize {
-    match text.split_once('/') {
-        Some((namespace, name)) => running.retry(&ObjectKey::namespaced(namespace, name)),
-        None => running.retry(&plugin.beside(text)) + running.retry(&ObjectKey::cluster_scoped(text)),
-    }
 }
