@@ -1,11 +1,14 @@
 //! Permissions: the API server's authorizer, what the host itself may watch, and what each plugin may see and needs.
 
 pub mod access_review;
+pub mod difference;
 pub mod filtered_view;
+pub mod held;
 pub mod impersonation;
 pub mod impersonation_refusal;
 pub mod permission_watch;
 mod plugin_permissions;
 pub mod probe;
 pub mod required_permissions;
+pub mod rules;
 pub mod watch_scope;

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-
-/// The verbs in their usual order; others follow.
-const ORDER: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+use operetta_kube::authz::rules::{all, ordered};
 
 /// The object of a verb: a resource or a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,18 +110,6 @@ impl Rules {
         };
         rules.iter().map(rule).collect()
     }
-}
-
-/// Returns the texts of a rule's field.
-pub fn all(field: Option<&Vec<String>>) -> &[String] {
-    field.map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Returns verbs in the usual order.
-pub fn ordered(verbs: &Set) -> impl Iterator<Item = &str> {
-    let mut verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
-    verbs.sort_by_key(|verb| (ORDER.iter().position(|one| one == verb).unwrap_or(ORDER.len()), *verb));
-    verbs.into_iter()
 }
 
 fn list(texts: &Set) -> String {

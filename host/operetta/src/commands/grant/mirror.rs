@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use operetta_core::authz::access_review::ServiceAccount;
-use operetta_kube::authz::impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP, CONSTRAINED_ON, LEGACY};
+use operetta_kube::authz::{
+    held::Held,
+    impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP, CONSTRAINED_ON, LEGACY},
+    rules::all,
+};
 
 use crate::{
     args::{ImpersonationMode, Sensitive},
-    commands::{
-        rbac::held::Held,
-        roles::{About, Rules, all},
-    },
+    commands::roles::{About, Rules},
 };
 
 /// The verbs of requests. Others, such as `bind`, `escalate` and `impersonate`, are never mirrored.

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
-use operetta_kube::authz::required_permissions::Needed;
+use operetta_kube::authz::{held::Held, required_permissions::Needed};
 
-use super::held::Held;
 use crate::commands::roles::{About, Role, Rules, name_elsewhere};
 
 /// The rules by namespace; None for all namespaces.

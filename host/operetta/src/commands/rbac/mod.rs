@@ -8,7 +8,6 @@
 //! A plugin that the host has run for less than an hour may not have used all permissions that it needs. So the roles then keep the
 //! rules of the current roles that they replace.
 
-mod difference;
 pub(super) mod held;
 mod least;
 
@@ -20,11 +19,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use operetta_api::reasons;
 use operetta_core::authz::{access_review::ServiceAccount, recorded_permissions::Need};
-
-use self::{
+use operetta_kube::authz::{
     difference::{Difference, lacks, one_line, unused},
     held::Held,
 };
+
 use super::{
     host_client::{address, connect, get, plugin},
     print, print_error,

@@ -8,10 +8,12 @@ use std::{
 };
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use operetta_kube::authz::required_permissions::Needed;
 
-use super::held::{Held, gives};
-use crate::commands::roles::{all, ordered};
+use crate::authz::{
+    held::Held,
+    required_permissions::Needed,
+    rules::{all, gives, ordered},
+};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
