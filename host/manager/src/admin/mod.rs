@@ -144,8 +144,9 @@ impl Listeners {
     /// When a listener fails.
     pub async fn serve(self, manager: Arc<Manager>, user_client: Client) -> Result<()> {
         let access = Arc::new(AccessControl::new(manager.context.cluster.client.clone())?);
-        let page = manager.context.config.page.then(|| Page::new(manager.clone(), access.clone(), user_client));
         let forwarder = self.secure.as_ref().map(|_| Arc::new(Forwarder::new(manager.clone())));
+        let page = || Page::new(manager.clone(), access.clone(), forwarder.clone(), user_client);
+        let page = manager.context.config.page.then(page);
         let admin = Arc::new(Admin {
             manager,
             forwarder: forwarder.clone(),

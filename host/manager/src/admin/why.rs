@@ -1,182 +1,26 @@
 //! The endpoints over the flight recorder: the changes of an object with their causes, and the reconciles of a plugin.
-//!
-//! Whoever may read an object gets the changes of it. Of other objects and of Plugins in the chain, only those that the user may
-//! read are named; the others are counted. A replica knows its own reconciles only, so the one that is asked asks the others, with
-//! the user's token.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::{
     Extension, Json,
     extract::{Path, Query, State},
-    http::{Request, StatusCode},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use futures::future::join_all;
-use operetta_core::{
-    object::{ObjectKey, kind::GroupVersionKind},
-    recorder::{
-        Facts,
-        explain::{FactSource, Question, explain},
-        record::{Call, ObjectRef, Reconcile},
-    },
-};
-use operetta_kube::client::own_token::FORWARDED;
-use parking_lot::Mutex;
+use operetta_core::{object::ObjectKey, recorder::explain::Question};
 use serde::Deserialize;
 
-use super::{
-    Admin,
-    access::{Asker, Required},
-};
-use crate::{
-    context::Context,
-    plugin::history::{self, History, Past},
-};
+use super::{Admin, access::Asker};
+use crate::recorder::visible::{ObjectPath, Visible};
 
 /// The number of changes or reconciles without a limit in the query.
 const DEFAULT_LIMIT: usize = 10;
 /// The maximum number of changes or reconciles in a response.
 const MAX_LIMIT: usize = 1_000;
 
-/// The longest response of another replica in bytes.
-const MAX_FACTS: usize = 32 << 20;
-
-/// The facts of all replicas that a user may see.
-struct Visible<'a> {
-    admin: &'a Admin,
-    /// The user; None on the endpoint without authentication.
-    asker: Option<Asker>,
-    /// The replicas that did not answer, with the reason.
-    silent: Mutex<BTreeMap<String, String>>,
-}
-
-impl<'a> Visible<'a> {
-    fn new(admin: &'a Admin, asker: Option<Extension<Asker>>) -> Self {
-        Self { admin, asker: asker.map(|Extension(asker)| asker), silent: Mutex::default() }
-    }
-
-    fn context(&self) -> &'a Context {
-        &self.admin.manager.context
-    }
-
-    /// Returns the facts of this replica. Of writes of Plugins that the user may not read, only the time and the write are left.
-    async fn local(&self, object: &ObjectRef) -> Facts {
-        let Facts { changes, writes } = self.context().recorder.facts(object);
-        let mut shown = Vec::new();
-        for write in writes {
-            shown.push(if self.may_see_plugin(&write.plugin).await { write } else { write.hidden() });
-        }
-        Facts { changes, writes: shown }
-    }
-
-    async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool {
-        let Some(asker) = &self.asker else { return true };
-        let namespace = plugin.namespace.as_deref().unwrap_or_default();
-        asker.may(&Required::plugin_resource("get", "plugins", namespace, &plugin.name)).await
-    }
-
-    /// Returns the facts of another replica, which checks the user's permissions itself.
-    async fn of_replica(&self, identity: &str, path: &str) -> Result<Facts, String> {
-        let (Some(forwarder), Some(asker)) = (&self.admin.forwarder, &self.asker) else {
-            return Err("other replicas answer users with a token only: use the secure endpoints".to_owned());
-        };
-        let mut request = Request::get(path);
-        if let Some(token) = asker.credentials() {
-            request = request.header(FORWARDED, token.clone());
-        }
-        let (head, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
-        let response = forwarder.send(identity, head).await?;
-        let status = response.status();
-        let body = axum::body::to_bytes(response.into_body(), MAX_FACTS).await.map_err(|error| error.to_string())?;
-        if !status.is_success() {
-            return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
-        }
-        serde_json::from_slice(&body).map_err(|error| format!("failed to decode its answer: {error}"))
-    }
-
-    /// Returns the path at which replicas serve the facts of an object.
-    async fn path(&self, object: &ObjectRef) -> Option<String> {
-        let resource = self.context().cluster.discovery.resolve(&object.kind).await.ok()?;
-        let (group, version) = object.kind.api_version.split_once('/').unwrap_or(("core", &object.kind.api_version));
-        let namespace = object.key.namespace.as_deref().unwrap_or("_");
-        Some(format!("/facts/{group}/{version}/{}/{namespace}/{}", resource.plural, object.key.name))
-    }
-}
-
-impl Visible<'_> {
-    async fn may_get(&self, object: &ObjectRef) -> bool {
-        let Some(asker) = &self.asker else { return true };
-        let ObjectRef { kind, key } = object;
-        // A kind that is gone cannot be asked about.
-        let Ok(resource) = self.context().cluster.discovery.resolve(kind).await else { return false };
-        let required = Required::get(Some(kind.group()), &resource.plural, key.namespace.as_deref(), &key.name);
-        asker.may(&required).await
-    }
-}
-
-impl Visible<'_> {
-    /// Reports whether the user may read what a call is about.
-    async fn may_read(&self, call: &Call) -> bool {
-        let Some(asker) = &self.asker else { return true };
-        let kind = GroupVersionKind::new(&*call.api_version, &*call.resource);
-        let name = call.name.as_deref().unwrap_or_default();
-        let group = kind.group();
-        let required = |plural: &str| Required::get(Some(group), plural, call.namespace.as_deref(), name);
-        match call.is_raw {
-            true => asker.may(&required(&call.resource)).await,
-            false => match self.context().cluster.discovery.resolve(&kind).await {
-                Ok(resource) => asker.may(&required(&resource.plural)).await,
-                Err(_) => false,
-            },
-        }
-    }
-
-    /// Removes the triggers and calls about objects that the user may not read. Returns their number.
-    async fn hide(&self, record: &mut Reconcile) -> usize {
-        let before = record.triggers.len() + record.calls.len();
-        let mut triggers = Vec::new();
-        for trigger in std::mem::take(&mut record.triggers) {
-            let is_visible = match &trigger.object {
-                Some(object) => self.may_get(object).await,
-                None => true,
-            };
-            triggers.extend(is_visible.then_some(trigger));
-        }
-        let mut calls = Vec::new();
-        for call in std::mem::take(&mut record.calls) {
-            calls.extend(self.may_read(&call).await.then_some(call));
-        }
-        record.triggers = triggers;
-        record.calls = calls;
-        before - record.triggers.len() - record.calls.len()
-    }
-}
-
-#[async_trait]
-impl FactSource for Visible<'_> {
-    async fn facts(&self, object: &ObjectRef) -> Option<Facts> {
-        if !self.may_get(object).await {
-            return None;
-        }
-        let mut facts = self.local(object).await;
-        let replicas = &self.admin.manager.replicas;
-        let group = replicas.group().borrow().clone();
-        let others = group.members().map(|(_, member)| member.identity.as_str());
-        let others: Vec<&str> = others.filter(|identity| *identity != replicas.identity()).collect();
-        let Some(path) = self.path(object).await.filter(|_| !others.is_empty()) else { return Some(facts) };
-        let answers = others.into_iter().map(async |identity| (identity, self.of_replica(identity, &path).await));
-        for (identity, answer) in join_all(answers).await {
-            match answer {
-                Ok(other) => facts.add(other),
-                Err(error) => {
-                    self.silent.lock().insert(identity.to_owned(), error);
-                }
-            }
-        }
-        Some(facts)
-    }
+fn visible(admin: &Admin, asker: Option<Extension<Asker>>) -> Visible<'_> {
+    Visible::new(&admin.manager, admin.forwarder.as_deref(), asker.map(|Extension(asker)| asker))
 }
 
 /// The query of [`why`].
@@ -187,9 +31,6 @@ pub(super) struct WhyQuery {
     limit: Option<usize>,
 }
 
-/// The path of an object: group, version, plural, namespace and name.
-type ObjectPath = Path<(String, String, String, String, String)>;
-
 /// Explains the changes of an object.
 pub(super) async fn why(
     State(admin): State<Arc<Admin>>,
@@ -197,22 +38,17 @@ pub(super) async fn why(
     path: ObjectPath,
     Query(query): Query<WhyQuery>,
 ) -> Response {
-    let visible = Visible::new(&admin, asker);
-    let object = match find(visible.context(), path).await {
+    let visible = visible(&admin, asker);
+    let object = match visible.object(path).await {
         Ok(object) => object,
-        Err(response) => return *response,
+        Err(refused) => return refused.into_response(),
     };
     let question = Question {
         object,
         field: query.field.filter(|field| !field.is_empty()),
         limit: query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
     };
-    let Some(mut explanation) = explain(&visible, &question).await else {
-        return (StatusCode::FORBIDDEN, "the permission was lost meanwhile").into_response();
-    };
-    let silent = visible.silent.into_inner();
-    explanation.silent = silent.into_iter().map(|(identity, error)| format!("{identity}: {error}")).collect();
-    Json(explanation).into_response()
+    visible.explain(&question).await.map_or_else(permission_lost, |explanation| Json(explanation).into_response())
 }
 
 /// Serves the facts of this replica about an object, for the one that a user asked.
@@ -221,30 +57,18 @@ pub(super) async fn facts(
     asker: Option<Extension<Asker>>,
     path: ObjectPath,
 ) -> Response {
-    let visible = Visible::new(&admin, asker);
-    match find(visible.context(), path).await {
+    let visible = visible(&admin, asker);
+    match visible.object(path).await {
         // The names of the path are decoded here, and were not where the permission was checked.
-        Ok(object) if visible.may_get(&object).await => Json(visible.local(&object).await).into_response(),
-        Ok(_) => (StatusCode::FORBIDDEN, "the permission was lost meanwhile").into_response(),
-        Err(response) => *response,
+        Ok(object) => {
+            visible.own_facts(&object).await.map_or_else(permission_lost, |facts| Json(facts).into_response())
+        }
+        Err(refused) => refused.into_response(),
     }
 }
 
-/// Returns the object of a path.
-async fn find(
-    context: &Context,
-    Path((group, version, plural, namespace, name)): ObjectPath,
-) -> Result<ObjectRef, Box<Response>> {
-    let api_version = if group == "core" { version } else { format!("{group}/{version}") };
-    let refused = |status: StatusCode, message: String| Box::new((status, message).into_response());
-    let resource = context.cluster.discovery.resolve_plural(&api_version, &plural).await;
-    let resource = resource.map_err(|error| refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-    let Some(resource) = resource else {
-        let message = format!("the API server has no resource {plural:?} in {api_version}");
-        return Err(refused(StatusCode::NOT_FOUND, message));
-    };
-    let key = ObjectKey { namespace: Some(namespace).filter(|namespace| namespace != "_"), name };
-    Ok(ObjectRef::new(&resource.kind, &key))
+fn permission_lost() -> Response {
+    (StatusCode::FORBIDDEN, "the permission was lost meanwhile").into_response()
 }
 
 /// The query of [`reconciles`].
@@ -264,16 +88,6 @@ pub(super) async fn reconciles(
 ) -> Response {
     let plugin = ObjectKey::namespaced(namespace, plugin);
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-    let Some(hosted) = admin.manager.hosted_plugins.get(&plugin) else { return super::unknown(&plugin) };
-    let visible = Visible::new(&admin, asker);
-    let context = visible.context();
-    let keys = query.key.as_deref().map(|text| history::keys(&plugin, text));
-    let (records, older) = history::reconciles(&context.recorder, &plugin, keys.as_deref(), limit);
-    let states = history::states(&hosted, keys.as_deref().unwrap_or_default()).await;
-    let mut answer = History { states, older, ..History::default() };
-    for mut record in records {
-        answer.hidden += visible.hide(&mut record).await;
-        answer.reconciles.push(Past::from(record));
-    }
-    Json(answer).into_response()
+    let history = visible(&admin, asker).history(&plugin, query.key.as_deref(), limit).await;
+    history.map_or_else(|| super::unknown(&plugin), |history| Json(history).into_response())
 }

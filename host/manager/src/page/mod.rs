@@ -17,6 +17,7 @@ mod object;
 mod plugin;
 mod plugins;
 mod rates;
+mod recorded;
 mod related;
 mod rights;
 mod session;
@@ -28,6 +29,7 @@ mod summaries;
 mod table;
 mod table_stream;
 mod tenants;
+mod unused;
 mod yaml;
 
 use std::sync::Arc;
@@ -69,6 +71,9 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         .route("/page/plugins/{namespace}/{name}", get(plugin::show))
         .route("/page/api/plugins/{namespace}/{name}", get(plugin::api))
         .route("/page/api/plugins/{namespace}/{name}/log", get(plugin::log))
+        .route("/page/api/plugins/{namespace}/{name}/reconciles", get(recorded::reconciles))
+        .route("/page/api/plugins/{namespace}/{name}/unused", get(unused::api))
+        .route("/page/api/why/{group}/{version}/{plural}/{namespace}/{name}", get(recorded::why))
         .route("/page/objects/{group}/{version}/{plural}/{namespace}/{name}", get(object::show))
         .route("/page/api/objects/{group}/{version}/{plural}/{namespace}/{name}", get(object::api))
         .route("/page/tenants", get(tenants::show))

@@ -9,8 +9,9 @@ use axum::{
     response::{Html as HtmlResponse, IntoResponse, Response},
 };
 use futures::future::OptionFuture;
-use operetta_core::object::ObjectKey;
-use operetta_kube::authz::required_permissions::Needed;
+use k8s_openapi::jiff::Timestamp;
+use operetta_core::{object::ObjectKey, queue::KeyPhase};
+use operetta_kube::{authz::required_permissions::Needed, clock};
 use serde::Serialize;
 use tokio::{sync::broadcast::error::RecvError, time::timeout};
 
@@ -77,6 +78,9 @@ struct FailingView {
     controller: String,
     #[serde(flatten)]
     key: FailingKey,
+    /// The time at which the key is queued again, RFC 3339; left out if it does not wait for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_try: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,14 +101,12 @@ async fn details(page: &Page, key: &ObjectKey) -> Option<Details> {
     let controllers = shown.status.controllers.iter();
     let controllers: Vec<_> =
         controllers.map(|status| controller(page, status, hosted.as_deref(), state.as_deref())).collect();
-    drop(state);
     let failing = hosted.iter().flat_map(|hosted| {
-        controllers.iter().flat_map(|controller| {
-            let keys = hosted.health.failing(&controller.name).into_iter();
-            keys.map(|key| FailingView { controller: controller.name.clone(), key })
-        })
+        let names = controllers.iter().map(|controller| &controller.name);
+        names.flat_map(|name| failing(name, hosted, state.as_deref()))
     });
     let failing = failing.collect();
+    drop(state);
     let context = &page.manager.context;
     let informers =
         informers::list(&context.cluster, &page.manager.hosted_plugins, &page.server_revisions).await.informers;
@@ -114,6 +116,29 @@ async fn details(page: &Page, key: &ObjectKey) -> Option<Details> {
     let permissions = permissions
         .map(|found| Permissions { missing: found.needs.into_iter().filter(|need| !need.allowed).collect() });
     Some(Details { summary, controllers, failing, informers, permissions, conditions: shown.status.conditions })
+}
+
+/// Returns the failing keys of a controller.
+fn failing(controller: &str, hosted: &HostedPlugin, state: Option<&PluginState>) -> Vec<FailingView> {
+    let running = state.and_then(|state| state.running.as_ref());
+    let next_try = |key: &ObjectKey| {
+        let controllers = running?.iter().flat_map(|shard| shard.controllers());
+        let phases = controllers.filter(|one| one.name() == controller).filter_map(|one| one.queue().phase(key));
+        let mut waits = phases.filter_map(|phase| match phase {
+            KeyPhase::Waiting(time) => Some(time),
+            KeyPhase::Queued(_) | KeyPhase::Processing(_) => None,
+        });
+        let at = clock::now().checked_add(waits.next()?).ok()?;
+        // The same text for as long as the key waits for the same time.
+        Timestamp::from_second(at.as_second()).ok().map(|at| at.to_string())
+    };
+    let keys = hosted.health.failing(controller).into_iter();
+    keys.map(|key| FailingView {
+        controller: controller.to_owned(),
+        next_try: key.queued_as.as_ref().and_then(next_try),
+        key,
+    })
+    .collect()
 }
 
 fn controller(
@@ -247,10 +272,12 @@ fn plain(details: Details) -> Html {
     });
     let columns = ["Controller", "Kind", "Queued", "Oldest (s)", "Workers", "Reconciles", "Errors"];
     let html = html.table("Controllers", &columns, rows.collect());
-    let rows = failing.into_iter().map(|FailingView { controller, key }| -> Vec<Cell> {
-        vec![controller.into(), key.key.into(), key.retries.into(), key.error.into()]
+    let rows = failing.into_iter().map(|FailingView { controller, key, next_try }| -> Vec<Cell> {
+        let next_try = next_try.unwrap_or_default();
+        vec![controller.into(), key.key.into(), key.retries.into(), next_try.into(), key.error.into()]
     });
-    let html = html.table("Failing keys", &["Controller", "Key", "Failures in a row", "Error"], rows.collect());
+    let html =
+        html.table("Failing keys", &["Controller", "Key", "Failures in a row", "Next try", "Error"], rows.collect());
     let rows = informers.iter().map(super::informers::row).collect();
     let html = html.table("Informers", &super::informers::COLUMNS, rows);
     let rows = permissions.into_iter().flat_map(|permissions| permissions.missing).map(

@@ -14,7 +14,7 @@ use super::{
     failure::{Failure, present},
     state::Page,
 };
-use crate::admin::access::{self, Required};
+use crate::admin::access::{self, Asker, Required};
 
 /// The cookie with the token.
 pub(super) const COOKIE: &str = "operetta-token";
@@ -31,6 +31,11 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Returns the user, for the permissions that an answer depends on.
+    pub(super) fn asker(&self, page: &Page) -> Asker {
+        Asker::new(page.access.clone(), &self.headers)
+    }
+
     /// Checks that the user still is one, and still has a permission.
     pub(super) async fn check(&self, page: &Page, required: Option<&Required>) -> Result<(), Failure> {
         match required {

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::summaries::Summaries;
 use crate::{
-    admin::{access::AccessControl, informers::ServerRevisions, streams::Streams},
+    admin::{access::AccessControl, forward::Forwarder, informers::ServerRevisions, streams::Streams},
     manager::Manager,
 };
 
@@ -22,6 +22,8 @@ const LISTS: usize = 4;
 pub struct Page {
     pub(super) manager: Arc<Manager>,
     pub(super) access: Arc<AccessControl>,
+    /// The way to other replicas; None without the secure endpoints.
+    pub(super) forwarder: Option<Arc<Forwarder>>,
     /// The client without credentials.
     pub(super) users: Client,
     pub(super) streams: Streams,
@@ -37,10 +39,16 @@ pub(super) struct IsTls(pub bool);
 
 impl Page {
     /// Creates the page. `users` is a client of the API server that has no credentials.
-    pub fn new(manager: Arc<Manager>, access: Arc<AccessControl>, users: Client) -> Arc<Self> {
+    pub fn new(
+        manager: Arc<Manager>,
+        access: Arc<AccessControl>,
+        forwarder: Option<Arc<Forwarder>>,
+        users: Client,
+    ) -> Arc<Self> {
         Arc::new(Self {
             manager,
             access,
+            forwarder,
             users,
             streams: Streams::new(PER_USER),
             summaries: Summaries::default(),

@@ -6,6 +6,7 @@ mod kinds;
 mod objects;
 mod outage;
 mod plugins;
+mod recorded;
 mod sign_in;
 
 use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest};

@@ -25,6 +25,9 @@ pub struct KeyHealth {
 pub struct FailingKey {
     /// The key; with the kind in front for a mapping.
     pub key: String,
+    /// The key in the queue; None for a mapping.
+    #[serde(skip)]
+    pub queued_as: Option<ObjectKey>,
     /// The number of failures in a row.
     pub retries: u32,
     /// The last error.
@@ -52,6 +55,7 @@ impl Health {
                 Some(kind) => format!("{kind} {}", subject.key),
                 None => subject.key.to_string(),
             },
+            queued_as: subject.mapped_kind.is_none().then(|| subject.key.clone()),
             retries: failing.retries,
             error: failing.problem.message.clone(),
         };

@@ -1,0 +1,95 @@
+//! The permissions of a plugin's ServiceAccount that the plugin has not used, as `operetta rbac --diff` lists them. Roles and bindings
+//! are read with the token of the user, so it is for those who may list them.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use k8s_openapi::List;
+use operetta_api::reasons;
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    object::ObjectKey,
+    status::{ApiError, ErrorKind},
+};
+use operetta_kube::{
+    authz::{
+        difference::{Difference, unused},
+        held::Bindings,
+    },
+    client::user_api::Read,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    failure::{Failure, no_plugin},
+    session::Session,
+    state::Page,
+};
+use crate::{
+    admin::access::Required,
+    authz::permissions::{self, PermissionsError},
+};
+
+/// The longest list of roles or bindings in bytes.
+const MAX_LIST: usize = 16 << 20;
+
+/// The permissions that were not used.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Unused {
+    /// The start of the recording of the plugin's calls; RFC 3339.
+    since: String,
+    /// One line for each permission, with the role and the binding that grant it.
+    unused: Vec<String>,
+}
+
+/// Serves `/page/api/plugins/NAMESPACE/NAME/unused`.
+pub(super) async fn api(
+    State(page): State<Arc<Page>>,
+    Extension(session): Extension<Session>,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Unused>, Failure> {
+    session.check(&page, Some(&Required::plugin_resource("get", "plugins", &namespace, &name))).await?;
+    let plugin = ObjectKey::namespaced(namespace, name);
+    let needed = permissions::list(&page.manager.context, &page.manager.hosted_plugins, &plugin).await;
+    let needed = needed.map_err(|error| match error {
+        PermissionsError::Unknown => no_plugin(&plugin),
+        PermissionsError::NotRunning => {
+            let message = format!("Plugin {plugin} does not run, which clears its recorded calls: see its conditions");
+            Failure::new(StatusCode::CONFLICT, reasons::NOTHING_RECORDED, message)
+        }
+        PermissionsError::Unavailable(error) => error.into(),
+    })?;
+    let account = ServiceAccount { namespace: needed.namespace.clone(), name: needed.service_account.clone() };
+    let held = bindings(&page, &session).await?.held(&account);
+    let unused = unused(&needed.needs, &held).into_iter().filter_map(|difference| match difference {
+        Difference::Unused(text) => Some(text),
+        Difference::Lacks(_) => None,
+    });
+    Ok(Json(Unused { since: needed.since, unused: unused.collect() }))
+}
+
+async fn bindings(page: &Page, session: &Session) -> Result<Bindings, Failure> {
+    let _permit = page.lists.acquire().await;
+    Ok(Bindings {
+        roles: list(session, "roles").await?,
+        cluster_roles: list(session, "clusterroles").await?,
+        bindings: list(session, "rolebindings").await?,
+        cluster_bindings: list(session, "clusterrolebindings").await?,
+    })
+}
+
+async fn list<K: k8s_openapi::ListableResource + DeserializeOwned>(
+    session: &Session,
+    plural: &str,
+) -> Result<Vec<K>, Failure> {
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");
+    let text = session.api.read(Read { path: &path, parameters: &[], accept: "application/json" }, MAX_LIST).await?;
+    let list: List<K> = serde_json::from_str(&text)
+        .map_err(|error| ApiError::new(ErrorKind::Other, format!("failed to decode {path}: {error}")))?;
+    Ok(list.items)
+}

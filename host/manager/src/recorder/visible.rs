@@ -1,0 +1,218 @@
+//! What a user may see of the flight recorder: the changes of an object with their causes, and the reconciles of a plugin.
+//!
+//! Whoever may read an object gets the changes of it. Of other objects and of Plugins in the chain, only those that the user may
+//! read are named; the others are counted. A replica knows its own reconciles only, so the one that is asked asks the others, with
+//! the user's token.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use axum::{
+    extract::Path,
+    http::{Request, StatusCode},
+};
+use futures::future::join_all;
+use operetta_core::{
+    object::{ObjectKey, kind::GroupVersionKind},
+    recorder::{
+        Facts,
+        explain::{Explanation, FactSource, Question, explain},
+        record::{Call, ObjectRef, Reconcile},
+    },
+};
+use operetta_kube::client::own_token::FORWARDED;
+use parking_lot::Mutex;
+
+use crate::{
+    admin::{
+        access::{Asker, Required},
+        forward::Forwarder,
+    },
+    context::Context,
+    manager::Manager,
+    plugin::history::{self, History, Past},
+};
+
+/// The longest response of another replica in bytes.
+const MAX_FACTS: usize = 32 << 20;
+
+/// The path of an object: group, version, plural, namespace and name.
+pub(crate) type ObjectPath = Path<(String, String, String, String, String)>;
+
+/// The facts of all replicas that a user may see.
+pub(crate) struct Visible<'a> {
+    manager: &'a Manager,
+    /// The way to other replicas; None without the secure endpoints.
+    forwarder: Option<&'a Forwarder>,
+    /// The user; None on the endpoint without authentication.
+    asker: Option<Asker>,
+    /// The replicas that did not answer, with the reason.
+    silent: Mutex<BTreeMap<String, String>>,
+}
+
+impl<'a> Visible<'a> {
+    /// Creates what this user may see.
+    pub(crate) fn new(manager: &'a Manager, forwarder: Option<&'a Forwarder>, asker: Option<Asker>) -> Self {
+        Self { manager, forwarder, asker, silent: Mutex::default() }
+    }
+
+    /// Returns the object of a path: group (`core` for the core group), version, plural, namespace (`_` without one) and name.
+    ///
+    /// # Errors
+    /// Returns the status and the message of the response when the API server has no such kind, or does not respond.
+    pub(crate) async fn object(&self, Path(path): ObjectPath) -> Result<ObjectRef, (StatusCode, String)> {
+        let (group, version, plural, namespace, name) = path;
+        let api_version = if group == "core" { version } else { format!("{group}/{version}") };
+        let resource = self.context().cluster.discovery.resolve_plural(&api_version, &plural).await;
+        let resource = resource.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
+        let unknown = || (StatusCode::NOT_FOUND, format!("the API server has no resource {plural:?} in {api_version}"));
+        let resource = resource.ok_or_else(unknown)?;
+        let key = ObjectKey { namespace: Some(namespace).filter(|namespace| namespace != "_"), name };
+        Ok(ObjectRef::new(&resource.kind, &key))
+    }
+
+    /// Explains the changes of an object; None if the user may not read it.
+    pub(crate) async fn explain(self, question: &Question) -> Option<Explanation> {
+        let mut explanation = explain(&self, question).await?;
+        let silent = self.silent.into_inner();
+        explanation.silent = silent.into_iter().map(|(identity, error)| format!("{identity}: {error}")).collect();
+        Some(explanation)
+    }
+
+    /// Returns the last reconciles of a plugin, or of one of its keys with the key's state; None if the host has no such plugin.
+    pub(crate) async fn history(&self, plugin: &ObjectKey, key: Option<&str>, limit: usize) -> Option<History> {
+        let hosted = self.manager.hosted_plugins.get(plugin)?;
+        let keys = key.map(|text| history::keys(plugin, text));
+        let (records, older) = history::reconciles(&self.context().recorder, plugin, keys.as_deref(), limit);
+        let states = history::states(&hosted, keys.as_deref().unwrap_or_default()).await;
+        let mut answer = History { states, older, ..History::default() };
+        for mut record in records {
+            answer.hidden += self.hide(&mut record).await;
+            answer.reconciles.push(Past::from(record));
+        }
+        Some(answer)
+    }
+
+    /// Returns the facts of this replica about an object; None if the user may not read it.
+    pub(crate) async fn own_facts(&self, object: &ObjectRef) -> Option<Facts> {
+        if self.may_get(object).await { Some(self.local(object).await) } else { None }
+    }
+
+    fn context(&self) -> &'a Context {
+        &self.manager.context
+    }
+
+    /// Returns the facts of this replica. Of writes of Plugins that the user may not read, only the time and the write are left.
+    async fn local(&self, object: &ObjectRef) -> Facts {
+        let Facts { changes, writes } = self.context().recorder.facts(object);
+        let mut shown = Vec::new();
+        for write in writes {
+            shown.push(if self.may_see_plugin(&write.plugin).await { write } else { write.hidden() });
+        }
+        Facts { changes, writes: shown }
+    }
+
+    async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool {
+        let Some(asker) = &self.asker else { return true };
+        let namespace = plugin.namespace.as_deref().unwrap_or_default();
+        asker.may(&Required::plugin_resource("get", "plugins", namespace, &plugin.name)).await
+    }
+
+    /// Returns the facts of another replica, which checks the user's permissions itself.
+    async fn of_replica(&self, identity: &str, path: &str) -> Result<Facts, String> {
+        let (Some(forwarder), Some(asker)) = (self.forwarder, &self.asker) else {
+            return Err("other replicas answer users with a token only: use the secure endpoints".to_owned());
+        };
+        let mut request = Request::get(path);
+        if let Some(token) = asker.credentials() {
+            request = request.header(FORWARDED, token.clone());
+        }
+        let (head, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
+        let response = forwarder.send(identity, head).await?;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), MAX_FACTS).await.map_err(|error| error.to_string())?;
+        if !status.is_success() {
+            return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
+        }
+        serde_json::from_slice(&body).map_err(|error| format!("failed to decode its answer: {error}"))
+    }
+
+    /// Returns the path at which replicas serve the facts of an object.
+    async fn path(&self, object: &ObjectRef) -> Option<String> {
+        let resource = self.context().cluster.discovery.resolve(&object.kind).await.ok()?;
+        let (group, version) = object.kind.api_version.split_once('/').unwrap_or(("core", &object.kind.api_version));
+        let namespace = object.key.namespace.as_deref().unwrap_or("_");
+        Some(format!("/facts/{group}/{version}/{}/{namespace}/{}", resource.plural, object.key.name))
+    }
+}
+
+impl Visible<'_> {
+    async fn may_get(&self, object: &ObjectRef) -> bool {
+        let Some(asker) = &self.asker else { return true };
+        let ObjectRef { kind, key } = object;
+        // A kind that is gone cannot be asked about.
+        let Ok(resource) = self.context().cluster.discovery.resolve(kind).await else { return false };
+        let required = Required::get(Some(kind.group()), &resource.plural, key.namespace.as_deref(), &key.name);
+        asker.may(&required).await
+    }
+}
+
+impl Visible<'_> {
+    /// Reports whether the user may read what a call is about.
+    async fn may_read(&self, call: &Call) -> bool {
+        let Some(asker) = &self.asker else { return true };
+        let kind = GroupVersionKind::new(&*call.api_version, &*call.resource);
+        let name = call.name.as_deref().unwrap_or_default();
+        let group = kind.group();
+        let required = |plural: &str| Required::get(Some(group), plural, call.namespace.as_deref(), name);
+        match call.is_raw {
+            true => asker.may(&required(&call.resource)).await,
+            false => match self.context().cluster.discovery.resolve(&kind).await {
+                Ok(resource) => asker.may(&required(&resource.plural)).await,
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// Removes the triggers and calls about objects that the user may not read. Returns their number.
+    async fn hide(&self, record: &mut Reconcile) -> usize {
+        let before = record.triggers.len() + record.calls.len();
+        let mut triggers = Vec::new();
+        for trigger in std::mem::take(&mut record.triggers) {
+            let is_visible = match &trigger.object {
+                Some(object) => self.may_get(object).await,
+                None => true,
+            };
+            triggers.extend(is_visible.then_some(trigger));
+        }
+        let mut calls = Vec::new();
+        for call in std::mem::take(&mut record.calls) {
+            calls.extend(self.may_read(&call).await.then_some(call));
+        }
+        record.triggers = triggers;
+        record.calls = calls;
+        before - record.triggers.len() - record.calls.len()
+    }
+}
+
+#[async_trait]
+impl FactSource for Visible<'_> {
+    async fn facts(&self, object: &ObjectRef) -> Option<Facts> {
+        let mut facts = self.own_facts(object).await?;
+        let replicas = &self.manager.replicas;
+        let group = replicas.group().borrow().clone();
+        let others = group.members().map(|(_, member)| member.identity.as_str());
+        let others: Vec<&str> = others.filter(|identity| *identity != replicas.identity()).collect();
+        let Some(path) = self.path(object).await.filter(|_| !others.is_empty()) else { return Some(facts) };
+        let answers = others.into_iter().map(async |identity| (identity, self.of_replica(identity, &path).await));
+        for (identity, answer) in join_all(answers).await {
+            match answer {
+                Ok(other) => facts.add(other),
+                Err(error) => {
+                    self.silent.lock().insert(identity.to_owned(), error);
+                }
+            }
+        }
+        Some(facts)
+    }
+}
