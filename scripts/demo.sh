@@ -26,15 +26,18 @@ scripts/targets.sh
 # On a new clone a build that takes a third of the time; where the tests' build exists, that one.
 if [ -x "$target/debug/operetta" ]; then
     operetta=$target/debug/operetta
+    profile=dev
     cargo build --locked --quiet --workspace --bin operetta
 else
     operetta=$target/demo/operetta
+    profile=demo
     cargo build --locked --quiet --workspace --bin operetta --profile demo --no-default-features
 fi
 
 step "operetta dev examples/sample-controller/rust"
 rm -rf "$dir" && mkdir -p "$dir"
-"$operetta" dev examples/sample-controller/rust --manifests examples/sample-controller >"$dir/dev.log" 2>&1 </dev/null &
+"$operetta" dev examples/sample-controller/rust --manifests examples/sample-controller -- --profile "$profile" \
+    >"$dir/dev.log" 2>&1 </dev/null &
 dev=$!
 tail -n +1 -F --pid "$dev" "$dir/dev.log" 2>/dev/null &
 

@@ -33,6 +33,9 @@ pub struct DevArgs {
     /// On such a cluster, take over the fields of the project's objects that others have written
     #[arg(long)]
     pub force_conflicts: bool,
+    /// Arguments of the language's compiler
+    #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
+    pub compiler_args: Vec<String>,
 }
 
 impl DevArgs {

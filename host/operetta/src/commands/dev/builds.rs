@@ -33,35 +33,43 @@ pub struct Builder {
     project: Project,
     /// The interpreter that spares builds; None for a language or a project without one.
     interpreter: Option<Interpreter>,
-    /// The flags of the language for fast builds.
-    flags: Vec<&'static str>,
+    /// The arguments of the language for fast builds, with the author's.
+    arguments: Vec<String>,
     /// The check of types, for a language whose build can do without it.
     check: Option<PathBuf>,
 }
 
-/// The flags for Rust: the linker leaves out the DWARF, nine tenths of its output, which `operetta build` would remove again. They
+/// The arguments of rustc: the linker leaves out the DWARF, nine tenths of its output, which `operetta build` would remove again. They
 /// concern the last step only, so that the dependencies are those that other commands of cargo have compiled.
-const RUST: [&str; 4] = ["--", "--", "-C", "strip=debuginfo"];
+const RUSTC: [&str; 3] = ["--", "-C", "strip=debuginfo"];
 
-/// Returns the flags of `operetta build` for a language, besides those for all languages.
-fn flags(language: Language, checks_types: bool) -> Vec<&'static str> {
-    match language {
-        Language::Rust => RUST.to_vec(),
+/// Returns the arguments of `operetta build` for a language, besides those for all languages. `author` are those that the author
+/// gives to the compiler.
+fn arguments(language: Language, checks_types: bool, author: &[String]) -> Vec<String> {
+    let (build, before, after): (&[&str], &[&str], &[&str]) = match language {
+        // The author's own arguments of rustc replace these.
+        Language::Rust if author.iter().any(|argument| argument == "--") => (&[], &[], &[]),
+        Language::Rust => (&[], &[], &RUSTC),
         // The snapshot compiles the whole program once more, which takes longer than all else.
-        Language::Go => vec!["--no-snapshot"],
-        Language::TypeScript if checks_types => vec!["--", "--no-check"],
-        Language::TypeScript | Language::Python | Language::C | Language::Cpp | Language::Zig => Vec::new(),
-    }
+        Language::Go => (&["--no-snapshot"], &[], &[]),
+        Language::TypeScript if checks_types => (&[], &["--no-check"], &[]),
+        Language::TypeScript | Language::Python | Language::C | Language::Cpp | Language::Zig => (&[], &[], &[]),
+    };
+    let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let compiler = [texts(before), author.to_vec(), texts(after)].concat();
+    let separator = if compiler.is_empty() { Vec::new() } else { texts(&["--"]) };
+    [texts(build), separator, compiler].concat()
 }
 
 impl Builder {
-    /// Creates a builder that writes into the folder `build`.
-    pub fn new(project: Project, engine: &Engine) -> Self {
+    /// Creates a builder that writes into the folder `build`. Arguments of the author to the compiler need one: no interpreter then
+    /// spares the builds.
+    pub fn new(project: Project, engine: &Engine, author: &[String]) -> Self {
         let has_types = project.language == Language::TypeScript && project.dir.join("tsconfig.json").is_file();
         let check = has_types.then(|| Tools::of(&project.dir).look_for("tsc")).flatten();
-        let interpreter = Interpreter::of(&project, engine);
-        let flags = flags(project.language, check.is_some());
-        Self { project, interpreter, flags, check }
+        let interpreter = if author.is_empty() { Interpreter::of(&project, engine) } else { None };
+        let arguments = arguments(project.language, check.is_some(), author);
+        Self { project, interpreter, arguments, check }
     }
 
     /// Takes notice of changed files.
@@ -113,10 +121,30 @@ impl Builder {
         let program = std::env::current_exe().context("failed to find this program")?;
         let mut command = Command::new(program);
         command.arg("build").arg(&self.project.dir).arg("--debug").arg("--fast").arg("--output").arg(&output_file);
-        command.args(&self.flags);
+        command.args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let output = command.output().await.context("failed to start `operetta build`")?;
         let failure = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned());
         Ok(Built { output: output_file, note: None, took: started.elapsed(), failure })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_the_author_come_before_those_of_the_linker() {
+        let arguments = |language: Language, author: &[&str]| {
+            let author: Vec<String> = author.iter().map(|&argument| argument.to_owned()).collect();
+            arguments(language, true, &author).join(" ")
+        };
+        assert_eq!(arguments(Language::Rust, &[]), "-- -- -C strip=debuginfo");
+        assert_eq!(arguments(Language::Rust, &["--release"]), "-- --release -- -C strip=debuginfo");
+        assert_eq!(arguments(Language::Rust, &["-r", "--", "-g"]), "-- -r -- -g");
+        assert_eq!(arguments(Language::Go, &[]), "--no-snapshot");
+        assert_eq!(arguments(Language::Go, &["-x"]), "--no-snapshot -- -x");
+        assert_eq!(arguments(Language::TypeScript, &["-a"]), "-- --no-check -a");
+        assert_eq!(arguments(Language::C, &[]), "");
     }
 }

@@ -21,6 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use self::manifests::read_objects;
 use self::{
+    builds::Builder,
     cluster::Cluster,
     host::{DevHost, MANAGER},
     manifests::Manifests,
@@ -43,7 +44,13 @@ pub async fn dev(args: &DevArgs) -> Result<()> {
         None => project.dir.clone(),
     };
     let manifests = Manifests::read(&folder, &args.namespace)?;
-    let started = Started { project, manifests, view: View::start(), signals: Signals::listen()? };
+    let started = Started {
+        project,
+        manifests,
+        view: View::start(),
+        signals: Signals::listen()?,
+        compiler_args: args.compiler_args.clone(),
+    };
     match args.cluster() {
         Some(cluster) => started.on_shared_cluster(args, &cluster).await,
         None => started.on_own_cluster(args).await,
@@ -70,6 +77,8 @@ struct Started {
     manifests: Manifests,
     view: View,
     signals: Signals,
+    /// The author's arguments of the language's compiler.
+    compiler_args: Vec<String>,
 }
 
 impl Started {
@@ -104,7 +113,8 @@ impl Started {
 
     async fn run(self, client: Client, write: Write, host: &DevHost) -> Result<()> {
         let Signals { mut interrupted, mut terminated } = self.signals;
-        let mut session = Session::new(self.project, host.engine(), self.manifests, client, write, self.view);
+        let builder = Builder::new(self.project.clone(), host.engine(), &self.compiler_args);
+        let mut session = Session::new(self.project, builder, self.manifests, client, write, self.view);
         tokio::select! {
             ended = session.run() => ended,
             ended = host.ended() => ended,

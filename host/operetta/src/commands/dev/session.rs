@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use kube::{Client, api::PropagationPolicy};
-use operetta_wasm::Engine;
 use serde_json::{Value, json};
 
 use super::{
@@ -56,13 +55,12 @@ impl Session {
     /// Creates a session.
     pub fn new(
         project: Project,
-        engine: &Engine,
+        builder: Builder,
         manifests: Manifests,
         client: Client,
         write: Write,
         view: View,
     ) -> Self {
-        let builder = Builder::new(project.clone(), engine);
         Self { project, manifests, client, write, builder, view, builds: 0, shown: None }
     }
 
