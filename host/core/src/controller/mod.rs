@@ -171,14 +171,14 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Adds a key that the plugin's own mapping of an event named, and reports whether it is done with. Counts as a change
-    /// from outside, because the event is not known any more. A mapping can invent any number of keys, so a new key is
+    /// Adds a key that the plugin's own mapping of the event in `trigger` named, and reports whether it is done with. Counts as a
+    /// change from outside, because it is not known who has made it. A mapping can invent any number of keys, so a new key is
     /// refused while the queue holds [`MAX_MAPPED`].
-    pub fn enqueue_mapped(&self, key: ObjectKey, priority: Priority) -> bool {
+    pub fn enqueue_mapped(&self, trigger: &Trigger, key: ObjectKey, priority: Priority) -> bool {
         if self.is_elsewhere(&key) {
             return true;
         }
-        self.shared.note_trigger(&key, || Trigger::without_event(Cause::Mapped));
+        self.shared.note_trigger(&key, || trigger.clone());
         let _held = self.shared.guard.outside(&key);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }

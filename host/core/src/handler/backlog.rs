@@ -92,9 +92,10 @@ impl Backlog {
             return Delivery::Stopped;
         };
         let handler = self.handler.read().clone();
-        let is_room = self
-            .events
-            .deliver(|old, new| handler.target.keys_of(old, new), |key, priority| target.enqueue_mapped(key, priority));
+        let is_room = self.events.deliver(
+            |old, new| handler.target.keys_of(old, new),
+            |trigger, key, priority| target.enqueue_mapped(trigger, key, priority),
+        );
         match (is_room, self.is_empty()) {
             (_, true) => Delivery::Done,
             (true, false) => Delivery::More,

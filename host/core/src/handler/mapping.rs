@@ -35,6 +35,7 @@ use crate::{
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{Mapper, Reconciler},
     queue::{Priority, budget::QueueBudget},
+    recorder::record::Trigger,
 };
 
 /// The maximum number of keys that one event may enqueue.
@@ -67,6 +68,8 @@ struct PendingChange {
     mapped: Option<Arc<Object>>,
     now: Arc<Object>,
     gone: bool,
+    /// True if the event is of the informer's first list.
+    initial: bool,
     priority: Priority,
     /// The number of its keys, in order, that were enqueued before the queue was full. So each attempt goes on where the
     /// one before ended, even if its keys are reconciled meanwhile.
@@ -76,7 +79,18 @@ struct PendingChange {
 impl PendingChange {
     fn of(event: &Event, priority: Priority, enqueued: usize) -> Self {
         let gone = matches!(event, Event::Deleted { .. });
-        Self { mapped: event.old().cloned(), now: event.object().clone(), gone, priority, enqueued }
+        let initial = matches!(event, Event::Added { initial: true, .. });
+        Self { mapped: event.old().cloned(), now: event.object().clone(), gone, initial, priority, enqueued }
+    }
+
+    /// Describes the changes as one event, for the record of the reconciles that they trigger.
+    fn trigger(&self) -> Trigger {
+        let object = self.now.clone();
+        Trigger::of_event(&match (self.gone, &self.mapped) {
+            (true, _) => Event::Deleted { object },
+            (false, Some(old)) => Event::Modified { old: old.clone(), object },
+            (false, None) => Event::Added { object, initial: self.initial },
+        })
     }
 
     /// Merges these changes with later ones, when neither was mapped.
@@ -136,15 +150,16 @@ impl Mappings {
     pub(super) fn deliver(
         &self,
         keys_of: impl Fn(Option<&Arc<Object>>, &Object) -> Vec<ObjectKey>,
-        enqueue: impl Fn(ObjectKey, Priority) -> bool,
+        enqueue: impl Fn(&Trigger, ObjectKey, Priority) -> bool,
     ) -> bool {
         let objects: Vec<ObjectKey> = self.pending.lock().events.keys().take(BATCH).cloned().collect();
         for object in objects {
             let Some(mut taken) = self.take(&object) else { continue };
             let Some(change) = &mut taken.change else { continue };
             let keys = keys_of(change.mapped.as_ref(), &change.now);
+            let trigger = change.trigger();
             for key in keys.into_iter().skip(change.enqueued) {
-                if !enqueue(key, change.priority) {
+                if !enqueue(&trigger, key, change.priority) {
                     return false;
                 }
                 change.enqueued += 1;
@@ -299,8 +314,8 @@ fn cut(text: &str) -> &str {
 /// one. It does not tell whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
-/// Enqueues a key of a mapping. Returns false when the queue is full.
-pub type Enqueue = Arc<dyn Fn(ObjectKey, Priority) -> bool + Send + Sync>;
+/// Enqueues a key of a mapping, whose event is the trigger. Returns false when the queue is full.
+pub type Enqueue = Arc<dyn Fn(&Trigger, ObjectKey, Priority) -> bool + Send + Sync>;
 
 /// A reconciler that lets the plugin map one watched object, and enqueues the keys it names. Its own keys are those of
 /// the watched objects.
@@ -328,6 +343,7 @@ impl Reconciler for MapReconciler {
         let Some(event) = taken.event() else { return Ok(NOTHING) };
         let keys = self.mapper.map(request, &event).await?;
         let priority = taken.priority();
+        let Some(trigger) = taken.change.as_ref().map(PendingChange::trigger) else { return Ok(NOTHING) };
         let mut refused = 0_usize;
         let mut wrong = (keys.len() > MAX_KEYS)
             .then(|| format!("{} keys, over the limit of {MAX_KEYS}: the first {MAX_KEYS} are enqueued", keys.len()));
@@ -337,7 +353,7 @@ impl Reconciler for MapReconciler {
             match self.rules.admit(key) {
                 // Those that an earlier attempt has enqueued are not enqueued again: others would never get room.
                 Ok(Some(key)) if distinct.insert(key.clone()) && distinct.len() > enqueued => {
-                    if refused == 0 && (self.enqueue)(key, priority) {
+                    if refused == 0 && (self.enqueue)(&trigger, key, priority) {
                         enqueued = distinct.len();
                     } else {
                         refused += 1;

@@ -16,6 +16,7 @@ use operetta_core::{
     object::kind::GroupVersionKind,
     ports::{Mapper, Reconciler},
     queue::{WorkQueue, budget::QueueBudget},
+    recorder::record::Trigger,
 };
 use operetta_kube::informer::Handler;
 use operetta_scheduler::{Account, FairReconciler};
@@ -69,9 +70,9 @@ impl MapStage {
         let enqueue = {
             // Not the controller itself, which may be stopped and dropped first.
             let target = Arc::downgrade(target);
-            Arc::new(move |key, priority| {
+            Arc::new(move |trigger: &Trigger, key, priority| {
                 // A stopped controller needs no keys.
-                target.upgrade().is_none_or(|target| target.enqueue_mapped(key, priority))
+                target.upgrade().is_none_or(|target| target.enqueue_mapped(trigger, key, priority))
             })
         };
         let reconciler = Arc::new(MapReconciler::new(mappings.clone(), mapping.mapper.clone(), rules, enqueue));

@@ -119,7 +119,7 @@ fn mapping(mapper: PluginMapper) -> MapReconciler {
     let mappings = Mappings::new(kind.clone(), QueueBudget::new(usize::MAX, usize::MAX));
     mappings.note(&Event::Added { object: Arc::new(pod("a")), initial: false }, Priority::Normal);
     let rules = KeyRules { kind, cluster_scoped: false, namespace: None };
-    MapReconciler::new(mappings, Arc::new(mapper), rules, Arc::new(|_, _| true))
+    MapReconciler::new(mappings, Arc::new(mapper), rules, Arc::new(|_, _, _| true))
 }
 
 async fn heap_of<T>(work: impl Future<Output = T>) -> (T, usize) {

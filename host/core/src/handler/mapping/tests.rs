@@ -3,6 +3,7 @@ use crate::{
     controller::{Controller, MAX_MAPPED, Observer, request::Fault},
     object::ManagedFields,
     queue::{ItemExponentialFailureRateLimiter, WorkQueue},
+    recorder::record::{Cause, Trigger},
 };
 
 fn watched(name: &str, names: &[&str]) -> Arc<Object> {
@@ -71,6 +72,8 @@ struct Stage {
     mappings: Arc<Mappings>,
     controller: Arc<Controller>,
     enqueued: Arc<Mutex<Vec<String>>>,
+    /// The triggers of the enqueued keys.
+    triggers: Arc<Mutex<Vec<Trigger>>>,
     failures: Arc<Failures>,
 }
 
@@ -80,16 +83,18 @@ impl Stage {
         let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"), QueueBudget::new(usize::MAX, MAX_HELD));
         let enqueued = Arc::<Mutex<Vec<String>>>::default();
         let failures = Arc::<Failures>::default();
-        let enqueues = enqueued.clone();
-        let enqueue: Enqueue = Arc::new(move |key: ObjectKey, _| {
+        let triggers = Arc::<Mutex<Vec<Trigger>>>::default();
+        let (enqueues, notes) = (enqueued.clone(), triggers.clone());
+        let enqueue: Enqueue = Arc::new(move |trigger: &Trigger, key: ObjectKey, _| {
             enqueues.lock().push(key.name);
+            notes.lock().push(trigger.clone());
             true
         });
         let reconciler = MapReconciler::new(mappings.clone(), mapper.clone(), rules, enqueue);
         let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_secs(1), Duration::from_secs(60));
         let queue = WorkQueue::with_rate_limiter(limiter);
         let controller = Controller::new("c", queue, Arc::new(reconciler), failures.clone());
-        Self { mapper, mappings, controller, enqueued, failures }
+        Self { mapper, mappings, controller, enqueued, triggers, failures }
     }
 
     fn note(&self, event: &Event) {
@@ -138,6 +143,29 @@ async fn merges_changes_since_the_last_mapping() {
         let wanted: Vec<String> = [Some(expected.1), expected.2].into_iter().flatten().collect();
         assert_eq!(enqueued, wanted, "{events:?}");
         assert!(stage.mappings.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trigger_of_a_mapped_key_is_the_event_that_was_mapped() {
+    let (a, b) = (watched("w", &["a"]), watched("w", &["b"]));
+    let first = Event::Added { object: a.clone(), initial: true };
+    for (event, cause) in [
+        (first, Cause::Initial),
+        (added(&a), Cause::Added),
+        (modified(&a, &b), Cause::Modified),
+        (modified(&a, &a), Cause::Resync),
+        (deleted(&a), Cause::Deleted),
+    ] {
+        let stage = Stage::new(ByNames::default(), rules());
+        stage.note(&event);
+        stage.settled().await;
+        let triggers = stage.triggers.lock();
+        assert!(
+            !triggers.is_empty() && triggers.iter().all(|trigger| *trigger == Trigger::of_event(&event)),
+            "{triggers:?}"
+        );
+        assert_eq!(triggers[0].cause, cause);
     }
 }
 
@@ -280,7 +308,7 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     let mappings = Mappings::new(GroupVersionKind::new("v1", "ConfigMap"), QueueBudget::new(usize::MAX, MAX_HELD));
     let enqueue: Enqueue = {
         let target = target.clone();
-        Arc::new(move |key, priority| target.enqueue_mapped(key, priority))
+        Arc::new(move |trigger: &Trigger, key, priority| target.enqueue_mapped(trigger, key, priority))
     };
     let mapper = MapReconciler::new(mappings.clone(), Arc::new(NewKeys::default()), rules(), enqueue);
     let request = |name: &str| ReconcileRequest {
@@ -304,7 +332,8 @@ async fn mapping_of_endless_keys_waits_for_a_full_queue() {
     }
     assert_eq!((target.queue().len(), mappings.len()), (MAX_MAPPED, 10), "the events are kept");
     // Keys that are there already, and those of other controllers, are not concerned.
-    assert!(target.enqueue_mapped(ObjectKey::namespaced("n", format!("{:0>253}", 1)), Priority::Normal));
+    let trigger = Trigger::without_event(Cause::Resync);
+    assert!(target.enqueue_mapped(&trigger, ObjectKey::namespaced("n", format!("{:0>253}", 1)), Priority::Normal));
     target.enqueue(ObjectKey::namespaced("n", "an-object"), Priority::Low);
     assert_eq!(target.queue().len(), MAX_MAPPED + 1);
     // There is room again once keys were reconciled.

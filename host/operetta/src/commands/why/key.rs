@@ -120,7 +120,6 @@ fn describe_trigger(trigger: &PastTrigger) -> String {
     match cause.as_str() {
         "initial" => "the start of the controller here, or new code or configuration".to_owned(),
         "resync" => "the controller's resync".to_owned(),
-        "mapped" => "the plugin's own mapping of an event".to_owned(),
         "retry" => "operetta retry".to_owned(),
         _ => format!("{object}@{resource_version} {cause}"),
     }
