@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -79,7 +79,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -97,6 +97,9 @@ bench-languages: ## Measure a plugin in each language: size, compile time, a rec
 
 bench-queue: ## Measure the workqueue, and a key from event to worker, beside client-go, controller-runtime and kube-rs
 	cargo bench --locked --workspace --bench queue --bench path
+
+bench-recorder: ## Measure the flight recorder, and the explanations of an hour of 100 reconciles a second
+	cargo bench --locked --workspace --bench recorder
 
 bench-informer: controlplane ## Measure the first sync of 20,000 Pods, a relist and 1,000 kinds, beside client-go and kube-rs
 	cargo bench --locked --workspace --bench informer

@@ -182,12 +182,8 @@ mod tests {
     }
 
     fn recorded(recorder: &Recorder) -> Reconcile {
-        let mut found = None;
-        recorder.reconciles(&plugin(), |recorded| {
-            found = Some(recorded.reconcile);
-            true
-        });
-        found.expect("a record")
+        let (found, _) = recorder.reconciles(&plugin(), &[], usize::MAX);
+        found.into_iter().next_back().expect("a record").reconcile
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on, back to something outside.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -58,21 +58,22 @@ struct Fact {
 
 /// Joins the changes that watches saw with the writes that made them, by the resourceVersion; the newest first.
 fn merged(facts: Facts) -> Vec<Fact> {
-    let Facts { changes, mut writes } = facts;
+    let Facts { changes, writes } = facts;
+    // The writes by their resourceVersion; deletions by None: the response to one does not have the version of the event.
+    let mut by_version: HashMap<Option<String>, VecDeque<WriteFact>> = HashMap::new();
+    for write in writes {
+        let Some(call) = write.call() else { continue };
+        let version = (call.verb != "delete").then(|| call.resource_version.clone());
+        by_version.entry(version).or_default().push_back(write);
+    }
     let mut all = Vec::new();
     for change in changes {
-        let is_write = |write: &WriteFact| {
-            let Some(call) = write.call() else { return false };
-            match change.cause {
-                // The response to a deletion does not have the resourceVersion of the event.
-                Cause::Deleted => call.verb == "delete",
-                _ => call.resource_version == change.resource_version && call.verb != "delete",
-            }
-        };
-        let write = writes.iter().position(is_write).map(|at| writes.remove(at));
+        let version = (change.cause != Cause::Deleted).then(|| change.resource_version.clone());
+        let write = by_version.get_mut(&version).and_then(VecDeque::pop_front);
         all.push(Fact { change: Some(change), write });
     }
-    all.extend(writes.into_iter().map(|write| Fact { change: None, write: Some(write) }));
+    let writes = by_version.into_values().flatten();
+    all.extend(writes.map(|write| Fact { change: None, write: Some(write) }));
     all.sort_by_key(|fact| std::cmp::Reverse(fact.at()));
     all
 }
@@ -271,7 +272,6 @@ fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::Initial => "the controller started here, or its code or configuration is new",
         Cause::Resync => "the controller's resync",
-        Cause::Mapped => "the plugin's own mapping of an event",
         Cause::Retry => "operetta retry",
         Cause::Added | Cause::Modified | Cause::Deleted => "an event",
     }

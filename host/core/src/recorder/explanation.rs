@@ -10,7 +10,8 @@ use super::record::ObjectRef;
 pub struct Explanation {
     /// The changes, the newest first.
     pub changes: Vec<Step>,
-    /// The number of older changes that are recorded and not explained, because of the limit.
+    /// The number of older changes that are recorded and not explained, because of the limit; those of an object that changes very
+    /// often are not all counted.
     pub older: usize,
     /// The number of objects that are left out, and of changes whose Plugin is, because the asker may not read them.
     pub hidden: usize,

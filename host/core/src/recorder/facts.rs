@@ -1,13 +1,18 @@
 //! The facts of the recorder about one object.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
 use super::{
     History, Recorder,
     record::{Call, Change, ObjectRef, Reconcile, Source},
+    rings::Pattern,
 };
 use crate::object::ObjectKey;
+
+/// The maximum number of changes of an object that are looked at, and of a plugin's writes of it.
+const MAX_FACTS: usize = 2_000;
 
 /// A write of an object, with the reconcile that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,30 +57,31 @@ pub struct Facts {
 impl Facts {
     /// Adds the facts of another replica. Both may have seen a change.
     pub fn add(&mut self, other: Self) {
-        let is_same =
-            |one: &Change, other: &Change| one.resource_version == other.resource_version && one.cause == other.cause;
-        for change in other.changes {
-            if !self.changes.iter().any(|known| is_same(known, &change)) {
-                self.changes.push(change);
-            }
-        }
+        let version = |change: &Change| (change.resource_version.clone(), change.cause);
+        let known: HashSet<_> = self.changes.iter().map(version).collect();
+        self.changes.extend(other.changes.into_iter().filter(|change| !known.contains(&version(change))));
         self.writes.extend(other.writes);
     }
 }
 
 impl Recorder {
-    /// Returns the facts of this host about an object.
+    /// Returns the facts of this host about an object, at most the newest [`MAX_FACTS`] changes and as many writes of each plugin.
     pub fn facts(&self, object: &ObjectRef) -> Facts {
         let mut facts = Facts::default();
-        let name = object.key.name.as_str();
-        self.rings.lock().newest_first(&History::Changes, name, Instant::now(), |change: Change| {
-            if change.object.is_same(object) && !facts.changes.contains(&change) {
+        let ObjectKey { namespace, name } = &object.key;
+        // Several informers of a kind may have seen a change.
+        let mut seen = HashSet::new();
+        self.search(&History::Changes, &Pattern::of(name, &object.key), |change: Change| {
+            if change.object.is_same(object) && seen.insert((change.resource_version.clone(), change.cause)) {
                 facts.changes.push(change);
             }
-            true
+            facts.changes.len() < MAX_FACTS
         });
+        // A call names the key as two options.
+        let named = Pattern::of(name, &(namespace, Some(name)));
         for plugin in self.plugins() {
-            self.reconciles_with(&plugin, name, |recorded| {
+            let before = facts.writes.len();
+            self.reconciles_with(&plugin, &named, |recorded| {
                 let calls = recorded.reconcile.calls.iter().enumerate();
                 let writes = calls.filter(|(_, call)| call.has_written() && call.is_about(object)).map(|(at, _)| at);
                 facts.writes.extend(writes.map(|at| WriteFact {
@@ -85,7 +91,7 @@ impl Recorder {
                     at,
                     is_hidden: false,
                 }));
-                true
+                facts.writes.len() - before < MAX_FACTS
             });
         }
         facts

@@ -23,7 +23,7 @@ mod triggers;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 pub(crate) use self::triggers::Waiting;
@@ -37,7 +37,7 @@ pub use self::{
 use self::{
     changed::{changed, writers},
     record::{Cause, Change, Reconcile, Source, Trigger},
-    rings::{Rings, encode},
+    rings::{Found, Marks, Pattern, Rings, decode, encode},
     sources::Sources,
 };
 use crate::{handler::event::Event, nondeterminism, object::ObjectKey};
@@ -122,7 +122,9 @@ impl Recorder {
             writers: managed_fields.map(|text| writers(text, changed)).unwrap_or_default(),
         };
         if let Some(bytes) = encode(&change) {
-            self.rings.lock().push(&History::Changes, bytes, Instant::now());
+            let mut marks = Marks::default();
+            marks.add(&change.object.key.name);
+            self.rings.lock().push(&History::Changes, bytes, marks, Instant::now());
         }
     }
 
@@ -133,18 +135,55 @@ impl Recorder {
         Arc::new(PluginRecorder { recorder: self.clone(), plugin: plugin.clone(), history, source })
     }
 
-    /// Calls a function with the reconciles of a Plugin, the newest first, until it returns false.
-    pub fn reconciles(&self, plugin: &ObjectKey, each: impl FnMut(Recorded) -> bool) {
-        self.reconciles_with(plugin, "", each);
+    /// Returns the last reconciles of a Plugin, and the number of older ones. With keys, only theirs; all keys have one name.
+    pub fn reconciles(&self, plugin: &ObjectKey, keys: &[ObjectKey], limit: usize) -> (Vec<Recorded>, usize) {
+        let mut found = Vec::new();
+        let Some(key) = keys.first() else {
+            self.reconciles_with(plugin, &Pattern::all(), |recorded| {
+                found.extend((found.len() < limit).then_some(recorded));
+                found.len() < limit
+            });
+            let all = self.rings.lock().count(&History::Plugin(plugin.clone()), Instant::now());
+            let older = all.saturating_sub(found.len());
+            return (found, older);
+        };
+        let mut older = 0;
+        self.reconciles_with(plugin, &Pattern::of(&key.name, &key.name), |recorded| {
+            match keys.contains(&recorded.reconcile.key) {
+                true if found.len() < limit => found.push(recorded),
+                true => older += 1,
+                false => {}
+            }
+            true
+        });
+        (found, older)
     }
 
-    /// Calls a function with the reconciles of a Plugin whose records contain a text.
-    fn reconciles_with(&self, plugin: &ObjectKey, text: &str, mut each: impl FnMut(Recorded) -> bool) {
-        let history = History::Plugin(plugin.clone());
-        self.rings.lock().newest_first(&history, text, Instant::now(), |record: Encoded<Reconcile>| {
+    /// Calls a function with the reconciles of a Plugin whose records contain a pattern, the newest first, until it returns false.
+    fn reconciles_with(&self, plugin: &ObjectKey, pattern: &Pattern, mut each: impl FnMut(Recorded) -> bool) {
+        self.search(&History::Plugin(plugin.clone()), pattern, |record: Encoded<Reconcile>| {
             let source = self.sources.lock().find(record.source);
             each(Recorded { plugin: plugin.clone(), source, reconcile: record.reconcile })
         });
+    }
+
+    /// Calls a function with the records of a ring that contain a pattern, the newest first, until it returns false. The rings are
+    /// not locked meanwhile.
+    fn search<T: DeserializeOwned>(&self, history: &History, pattern: &Pattern, mut each: impl FnMut(T) -> bool) {
+        let now = Instant::now();
+        let mut before = Some(u64::MAX);
+        while let Some(place) = before {
+            let Found { records, rest } = self.rings.lock().search(history, pattern, place, now);
+            for bytes in records {
+                // A record of this process always decodes.
+                if let Ok(record) = decode(&bytes)
+                    && !each(record)
+                {
+                    return;
+                }
+            }
+            before = rest;
+        }
     }
 
     /// Returns the Plugins that have records.
@@ -188,7 +227,16 @@ impl PluginRecorder {
             return;
         }
         if let Some(bytes) = encode(&Encoded { source: self.source, reconcile }) {
-            self.recorder.rings.lock().push(&self.history, bytes, Instant::now());
+            self.recorder.rings.lock().push(&self.history, bytes, marks(reconcile), Instant::now());
         }
     }
+}
+
+/// Returns the marks of the names for which a reconcile may be searched: its key's and those of its calls.
+fn marks(reconcile: &Reconcile) -> Marks {
+    let mut marks = Marks::default();
+    marks.add(&reconcile.key.name);
+    let names = reconcile.calls.iter().filter_map(|call| call.name.as_ref());
+    names.filter(|name| **name != reconcile.key.name).for_each(|name| marks.add(name));
+    marks
 }

@@ -243,7 +243,7 @@ impl OpenCall {
     }
 
     /// Changes the record, unless the reconcile has ended.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Call)) {
+    pub fn change(&self, change: impl FnOnce(&mut Call)) {
         let mut record = self.reconcile.0.record.lock();
         if let Some(call) = record.as_mut().and_then(|record| record.calls.get_mut(self.at)) {
             change(call);
@@ -256,7 +256,7 @@ impl OpenCall {
     }
 
     /// Ends the record. `error` is the kind of a failure.
-    pub(crate) fn end(&self, error: Option<ErrorKind>) {
+    pub fn end(&self, error: Option<ErrorKind>) {
         let now = self.reconcile.0.began.elapsed();
         self.change(|call| {
             call.took = Some(now.saturating_sub(call.began));
@@ -333,14 +333,11 @@ mod tests {
         let begun = (0..1000).filter_map(|_| open.begin_call(&call)).count();
         assert_eq!(begun, MAX_CALLS);
         drop(open);
-        let mut found = Vec::new();
-        recorder.reconciles(&plugin, |recorded| {
-            found.push(recorded.reconcile);
-            true
-        });
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].more_calls as usize, 1000 - MAX_CALLS);
-        for call in &found[0].calls {
+        let (found, older) = recorder.reconciles(&plugin, &[], 10);
+        assert_eq!((found.len(), older), (1, 0));
+        let reconcile = &found[0].reconcile;
+        assert_eq!(reconcile.more_calls as usize, 1000 - MAX_CALLS);
+        for call in &reconcile.calls {
             let texts = [&call.api_version, &call.resource, &call.subresource];
             assert!(texts.iter().all(|text| text.len() <= MAX_TEXT), "{call:?}");
         }

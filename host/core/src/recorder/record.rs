@@ -103,7 +103,7 @@ pub struct Trigger {
 }
 
 /// The cause of a trigger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
     /// The object was created.
@@ -117,8 +117,6 @@ pub enum Cause {
     Initial,
     /// The controller's resync.
     Resync,
-    /// The plugin's own mapping of an event named the key.
-    Mapped,
     /// A person asked for it with `operetta retry`.
     Retry,
 }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    hash::Hash,
+    hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
@@ -15,6 +15,9 @@ use tokio::time::Instant;
 
 /// The memory of a record beside its bytes: its place in the ring, and the allocator's rounding.
 const OVERHEAD: usize = size_of::<Stored>() + 16;
+
+/// The number of records that are searched at once: the rings are locked meanwhile.
+const AT_ONCE: usize = 1_024;
 
 /// The limits of all rings together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +36,59 @@ impl Default for Limits {
 
 struct Stored {
     at: Instant,
+    marks: Marks,
     bytes: Box<[u8]>,
+}
+
+/// The names in a record, as two bits for each: a search looks only into records that have the bits of its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks(u64);
+
+impl Marks {
+    /// Adds a name.
+    pub fn add(&mut self, name: &str) {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let hash = hasher.finish();
+        self.0 |= 1 << (hash & 63) | 1 << (hash >> 6 & 63);
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A search for an encoded value.
+pub(super) struct Pattern {
+    marks: Marks,
+    finder: Finder<'static>,
+}
+
+impl Pattern {
+    /// Searches for a value with this name, which stands in an encoded record as it is encoded alone.
+    pub fn of<T: Serialize>(name: &str, value: &T) -> Self {
+        let mut marks = Marks::default();
+        marks.add(name);
+        // Only a value without a length, which no record has, cannot be encoded.
+        Self { marks, finder: Finder::new(&encode(value).unwrap_or_default()).into_owned() }
+    }
+
+    /// Finds all records.
+    pub fn all() -> Self {
+        Self { marks: Marks::default(), finder: Finder::new(b"") }
+    }
+
+    fn is_in(&self, stored: &Stored) -> bool {
+        stored.marks.has(self.marks) && self.finder.find(&stored.bytes).is_some()
+    }
 }
 
 #[derive(Default)]
 struct Ring {
     records: VecDeque<Stored>,
     bytes: usize,
+    /// The number of records that were dropped.
+    dropped: u64,
     /// The number of records that were lost because the rings were full, not because they were old.
     lost: u64,
 }
@@ -48,11 +97,21 @@ impl Ring {
     fn drop_oldest(&mut self) -> usize {
         let freed = self.records.pop_front().map_or(0, |oldest| oldest.bytes.len() + OVERHEAD);
         self.bytes -= freed;
+        self.dropped += 1;
         if self.records.len() < self.records.capacity() / 4 {
             self.records.shrink_to(self.records.len() * 2);
         }
         freed
     }
+}
+
+/// A part of a search.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The records that have the pattern, the newest first.
+    pub records: Vec<Box<[u8]>>,
+    /// The place before which the search goes on; None at the end.
+    pub rest: Option<u64>,
 }
 
 /// The rings.
@@ -68,8 +127,8 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         Self { limits, rings: HashMap::new(), bytes: 0 }
     }
 
-    /// Adds an encoded record.
-    pub fn push(&mut self, key: &K, bytes: Box<[u8]>, now: Instant) {
+    /// Adds an encoded record in which these names are.
+    pub fn push(&mut self, key: &K, bytes: Box<[u8]>, marks: Marks, now: Instant) {
         if bytes.len() + OVERHEAD > self.limits.bytes {
             self.rings.entry(key.clone()).or_default().lost += 1;
             return;
@@ -79,7 +138,7 @@ impl<K: Clone + Eq + Hash> Rings<K> {
             None => self.rings.entry(key.clone()).or_default(),
         };
         let added = bytes.len() + OVERHEAD;
-        ring.records.push_back(Stored { at: now, bytes });
+        ring.records.push_back(Stored { at: now, marks, bytes });
         ring.bytes += added;
         self.bytes += added;
         // The oldest of this ring; those of silent rings are dropped when the bytes are needed, or are read no more.
@@ -104,27 +163,24 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         self.rings.retain(|_, ring| !ring.records.is_empty());
     }
 
-    /// Calls a function with each record of a ring that contains a text, the newest first, until it returns false. Texts
-    /// stand in an encoded record as they are, so others are not decoded.
-    pub fn newest_first<T: DeserializeOwned>(
-        &self,
-        key: &K,
-        text: &str,
-        now: Instant,
-        mut each: impl FnMut(T) -> bool,
-    ) {
-        let Some(ring) = self.rings.get(key) else { return };
-        let finder = Finder::new(text);
-        let young = |stored: &&Stored| now.duration_since(stored.at) <= self.limits.window;
-        for stored in ring.records.iter().rev().take_while(young) {
-            // A record of this process always decodes.
-            if finder.find(&stored.bytes).is_some()
-                && let Ok(record) = decode(&stored.bytes)
-                && !each(record)
-            {
-                return;
-            }
-        }
+    /// Searches a ring for records that contain a pattern, the newest first. `before` is the `rest` of the search so far, and at first `u64::MAX`.
+    pub fn search(&self, key: &K, pattern: &Pattern, before: u64, now: Instant) -> Found {
+        let Some(ring) = self.rings.get(key) else { return Found::default() };
+        let end = usize::try_from(before.saturating_sub(ring.dropped)).unwrap_or(usize::MAX).min(ring.records.len());
+        let start = end.saturating_sub(AT_ONCE);
+        let young = |stored: &&Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
+        let searched: Vec<&Stored> = ring.records.range(start..end).rev().take_while(young).collect();
+        let is_end = start == 0 || searched.len() < end - start;
+        let has_pattern = searched.into_iter().filter(|stored| pattern.is_in(stored));
+        let records = has_pattern.map(|stored| stored.bytes.clone()).collect();
+        let rest = ring.dropped + u64::try_from(start).unwrap_or_default();
+        Found { records, rest: (!is_end).then_some(rest) }
+    }
+
+    /// Returns the number of records of a ring that are not too old.
+    pub fn count(&self, key: &K, now: Instant) -> usize {
+        let young = |stored: &Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
+        self.rings.get(key).map_or(0, |ring| ring.records.len() - ring.records.partition_point(|stored| !young(stored)))
     }
 
     /// Returns the keys of the rings.
@@ -157,7 +213,7 @@ pub(super) fn encode<T: Serialize>(record: &T) -> Option<Box<[u8]>> {
 }
 
 /// Decodes a record.
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
     postcard::from_bytes(bytes)
 }
 
@@ -176,21 +232,33 @@ mod tests {
         encode(&number.to_le_bytes()).expect("encodes")
     }
 
+    fn push(rings: &mut Rings<&'static str>, key: &'static str, number: u32, now: Instant) {
+        let mut marks = Marks::default();
+        marks.add(&number.to_string());
+        rings.push(&key, encoded(number), marks, now);
+    }
+
     fn read(rings: &Rings<&'static str>, key: &'static str, now: Instant) -> Vec<u32> {
-        let mut found = Vec::new();
-        rings.newest_first(&key, "", now, |bytes: [u8; 4]| {
-            found.push(u32::from_le_bytes(bytes));
-            true
-        });
-        found
+        read_with(rings, key, &Pattern::all(), now)
+    }
+
+    fn read_with(rings: &Rings<&'static str>, key: &'static str, pattern: &Pattern, now: Instant) -> Vec<u32> {
+        let mut all = Vec::new();
+        let mut before = Some(u64::MAX);
+        while let Some(place) = before {
+            let Found { records, rest } = rings.search(&key, pattern, place, now);
+            all.extend(records.iter().map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes"))));
+            before = rest;
+        }
+        all
     }
 
     #[tokio::test(start_paused = true)]
     async fn busy_ring_loses_its_oldest_and_silent_ring_nothing() {
         let mut rings = rings(4);
         let now = Instant::now();
-        rings.push(&"silent", encoded(7), now);
-        (0..10).for_each(|number| rings.push(&"busy", encoded(number), now));
+        push(&mut rings, "silent", 7, now);
+        (0..10).for_each(|number| push(&mut rings, "busy", number, now));
         assert_eq!(read(&rings, "silent", now), [7]);
         assert_eq!(read(&rings, "busy", now), [9, 8, 7]);
         let Counts { records, bytes, lost } = rings.counts();
@@ -202,11 +270,11 @@ mod tests {
     async fn old_records_are_neither_kept_nor_read() {
         let mut rings = rings(10);
         let start = Instant::now();
-        rings.push(&"a", encoded(1), start);
-        rings.push(&"b", encoded(2), start);
+        push(&mut rings, "a", 1, start);
+        push(&mut rings, "b", 2, start);
         let later = start + WINDOW + Duration::from_secs(1);
         assert_eq!(read(&rings, "a", later), [0; 0]);
-        rings.push(&"a", encoded(3), later);
+        push(&mut rings, "a", 3, later);
         assert_eq!((read(&rings, "a", later), rings.counts().records), (vec![3], 2));
         rings.expire(later);
         assert_eq!((rings.counts().records, rings.keys()), (1, vec!["a"]));
@@ -214,11 +282,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn search_finds_each_record_once_while_others_are_added_and_dropped() {
+        let last = 3 * AT_ONCE as u32;
+        let mut rings = rings(3 * AT_ONCE);
+        let now = Instant::now();
+        (0..last).for_each(|number| push(&mut rings, "a", number, now));
+        assert_eq!(read(&rings, "a", now), (0..last).rev().collect::<Vec<_>>());
+        assert_eq!(rings.count(&"a", now), last as usize);
+        assert_eq!(read_with(&rings, "a", &Pattern::of("7", &7_u32.to_le_bytes()), now), [7]);
+
+        let all = Pattern::all();
+        let first = rings.search(&"a", &all, u64::MAX, now);
+        (last..last + 10).for_each(|number| push(&mut rings, "a", number, now));
+        let second = rings.search(&"a", &all, first.rest.expect("more"), now);
+        let third = rings.search(&"a", &all, second.rest.expect("more"), now);
+        assert_eq!(third.rest, None);
+        let found = [first.records, second.records, third.records].concat();
+        let found: Vec<u32> = found.iter().map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes"))).collect();
+        assert_eq!(found, (10..last).rev().collect::<Vec<_>>(), "all but the dropped ones");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn record_larger_than_the_limit_is_lost_alone() {
         let mut rings = rings(2);
         let now = Instant::now();
-        rings.push(&"a", encoded(1), now);
-        rings.push(&"a", vec![0; 4096].into(), now);
+        push(&mut rings, "a", 1, now);
+        rings.push(&"a", vec![0; 4096].into(), Marks::default(), now);
         assert_eq!((read(&rings, "a", now), rings.counts().lost), (vec![1], 1));
     }
 }

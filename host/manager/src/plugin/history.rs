@@ -6,10 +6,7 @@ use std::time::Duration;
 use operetta_core::{
     object::ObjectKey,
     queue::KeyPhase,
-    recorder::{
-        Recorder,
-        record::{Call, Cause, Reconcile, Trigger},
-    },
+    recorder::record::{Call, Cause, Reconcile, Trigger},
 };
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +89,7 @@ pub struct Past {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PastTrigger {
-    /// The cause: `added`, `modified`, `deleted`, `initial`, `resync`, `mapped` or `retry`.
+    /// The cause: `added`, `modified`, `deleted`, `initial`, `resync` or `retry`.
     pub cause: String,
     /// The object whose event it is, as `Kind namespace/name`; empty for others.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -164,27 +161,6 @@ pub async fn states(hosted: &HostedPlugin, keys: &[ObjectKey]) -> Vec<KeyState> 
     states
 }
 
-/// Returns the last reconciles of a plugin, of these keys only if there are any, and the number of older ones.
-pub fn reconciles(
-    recorder: &Recorder,
-    plugin: &ObjectKey,
-    keys: Option<&[ObjectKey]>,
-    limit: usize,
-) -> (Vec<Reconcile>, usize) {
-    let mut found = Vec::new();
-    let mut older = 0;
-    recorder.reconciles(plugin, |recorded| {
-        if keys.is_none_or(|keys| keys.contains(&recorded.reconcile.key)) {
-            match found.len() < limit {
-                true => found.push(recorded.reconcile),
-                false => older += 1,
-            }
-        }
-        true
-    });
-    (found, older)
-}
-
 impl From<Reconcile> for Past {
     fn from(record: Reconcile) -> Self {
         Self {
@@ -213,7 +189,6 @@ impl From<Trigger> for PastTrigger {
             Cause::Deleted => "deleted",
             Cause::Initial => "initial",
             Cause::Resync => "resync",
-            Cause::Mapped => "mapped",
             Cause::Retry => "retry",
         };
         let object = object.map(|object| format!("{} {}", object.kind.kind, object.key)).unwrap_or_default();

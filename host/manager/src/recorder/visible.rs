@@ -15,7 +15,7 @@ use futures::future::join_all;
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     recorder::{
-        Facts,
+        Facts, Recorded,
         explain::{Explanation, FactSource, Question, explain},
         record::{Call, ObjectRef, Reconcile},
     },
@@ -83,12 +83,13 @@ impl<'a> Visible<'a> {
     pub(crate) async fn history(&self, plugin: &ObjectKey, key: Option<&str>, limit: usize) -> Option<History> {
         let hosted = self.manager.hosted_plugins.get(plugin)?;
         let keys = key.map(|text| history::keys(plugin, text));
-        let (records, older) = history::reconciles(&self.context().recorder, plugin, keys.as_deref(), limit);
-        let states = history::states(&hosted, keys.as_deref().unwrap_or_default()).await;
+        let keys = keys.as_deref().unwrap_or_default();
+        let (records, older) = self.context().recorder.reconciles(plugin, keys, limit);
+        let states = history::states(&hosted, keys).await;
         let mut answer = History { states, older, ..History::default() };
-        for mut record in records {
-            answer.hidden += self.hide(&mut record).await;
-            answer.reconciles.push(Past::from(record));
+        for Recorded { mut reconcile, .. } in records {
+            answer.hidden += self.hide(&mut reconcile).await;
+            answer.reconciles.push(Past::from(reconcile));
         }
         Some(answer)
     }
