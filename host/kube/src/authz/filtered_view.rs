@@ -5,7 +5,8 @@
 //! - the handler receives nothing of a namespace before the API server has confirmed that the plugin's ServiceAccount
 //!   may list and watch the resource there;
 //! - after that, the handler receives all objects of that namespace in the store as additions, and then each change.
-//!   Deletions during the review are not lost;
+//!   Deletions during the review are not lost. Only of objects that also came during the review at most 1,000 are kept: as
+//!   after a relist, the handler does not learn of the others;
 //! - a review that fails decides nothing: the handler receives nothing until the next one, and then what it has missed;
 //! - when the permission is revoked, the handler receives nothing more: at once when a role or a binding changed, and at
 //!   the latest when the decision expires. It is not notified of objects that are deleted later;
@@ -31,7 +32,7 @@ use tokio::{
 };
 
 use crate::{
-    authz::{access_review::reading, required_permissions},
+    authz::{access_review::reading, required_permissions, waiting::Waiting},
     discovery::ApiResource,
     informer::{Handler, Informer, Subscription},
     store::Lookup,
@@ -91,17 +92,22 @@ struct Look {
 
 /// The visibility of a namespace.
 enum Sight {
-    /// Without a decision, with the deletions that wait for it.
-    Asked(Vec<Event>),
+    /// Without a decision.
+    Asked(Waiting),
     Visible,
     Hidden,
 }
 
 impl Sight {
+    /// Returns a namespace without a decision.
+    fn asked() -> Self {
+        Self::Asked(Waiting::default())
+    }
+
     /// Waits for another decision. Deletions from now on, or since the decision is missing, wait, too.
     fn suspend(&mut self) {
         if matches!(self, Self::Visible) {
-            *self = Self::Asked(vec![]);
+            *self = Self::asked();
         }
     }
 }
@@ -118,7 +124,7 @@ impl FilteredView {
         let only = only.filter(|_| informer.resource.namespaced);
         let name = required_permissions::named(&informer.scope.fields);
         // The scope is reviewed at once, so that the plugin's status reports it before there are objects.
-        let locations = Mutex::new(BTreeMap::from([(only.clone(), Sight::Asked(vec![]))]));
+        let locations = Mutex::new(BTreeMap::from([(only.clone(), Sight::asked())]));
         let inner = Arc::new(Inner { grants, handler, only, name, locations, wake: Notify::new() });
         let delivered = inner.clone();
         let subscription = informer.subscribe(Arc::new(move |event| delivered.take(event)), resync);
@@ -225,7 +231,7 @@ impl Inner {
         if !locations.contains_key(location) {
             // No RoleBinding there names the subject, so no review is needed.
             let is_hidden = self.is_out_of_reach(location);
-            locations.insert(location.clone(), if is_hidden { Sight::Hidden } else { Sight::Asked(vec![]) });
+            locations.insert(location.clone(), if is_hidden { Sight::Hidden } else { Sight::asked() });
             if !is_hidden {
                 self.wake.notify_one();
             }
@@ -236,10 +242,8 @@ impl Inner {
             // All namespaces may become visible.
             _ => &None,
         };
-        if let Some(Sight::Asked(deleted)) = locations.get_mut(own)
-            && matches!(event, Event::Deleted { .. })
-        {
-            deleted.push(event.clone());
+        if let Some(Sight::Asked(waiting)) = locations.get_mut(own) {
+            waiting.take(event);
         }
         false
     }
@@ -330,8 +334,8 @@ impl Inner {
         }
         waiting.extend(before);
         for sight in waiting {
-            if let Sight::Asked(deleted) = sight {
-                deleted.iter().for_each(|event| (self.handler)(event));
+            if let Sight::Asked(waiting) = sight {
+                waiting.deleted().iter().for_each(|event| (self.handler)(event));
             }
         }
         true
@@ -383,6 +387,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        authz::waiting::PASSING,
         client::wire::{Identity, Wire},
         informer::{Scope, registry::InformerRegistry},
     };
@@ -420,10 +425,12 @@ mod tests {
         InformerRegistry::new(wire).informer(&Arc::new(resource), Scope::everything())
     }
 
-    fn pod() -> Arc<Object> {
-        let text = r#"{"metadata": {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1"}}"#;
+    fn pod(name: &str) -> Arc<Object> {
+        let metadata =
+            format!(r#"{{"namespace": "team", "name": "{name}", "uid": "uid-{name}", "resourceVersion": "1"}}"#);
+        let text = format!(r#"{{"metadata": {metadata}}}"#);
         let kind = GroupVersionKind::new("v1", "Pod");
-        Arc::new(Object::from_json(text, &kind, ManagedFields::Drop).expect("an object"))
+        Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("an object"))
     }
 
     #[tokio::test(start_paused = true)]
@@ -466,7 +473,7 @@ mod tests {
                 counted.fetch_add(usize::from(matches!(event, Event::Deleted { .. })), Ordering::Relaxed);
             });
             let view = FilteredView::open(&pods(), grants, None, handler, None);
-            let delete = || view.inner.take(&Event::Deleted { object: pod() });
+            let delete = || view.inner.take(&Event::Deleted { object: pod("a") });
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert!(view.state().borrow().whole);
 
@@ -484,6 +491,48 @@ mod tests {
             delete();
             assert_eq!(deleted.load(Ordering::Relaxed), 2 * usize::from(!is_revoked), "revoked: {is_revoked}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deletions_that_wait_for_a_decision_are_bounded() {
+        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let grants = Grants::new(switch.clone());
+        let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+        let deleted = Arc::new(Mutex::new(Vec::new()));
+        let noted = deleted.clone();
+        let handler: Handler = Arc::new(move |event| {
+            if matches!(event, Event::Deleted { .. }) {
+                noted.lock().push(event.object().key().name.clone());
+            }
+        });
+        let view = FilteredView::open(&pods(), grants, None, handler, None);
+        let waiting = || -> usize {
+            let locations = view.inner.locations.lock();
+            let count = |sight: &Sight| match sight {
+                Sight::Asked(waiting) => waiting.len(),
+                Sight::Visible | Sight::Hidden => 0,
+            };
+            locations.values().map(count).sum()
+        };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        switch.fails.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Grants::KEEP * 3).await;
+        let before = pod("before");
+        for index in 0..10_000 {
+            let object = pod(&format!("passing-{index}"));
+            view.inner.take(&Event::Added { object: object.clone(), initial: false });
+            view.inner.take(&Event::Modified { old: object.clone(), object: object.clone() });
+            view.inner.take(&Event::Deleted { object });
+            assert!(waiting() <= PASSING + 1, "{} wait", waiting());
+            if index == 5_000 {
+                view.inner.take(&Event::Deleted { object: before.clone() });
+            }
+        }
+        switch.fails.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Grants::KEEP * 2).await;
+        let deleted = deleted.lock();
+        assert_eq!(deleted.len(), PASSING + 1);
+        assert_eq!(deleted[PASSING], "before", "an object that was there before is never left out");
     }
 
     #[tokio::test(start_paused = true)]

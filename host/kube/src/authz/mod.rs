@@ -11,4 +11,5 @@ mod plugin_permissions;
 pub mod probe;
 pub mod required_permissions;
 pub mod rules;
+mod waiting;
 pub mod watch_scope;
