@@ -297,6 +297,13 @@ impl Manager {
         found.and_then(|plugin| started.ownership.other_owner(&plugin)).map_or(Location::Here, Location::Elsewhere)
     }
 
+    /// Returns the identities of the other members that run shards of a split Plugin; none if it is not split.
+    pub fn other_shard_owners(&self, plugin: &ObjectKey) -> Vec<String> {
+        let Some(started) = self.started.get() else { return Vec::new() };
+        let found = started.informers.plugins.cache.store.get(plugin);
+        found.map(|plugin| started.ownership.other_shard_owners(&plugin)).unwrap_or_default()
+    }
+
     /// Updates discovery when CRDs change.
     async fn follow_crds(&self) -> Result<Subscription> {
         let cluster = &self.context.cluster;

@@ -21,7 +21,10 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use futures::StreamExt;
+use futures::{
+    StreamExt,
+    future::{join, join_all},
+};
 use kube::client::Body as KubeBody;
 use operetta_api::reasons;
 use operetta_kube::client::{own_token::FORWARDED, wire::chain};
@@ -30,6 +33,7 @@ use tokio::time::timeout;
 use crate::{
     admin::{
         access::{Required, credentials},
+        gather,
         headers::{self, FORWARDED_BY, REASON, REPLICA},
         streams::{OpenStream, Streams},
     },
@@ -68,6 +72,10 @@ impl Forwarder {
             return headers::error(StatusCode::TOO_MANY_REQUESTS, reasons::TOO_MANY_STREAMS, message);
         };
         let is_forwarded = request.headers().contains_key(FORWARDED_BY);
+        let others = if is_forwarded { Vec::new() } else { self.other_shard_owners(&target, request.uri()) };
+        if !others.is_empty() {
+            return counted(self.retry_everywhere(&others, request, next).await, open);
+        }
         let response = match self.locate(&target) {
             Location::Unknown => {
                 let message = "this replica of the host has not joined the others yet: try again".to_owned();
@@ -85,6 +93,25 @@ impl Forwarder {
             Target::Replica(identity) if identity == self.manager.replicas.identity() => Location::Here,
             Target::Replica(identity) => Location::Elsewhere(identity.clone()),
         }
+    }
+
+    /// Returns the other replicas that have to retry keys, too, because the Plugin is split.
+    fn other_shard_owners(&self, target: &Target, uri: &Uri) -> Vec<String> {
+        match target {
+            Target::Plugin(required) if uri.path().starts_with("/retry/") => {
+                required.plugin().map(|plugin| self.manager.other_shard_owners(&plugin)).unwrap_or_default()
+            }
+            Target::Plugin(_) | Target::Replica(_) => Vec::new(),
+        }
+    }
+
+    /// Sends a retry to these replicas, and handles it here.
+    async fn retry_everywhere(&self, others: &[String], request: Request, next: Next) -> Response {
+        let (head, body) = request.into_parts();
+        let copy = || Request::from_parts(head.clone(), Body::empty());
+        let sent = join_all(others.iter().map(|identity| self.forward(identity, copy())));
+        let (own, sent) = join(next.run(Request::from_parts(head.clone(), body)), sent).await;
+        gather::sum_of(sent, own).await
     }
 
     /// Sends a request on to another replica, and returns its response.

@@ -13,6 +13,7 @@ mod bind;
 pub mod certificate;
 mod connections;
 pub mod forward;
+mod gather;
 pub mod headers;
 pub mod informers;
 mod metrics;

@@ -3,7 +3,11 @@
 //! They are written only here, and only on the version of the Plugin that was read. So of two replicas that write at the
 //! same time, one fails and reads again.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
@@ -102,6 +106,19 @@ impl Ownership {
         let owner = owner.filter(|epoch| group.get(*epoch).is_some());
         let owner = owner.or_else(|| assigned(plugin.key(), &group)).filter(|epoch| Some(*epoch) != self.epoch())?;
         group.get(owner).map(|member| member.identity.clone())
+    }
+
+    /// Returns the identities of the other members that run shards of a split Plugin; none if it is not split.
+    pub fn other_shard_owners(&self, plugin: &Object) -> Vec<String> {
+        let owners = self.owners(plugin);
+        if !owners.is_split() {
+            return Vec::new();
+        }
+        let group = self.replicas.group();
+        let group = group.borrow();
+        let epochs: BTreeSet<Epoch> = owners.owners().into_iter().flatten().map(|owner| owner.epoch).collect();
+        let others = epochs.into_iter().filter(|epoch| Some(*epoch) != self.epoch());
+        others.filter_map(|epoch| group.get(epoch)).map(|member| member.identity.clone()).collect()
     }
 
     /// Decides by the members as they were last read.

@@ -14,7 +14,7 @@ use std::{
 use operetta_testkit::{
     ControlPlane, HostOptions, TestNamespace,
     egress::{Egress, Endpoint, set_endpoints},
-    eventually, https, needs_real_server, throughout,
+    eventually, https, kinds, needs_real_server, throughout,
 };
 use serde_json::{Value, json};
 
@@ -200,8 +200,37 @@ async fn tenant_reads_its_log_whichever_replica_the_service_picks() {
         output => Err(format!("{output:?}")),
     });
     assert_eq!(retried.await, format!("plugin.operetta.dev/{plugin} retried (0 keys)\n"));
+    retry_split(&stage, &own, &kubeconfig, &plugin).await;
     for Replica { host, .. } in &stage.replicas {
         host.assert_sound();
+    }
+}
+
+/// Splits a plugin, and retries keys of both shards: each replica retries its own, whichever gets the request.
+async fn retry_split(stage: &Stage, own: &TestNamespace<'_>, kubeconfig: &Path, plugin: &str) {
+    own.patch(kinds::PLUGIN, plugin, json!({"spec": {"shards": 2}})).await;
+    eventually("each replica runs a shard", async || {
+        let status = own.get(kinds::PLUGIN, plugin).await.ok_or("no Plugin")?["status"].take();
+        let owner = |shard: usize| status["shards"][shard]["replica"].as_str();
+        match (owner(0), owner(1)) {
+            (Some(first), Some(second)) if first != second => Ok(()),
+            _ => Err(status.to_string()),
+        }
+    })
+    .await;
+    let names: Vec<String> = (0..8).map(|number| format!("split-{number}")).collect();
+    for name in &names {
+        own.create_touchable(name).await;
+        own.until_touched(name, "v1").await;
+    }
+    let mut retry = vec!["retry", plugin, "-n", own.name()];
+    retry.extend(names.iter().map(String::as_str));
+    for pod in &PODS {
+        stage.pick(std::slice::from_ref(pod));
+        let output = run(kubeconfig, &retry);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, format!("plugin.operetta.dev/{plugin} retried (8 keys)\n"), "{output:?}");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
 }
 
