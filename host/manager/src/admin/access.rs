@@ -33,7 +33,10 @@ use operetta_kube::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::headers;
+use super::{
+    headers,
+    object_path::{CORE, namespace as namespace_of},
+};
 
 /// The time for which a decision is kept.
 const KEPT: Duration = Duration::from_secs(10);
@@ -67,7 +70,7 @@ impl Required {
             ["", "retry", namespace, name] => subresource("create", "plugins/retry", namespace, name),
             ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
             ["", "why" | "facts", group, _version, plural, namespace, name] => {
-                Self::get(named(group, "core"), plural, named(namespace, "_"), name)
+                Self::get(Some(group).filter(|group| *group != CORE), plural, namespace_of(namespace), name)
             }
             ["", "page", "api", "plugins", namespace, name, "log"] => {
                 subresource("get", "plugins/log", namespace, name)
@@ -124,11 +127,6 @@ impl fmt::Display for Required {
             _ => write!(f, "{verb} path {path:?}"),
         }
     }
-}
-
-/// Returns a segment of a path; None for the word that stands for none.
-fn named<'a>(segment: &'a str, none: &str) -> Option<&'a str> {
-    Some(segment).filter(|segment| *segment != none)
 }
 
 /// The user of a request that was authorized, for the permissions that its answer depends on.

@@ -17,6 +17,7 @@ mod gather;
 pub mod headers;
 pub mod informers;
 mod metrics;
+pub mod object_path;
 pub mod secure;
 pub mod streams;
 mod why;

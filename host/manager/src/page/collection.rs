@@ -4,11 +4,7 @@
 use operetta_kube::client::user_api::segment;
 
 use super::{failure::Failure, html::path};
-
-/// The name of the empty group.
-const CORE: &str = "core";
-/// The namespace of cluster-scoped objects.
-const CLUSTER: &str = "_";
+use crate::admin::object_path::{CLUSTER, CORE};
 
 /// The collection of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,11 +77,6 @@ impl Collection {
     fn shown_group(&self) -> &str {
         if self.group.is_empty() { CORE } else { &self.group }
     }
-}
-
-/// Returns the namespace that a path of the page names.
-pub(super) fn namespace(name: &str) -> Option<&str> {
-    (name != CLUSTER && !name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    collection::{self, Collection},
+    collection::Collection,
     failure::Failure,
     health::{Health, health},
     html::{Cell, Html, path},
@@ -26,6 +26,7 @@ use super::{
     stream::{self, Events, Gone, Outage},
     yaml::{redact, yaml},
 };
+use crate::admin::object_path;
 
 /// The largest object in bytes. etcd stores none of over 1.5 MiB by default.
 const MAX_OBJECT: usize = 8 << 20;
@@ -74,7 +75,7 @@ type ObjectPath = Path<(String, String, String, String, String)>;
 impl Object {
     fn new(Path((group, version, plural, namespace, name)): ObjectPath) -> Result<Self, Failure> {
         let collection = Collection::new(&group, &version, &plural)?;
-        Ok(Self { collection, namespace: collection::namespace(&namespace).map(str::to_owned), name })
+        Ok(Self { collection, namespace: object_path::namespace(&namespace).map(str::to_owned), name })
     }
 
     async fn read(&self, session: &Session) -> Result<Value, Failure> {

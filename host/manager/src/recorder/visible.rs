@@ -27,6 +27,7 @@ use crate::{
     admin::{
         access::{Asker, Required},
         forward::Forwarder,
+        object_path,
     },
     context::Context,
     manager::Manager,
@@ -62,12 +63,12 @@ impl<'a> Visible<'a> {
     /// Returns the status and the message of the response when the API server has no such kind, or does not respond.
     pub(crate) async fn object(&self, Path(path): ObjectPath) -> Result<ObjectRef, (StatusCode, String)> {
         let (group, version, plural, namespace, name) = path;
-        let api_version = if group == "core" { version } else { format!("{group}/{version}") };
+        let api_version = object_path::api_version(&group, &version);
         let resource = self.context().cluster.discovery.resolve_plural(&api_version, &plural).await;
         let resource = resource.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
         let unknown = || (StatusCode::NOT_FOUND, format!("the API server has no resource {plural:?} in {api_version}"));
         let resource = resource.ok_or_else(unknown)?;
-        let key = ObjectKey { namespace: Some(namespace).filter(|namespace| namespace != "_"), name };
+        let key = ObjectKey { namespace: object_path::namespace(&namespace).map(str::to_owned), name };
         Ok(ObjectRef::new(&resource.kind, &key))
     }
 
@@ -141,9 +142,8 @@ impl<'a> Visible<'a> {
     /// Returns the path at which replicas serve the facts of an object.
     async fn path(&self, object: &ObjectRef) -> Option<String> {
         let resource = self.context().cluster.discovery.resolve(&object.kind).await.ok()?;
-        let (group, version) = object.kind.api_version.split_once('/').unwrap_or(("core", &object.kind.api_version));
-        let namespace = object.key.namespace.as_deref().unwrap_or("_");
-        Some(format!("/facts/{group}/{version}/{}/{namespace}/{}", resource.plural, object.key.name))
+        let path = object_path::object_path(&object.kind.api_version, &resource.plural, &object.key);
+        Some(format!("/facts/{path}"))
     }
 }
 

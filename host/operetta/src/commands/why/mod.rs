@@ -13,7 +13,7 @@ use operetta_kube::{
     client::wire::{Identity, Wire},
     discovery::{ApiResource, Discovery},
 };
-use operetta_manager::plugin::history::History;
+use operetta_manager::{admin::object_path::object_path, plugin::history::History};
 
 use super::{
     cluster_client::connect,
@@ -59,9 +59,8 @@ async fn object(args: &WhyArgs, client: kube::Client, namespace: &str, kind: &st
 }
 
 fn path(resource: &Arc<ApiResource>, key: &ObjectKey, args: &WhyArgs) -> String {
-    let (group, version) = resource.kind.api_version.split_once('/').unwrap_or(("core", &resource.kind.api_version));
-    let namespace = key.namespace.as_deref().unwrap_or("_");
-    let mut path = format!("/why/{group}/{version}/{}/{namespace}/{}?limit={}", resource.plural, key.name, args.limit);
+    let object = object_path(&resource.kind.api_version, &resource.plural, key);
+    let mut path = format!("/why/{object}?limit={}", args.limit);
     if let Some(field) = &args.field {
         path.push_str("&field=");
         path.extend(form_urlencoded::byte_serialize(field.as_bytes()));
