@@ -4,7 +4,7 @@
 //! latency of a Foo starts when the API server has answered its creation, and ends when this program's own watch
 //! receives the Deployment; a round reports the median and the 99th percentile. The host's memory is read after the
 //! last round, when there are 1,000 Foos. The API server, the host and this program share the machine's cores; the API
-//! server writes an audit log.
+//! server writes an audit log. `RECORDER_MIB=0` turns the flight recorder off.
 
 use std::{
     collections::HashMap,
@@ -37,7 +37,8 @@ async fn main() -> anyhow::Result<()> {
     }
     let control_plane = ControlPlane::start(&[]).map_err(anyhow::Error::msg)?;
     // The peers have no limit either.
-    let config = "quotas: {namespace: {apiQps: 1000000}}".to_owned();
+    let recorder = number("RECORDER_MIB", 16);
+    let config = format!("{{quotas: {{namespace: {{apiQps: 1000000}}}}, flightRecorder: {{sizeMiB: {recorder}}}}}");
     let options = HostOptions { config, ..HostOptions::default() };
     let host = Host::start(env!("CARGO_BIN_EXE_operetta"), &control_plane, &options).await;
     control_plane.apply(&std::fs::read_to_string(concat!(
