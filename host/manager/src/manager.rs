@@ -364,8 +364,9 @@ impl Manager {
 
 /// Follows the Leases of the replicas until the epoch of this one is over.
 async fn follow(replicas: Arc<Replicas>, context: Arc<Context>) {
-    if let Err(error) = replicas.follow(&context.cluster).await {
-        tracing::error!(%error, "failed to watch the Leases of replicas");
+    // A replica that renews its Lease and follows nobody's would keep Plugins from others and run none.
+    while let Err(error) = replicas.clone().follow(&context.cluster).await {
+        tracing::error!(%error, "failed to watch the Leases of replicas, retrying");
     }
 }
 

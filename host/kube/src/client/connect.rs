@@ -1,6 +1,6 @@
 //! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of the Pod.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -19,6 +19,11 @@ use crate::client::{
     own_token::with_own_token,
     permitted::at_socket,
 };
+
+/// The longest time in which a host reads no byte of a response or a watch.
+const READ_TIMEOUT: Duration = Duration::from_secs(295);
+/// The idle time after which TCP checks that the API server is still there, as client-go's dialer does.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +101,9 @@ async fn create(
     };
     // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer has its own backoff.
     config.default_retry = false;
+    // The watches of a host have a bookmark each minute, so a connection without a byte for this long is dead. A command may follow a
+    // log in which nothing happens.
+    config.read_timeout = observer.as_ref().map(|_| READ_TIMEOUT);
     if !has_credentials {
         config.auth_info = AuthInfo::default();
     }
@@ -123,6 +131,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);

@@ -28,6 +28,9 @@ use crate::client::wire::Wire;
 /// The interval at which a missing kind is looked up when no change of a CRD is seen.
 const POLL: Duration = Duration::from_secs(3);
 
+/// The timeout of one request.
+const DEADLINE: Duration = Duration::from_secs(15);
+
 /// The time for which a missing kind is not looked up again, unless a CRD changes.
 const KEEP_MISSING: Duration = Duration::from_secs(1);
 /// The maximum number of missing kinds that are remembered.
@@ -187,7 +190,11 @@ impl Discovery {
         let root = if api_version.contains('/') { "apis" } else { "api" };
         let request = http::Request::get(format!("/{root}/{api_version}")).body(Vec::new());
         let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        let text = match self.wire.send(request).await {
+        let unanswered = |_| {
+            let message = format!("no response to the discovery of {api_version} within {DEADLINE:?}");
+            Err(ApiError::new(ErrorKind::Unavailable, message))
+        };
+        let text = match tokio::time::timeout(DEADLINE, self.wire.send(request)).await.unwrap_or_else(unanswered) {
             Ok(text) => text,
             Err(error) if error.kind == ErrorKind::NotFound => {
                 self.note_missing(api_version, name);
@@ -250,7 +257,33 @@ fn find(list: &ResourceList, kind: &GroupVersionKind) -> Option<ApiResource> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
     use super::*;
+    use crate::client::wire::Identity;
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_without_a_response_is_asked_again() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let asked = asked.clone();
+            async move {
+                if asked.fetch_add(1, Ordering::Relaxed) == 0 {
+                    std::future::pending::<()>().await;
+                }
+                let list = r#"{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}"#;
+                Ok::<_, Infallible>(http::Response::new(kube::client::Body::from(list.as_bytes().to_vec())))
+            }
+        });
+        let wire = Wire::new(kube::Client::new(service, "default"), &Identity::Host).expect("a wire");
+        let discovery = Discovery::new(wire);
+        let pods = GroupVersionKind::new("v1", "Pod");
+        let found = tokio::time::timeout(Duration::from_secs(60), discovery.wait_for(&pods)).await;
+        assert_eq!(found.expect("in time").plural, "pods");
+    }
 
     #[test]
     fn resource_list_gives_plural_scope_and_subresources() {

@@ -88,6 +88,15 @@ fn no_run_breaks_an_invariant() {
     assert!(writes as u64 > seeds, "the plugin works");
 }
 
+/// Seeds that once broke an invariant: 5178, because one request of discovery without a response ended the watch of Leases.
+#[test]
+fn no_run_that_once_failed_fails_again() {
+    let shared = Shared::new();
+    for seed in [5178] {
+        assert_eq!(run(&shared, seed).breaches, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
 #[test]
 fn same_seed_has_the_same_history() {
     let shared = Shared::new();
