@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test-typescript: ## The TypeScript SDK's tests, the TypeScript examples' tests a
 
 test-page: ## Drive a browser through the host's page, with screenshots in target/test-page (PAGE_URL and PAGE_TOKEN: on a host)
 	@PAGE_URL="$(PAGE_URL)" PAGE_TOKEN="$(PAGE_TOKEN)" scripts/test-page.sh
+
+headlamp: ## Build and test the plugin for Headlamp, deploy/headlamp/dist/main.js (installs 900 MB of packages)
+	@scripts/headlamp.sh
 
 page: ## Build the host's page from page/ into page/dist
 	@scripts/page.sh

@@ -1,8 +1,10 @@
 //! The details of a Plugin: conditions with cause and cure, controllers with their last failure, and what it does now.
 //! No I/O.
 
+use std::collections::BTreeSet;
+
 use operetta_api::{
-    plugin::{ControllerStatus, PluginStatus},
+    plugin::{Condition, ControllerStatus, PluginStatus},
     reasons::{self, Reason},
 };
 
@@ -15,7 +17,7 @@ use super::{
     text::{printable, wrapped},
 };
 
-/// Returns the lines for a terminal of a width. `now` is a second of the Unix epoch.
+/// Returns the lines for a terminal of a width, with the unhealthy conditions first. `now` is a second of the Unix epoch.
 pub fn lines(status: &PluginStatus, activity: Option<&Activity>, room: usize, now: i64) -> Vec<Styled> {
     let mut lines = Lines { lines: Vec::new(), room };
     lines.identity(status);
@@ -52,9 +54,10 @@ impl Lines {
 
     fn identity(&mut self, status: &PluginStatus) {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "<none>".to_owned());
-        self.add(0, &format!("Digest:   {}", text(&status.digest)), Tone::Plain);
-        self.add(0, &format!("Replica:  {}", text(&status.owner.replica)), Tone::Plain);
-        self.add(0, &format!("Host:     {}", text(&status.host)), Tone::Plain);
+        // A digest has 71 characters: with this label it fits into a line of 80.
+        self.add(0, &format!("Digest  {}", text(&status.digest)), Tone::Plain);
+        self.add(0, &format!("Replica {}", text(&status.owner.replica)), Tone::Plain);
+        self.add(0, &format!("Host    {}", text(&status.host)), Tone::Plain);
     }
 
     fn activity(&mut self, activity: Option<&Activity>) {
@@ -63,7 +66,7 @@ impl Lines {
         if let Some(rates) = &activity.rates {
             let quantile = |share| rates.quantile(share).map_or_else(|| "-".to_owned(), format::duration);
             let text = format!(
-                "cpu {}%   {} reconciles/s   {} errors/s   p50 {}   p90 {}   p99 {}",
+                "cpu {}%  rate {}/s  err {}/s  p50 {}  p90 {}  p99 {}",
                 format::rate(rates.cpu * 100.0),
                 format::rate(rates.reconciles),
                 format::rate(rates.errors),
@@ -74,7 +77,7 @@ impl Lines {
             self.add(2, &text, Tone::Plain);
         }
         let [memory, cached] = [activity.memory, activity.cached].map(format::bytes);
-        let text = format!("queue {:.0}   peak memory of an instance {memory}   cached {cached}", activity.queue);
+        let text = format!("queue {:.0}  peak memory of an instance {memory}  cached {cached}", activity.queue);
         self.add(2, &text, Tone::Plain);
     }
 
@@ -83,15 +86,20 @@ impl Lines {
         if status.conditions.is_empty() {
             self.add(2, "none: no host has reported about it yet", Tone::Faint);
         }
-        for condition in &status.conditions {
-            let is_good = (condition.status == "True") != (condition.type_ == operetta_api::conditions::DEGRADED);
+        let is_good = |one: &Condition| (one.status == "True") != (one.type_ == operetta_api::conditions::DEGRADED);
+        let (good, bad): (Vec<_>, Vec<_>) = status.conditions.iter().partition(|one| is_good(one));
+        // Ready and Degraded often have the same reason, which is explained once.
+        let mut explained = BTreeSet::new();
+        for condition in bad.into_iter().chain(good) {
+            let is_good = is_good(condition);
+            let is_new = explained.insert((&condition.reason, &condition.message));
             let age = second(&condition.last_transition_time).map(|then| human_age(now - then)).unwrap_or_default();
             let text = format!("{:9} {:8} {:24} {age}", condition.type_, condition.status, condition.reason);
             self.add(2, &text, if is_good { Tone::Good } else { Tone::Bad });
-            if !condition.message.is_empty() {
+            if is_new && !condition.message.is_empty() {
                 self.add(4, &condition.message, Tone::Plain);
             }
-            if !is_good {
+            if is_new && !is_good {
                 self.explain(reasons::find(&condition.reason));
             }
         }
@@ -139,7 +147,7 @@ mod tests {
                 "lastTransitionTime": "2026-11-22T10:00:00Z"})
         };
         let status = json!({
-            "digest": "sha256:12", "conditions": [condition("Ready", "False", "ConsentMissing"), condition("Degraded", "False", "AsExpected")],
+            "digest": "sha256:12", "conditions": [condition("Degraded", "False", "AsExpected"), condition("Ready", "False", "ConsentMissing")],
             "controllers": [{"name": "c", "for": "Foo.example.com/v1", "failing": 2, "lastError": "n/a: boom\u{1b}[2J (NoCode)"}],
         });
         let status: PluginStatus = serde_json::from_value(status).expect("a status");
@@ -155,6 +163,7 @@ mod tests {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert_eq!(text.matches("cure:").count(), 1, "{text}");
+        assert!(text.find("Ready is so") < text.find("Degraded is so"), "the unhealthy one is first: {text}");
         assert!(lines.iter().all(|line| line.text.chars().count() <= 60), "{text}");
     }
 

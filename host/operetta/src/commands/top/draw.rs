@@ -13,7 +13,7 @@ use ratatui::{
 use super::{
     app::App,
     details, format,
-    help::HELP,
+    help::{self, HELP},
     layout::{GAP, widths},
     page::{Page, Prompt},
     style::{Palette, Styled, Tone},
@@ -32,7 +32,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, problem: Option<&str>, palette
     let room = usize::from(area.width);
     app.table.arrange();
     screen.line(0, &title(app), palette.style(Tone::Title).add_modifier(Modifier::REVERSED));
-    screen.line(1, &summary(app), palette.style(Tone::Plain));
+    screen.line(1, &summary(app, room), palette.style(Tone::Plain));
     let problems = problems(app, problem);
     let tone = if problem.is_some() { Tone::Bad } else { Tone::Warning };
     let mut top = 2;
@@ -53,7 +53,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, problem: Option<&str>, palette
     }
     match &app.prompt {
         Some(prompt) => screen.line(last, &typed(prompt), palette.style(Tone::Plain)),
-        None => screen.line(last, hints(app), palette.style(Tone::Faint)),
+        None => screen.line(last, &hints(app, room), palette.style(Tone::Faint)),
     }
 }
 
@@ -95,10 +95,12 @@ impl Screen<'_> {
             rows.iter().map(|row| row.cells.iter().map(|cell| cell.shown(now)).collect()).collect();
         let full = |at: usize| {
             let cells = texts.iter().filter_map(|cells| cells.get(at)).map(|cell| width(cell));
-            cells.max().unwrap_or_default().max(width(&titles[at]))
+            // A column of numbers does not move the others when its numbers change.
+            let least = if columns[at].is_right { columns[at].min } else { 0 };
+            cells.max().unwrap_or_default().max(width(&titles[at])).max(least)
         };
         let full: Vec<usize> = (0..columns.len()).map(full).collect();
-        let widths = widths(&columns, &full, usize::from(inside.width));
+        let widths = widths(&columns, &full, usize::from(inside.width), sort);
         let joined = |cells: &dyn Fn(usize) -> String| {
             let shown = widths
                 .iter()
@@ -187,32 +189,50 @@ fn title(app: &App) -> String {
     title
 }
 
-/// Returns the second line: the health of the objects, and the rates of all Plugins.
-fn summary(app: &App) -> String {
+/// Returns the second line: the health of the objects, the rates of all Plugins and, if there is room, the replica.
+fn summary(app: &App, room: usize) -> String {
     let mut counts: HashMap<Health, usize> = HashMap::new();
     app.table.rows().iter().for_each(|row| *counts.entry(row.health).or_default() += 1);
     let names = [
         (Health::Ready, "ready"),
         (Health::Degraded, "degraded"),
         (Health::NotReady, "not ready"),
-        (Health::Unknown, "without Ready"),
+        (Health::Unknown, if app.plugins.is_some() { "unknown" } else { "without a Ready condition" }),
     ];
     let counted = names.iter().filter_map(|(health, name)| Some(format!("{} {name}", counts.get(health)?)));
     let mut summary = format!(" {}", counted.collect::<Vec<_>>().join("  "));
     if let Some(plugins) = &app.plugins {
         let total = plugins.total();
+        summary += " | ";
         if let Some(rates) = &total.rates {
             let [cpu, reconciles, errors] = [rates.cpu * 100.0, rates.reconciles, rates.errors].map(format::rate);
-            summary += &format!(" | cpu {cpu}%  {reconciles} reconciles/s  {errors} errors/s");
+            summary += &format!("cpu {cpu}%  rate {reconciles}/s  err {errors}/s  ");
         }
-        summary += &format!(" | queue {:.0}", total.queue);
-        match app.scraped.replicas.as_slice() {
-            [] => {}
-            [one] => summary += &format!(" | replica {one}"),
-            all => summary += &format!(" | {} replicas", all.len()),
+        summary += &format!("queue {:.0}", total.queue);
+        let replica = match app.scraped.replicas.as_slice() {
+            [] => String::new(),
+            [one] => format!(" | replica {one}"),
+            all => format!(" | {} replicas", all.len()),
+        };
+        if width(&summary) + width(&replica) <= room {
+            summary += &replica;
         }
     }
     summary
+}
+
+/// Returns the line with the first keys, as many as fit into it.
+fn hints(app: &App, room: usize) -> String {
+    let mut line = String::new();
+    for hint in help::hints(app) {
+        let before = if line.is_empty() { " " } else { "  " };
+        if width(&line) + before.len() + width(hint) > room {
+            break;
+        }
+        line += before;
+        line += hint;
+    }
+    line
 }
 
 fn problems(app: &App, problem: Option<&str>) -> Vec<String> {
@@ -234,17 +254,6 @@ fn typed(prompt: &Prompt) -> String {
         Prompt::Filter(text) => format!("/{}█", printable(text)),
         Prompt::Kind(text) => format!(":{}█", printable(text)),
         Prompt::Namespace(text) => format!("namespace (all for all): {}█", printable(text)),
-    }
-}
-
-fn hints(app: &App) -> &'static str {
-    match (app.pages.last().map(|opening| &opening.page), &app.plugins) {
-        (None, Some(_)) => {
-            " q quit  ? help  / filter  : kind  0 all  n namespace  P M R E U < > I sort  ⏎ details  l log  y yaml"
-        }
-        (None, None) => " q quit  ? help  / filter  : kind  0 all  n namespace  < > I sort  ⏎ y yaml  space pause",
-        (Some(Page::Details(_)), _) => " Esc back  l log  y yaml  j k scroll",
-        (Some(_), _) => " Esc back  j k g G scroll  space pause",
     }
 }
 

@@ -1,4 +1,6 @@
-//! The page with the keys.
+//! The page with the keys, and the keys of the last line.
+
+use super::{app::App, page::Page};
 
 /// The keys, for 80 columns.
 pub const HELP: &str = "\
@@ -25,3 +27,28 @@ QUEUE    keys that wait for a worker
 MEM      peak linear memory of one instance
 -        not known: no reconcile, or no metrics (the third line says why)
 Without metrics QUEUE and MEM are those of the Plugin's status, a minute old.";
+
+/// Returns the keys of the last line, those first that a new user needs most.
+pub fn hints(app: &App) -> &'static [&'static str] {
+    match (app.pages.last().map(|opening| &opening.page), &app.plugins) {
+        (None, Some(_)) => &[
+            "? help",
+            "q quit",
+            "⏎ details",
+            "l log",
+            "y yaml",
+            "/ filter",
+            ": kind",
+            "< > I sort",
+            "0 all",
+            "n namespace",
+            "P M R E U sort by a column",
+            "space pause",
+        ],
+        (None, None) => {
+            &["? help", "q quit", "⏎ yaml", "/ filter", ": kind", "< > I sort", "0 all", "n namespace", "space pause"]
+        }
+        (Some(Page::Details(_)), _) => &["Esc back", "l log", "y yaml", "j k scroll", "space pause"],
+        (Some(_), _) => &["Esc back", "j k g G scroll", "space pause"],
+    }
+}

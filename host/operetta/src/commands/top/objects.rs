@@ -18,7 +18,12 @@ pub const LEFT_OUT: [&str; 6] = [".spec", ".data", ".binaryData", ".stringData",
 pub fn columns(columns: &[ApiColumn], has_namespaces: bool) -> Vec<Column> {
     let column = |(at, column): (usize, &ApiColumn)| Column {
         title: super::text::printable(&column.name.to_uppercase()),
-        min: if at == 0 { 20 } else { 6 },
+        // An extra column is shown whole or not at all.
+        min: match at {
+            _ if column.priority > 0 => usize::MAX,
+            0 => 20,
+            _ => 6,
+        },
         rank: u8::from(at > 0) * u8::try_from(at).unwrap_or(u8::MAX),
         is_extra: column.priority > 0,
         ..Column::default()

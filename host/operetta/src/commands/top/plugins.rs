@@ -73,7 +73,7 @@ impl Plugins {
             |title: &str, min, rank| Column { title: title.to_owned(), is_right: true, min, rank, is_extra: false };
         let text = |title: &str, min, rank| Column { title: title.to_owned(), min, rank, ..Column::default() };
         let mut titles = vec![
-            text("NAME", 12, 0),
+            text("NAME", 17, 0),
             text("STATE", 8, 0),
             number(columns::CPU, 5, 0),
             number(columns::RATE, 6, 0),
@@ -81,10 +81,10 @@ impl Plugins {
             number("P50", 5, 5),
             number("P99", 5, 2),
             number(columns::QUEUE, 5, 0),
-            number(columns::MEMORY, 5, 1),
+            number(columns::MEMORY, 5, 3),
             number("AGE", 4, 4),
-            text("REASON", 10, 3),
-            Column { is_extra: true, ..text("MESSAGE", 20, 9) },
+            text("REASON", 11, 1),
+            Column { is_extra: true, ..text("MESSAGE", 30, 9) },
         ];
         if has_namespaces {
             titles.insert(0, text("NAMESPACE", 9, 0));
@@ -196,7 +196,8 @@ fn state(status: &PluginStatus, health: Health) -> &'static str {
 
 /// Returns what a Plugin's status has, which the host updates once a minute, for a user who may not read the metrics.
 fn reported(status: &PluginStatus) -> Activity {
-    let queue = status.controllers.iter().map(|controller| controller.queued as f64).sum();
+    // The sum of no f64 at all is -0.0.
+    let queue = status.controllers.iter().fold(0.0, |sum, controller| sum + controller.queued as f64);
     let usage = status.usage.clone().unwrap_or_default();
     Activity { rates: None, queue, memory: usage.peak_memory_bytes as f64, cached: usage.cached_bytes as f64 }
 }
@@ -242,6 +243,8 @@ mod tests {
             "conditions": [condition("Ready", "True"), condition("Degraded", "True")], "reason": "Failing",
             "message": "a\u{1b}[31m", "usage": {"peakMemoryBytes": 2_097_152}, "controllers": [{"queued": 3}, {"queued": 4}],
         });
+        plugins.apply(&event(&json!({})));
+        assert_eq!(texts(&plugins)[8], "0", "without a controller");
         plugins.apply(&event(&status));
         let expected = ["n", "p", "Degraded", "-", "-", "-", "-", "-", "7", "2Mi", "5s", "Failing", r"a\u{1b}[31m"];
         assert_eq!(texts(&plugins), expected);

@@ -178,6 +178,25 @@ fn plugins_are_drawn_with_their_rates() {
 }
 
 #[test]
+fn column_that_sorts_is_shown_at_80_columns() {
+    let mut app = plugins();
+    assert!(!screen(&mut app, None, (80, 24)).contains("MEM"));
+    press(&mut app, "M");
+    let shown = screen(&mut app, None, (80, 24));
+    assert!(shown.contains("MEM↓") && shown.contains("REASON"), "{shown}");
+}
+
+#[test]
+fn columns_of_numbers_keep_their_width() {
+    let mut app = plugins();
+    let heading = |app: &mut App| screen(app, None, (80, 24)).lines().nth(2).map(str::to_owned);
+    let before = heading(&mut app);
+    let round = vec![("operetta-7d9f".to_owned(), Ok(metrics::read("")))];
+    app.apply(Update::Scrapes { at: Instant::now() + Duration::from_secs(9), round });
+    assert_eq!(heading(&mut app), before);
+}
+
+#[test]
 fn problems_are_drawn_above_the_rows() {
     let mut app = plugins();
     let denied = "User \"jane\" cannot get path \"/metrics\": ask an administrator for a ClusterRole with this nonResourceURL (EndpointForbidden)";
@@ -190,6 +209,15 @@ fn details_are_drawn_with_cause_and_cure() {
     let mut app = plugins();
     press(&mut app, "/cart\n\n");
     check("details", &mut app, None);
+}
+
+#[test]
+fn rates_of_a_plugin_take_one_line_of_80_columns() {
+    let mut app = plugins();
+    press(&mut app, "/web\n\n");
+    let shown = screen(&mut app, None, (80, 24));
+    let line = shown.lines().find(|line| line.contains("p50"));
+    assert!(line.is_some_and(|line| line.ends_with("p99 5.0ms")), "{shown}");
 }
 
 #[test]

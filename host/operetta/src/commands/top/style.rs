@@ -1,4 +1,4 @@
-//! The colors of the screen. Where the variable `NO_COLOR` is set, there is bold and reverse only.
+//! The colors of the screen. Where the variable `NO_COLOR` is set, there is bold, dim and reverse only.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -40,7 +40,7 @@ impl Styled {
 /// The colors.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    /// False for bold and reverse only.
+    /// False for bold, dim and reverse only.
     pub has_colors: bool,
 }
 
@@ -52,7 +52,8 @@ impl Palette {
         match tone {
             Tone::Plain => style,
             Tone::Title => style.add_modifier(Modifier::BOLD),
-            Tone::Faint => colored(Color::DarkGray),
+            // Not dark gray: palettes such as Solarized have the background at its place.
+            Tone::Faint => style.add_modifier(Modifier::DIM),
             Tone::Good => colored(Color::Green),
             Tone::Warning => colored(Color::Yellow),
             Tone::Bad => colored(Color::Red).add_modifier(Modifier::BOLD),
