@@ -120,8 +120,9 @@ export class ProtocolServer {
     const stream = (request.headers.accept ?? "").includes("event-stream");
     const [page = "", a = "", b = "", c = "", d = "", e = ""] = parts;
     if (page === "me") return json(response, { user: "jane@example.dev", host: "operetta", version: "0.1.0", time: new Date(Date.now() + this.skew).toISOString() });
-    if (page === "why") return json(response, { changes: answers.changes() });
-    if (parts.length === 4 && parts[3] === "reconciles") return json(response, { reconciles: answers.reconciles() });
+    if (page === "why") return json(response, answers.explanation());
+    if (parts.length === 4 && parts[3] === "reconciles") return json(response, answers.history());
+    if (parts.length === 4 && parts[3] === "unused") return json(response, { since: new Date(Date.now() - 600_000).toISOString(), unused: ['delete configmaps in namespace "default" (Role default/image-mirror, RoleBinding default/image-mirror)'] });
     if (parts.length === 4 && parts[3] === "log") return this.#log(response, path);
     if (page === "plugins" && a) return this.#value(response, path, "plugin", answers.plugin(a, b), stream);
     if (page === "plugins") return this.#value(response, path, "plugins", { plugins: answers.plugins(), hidden: 2 }, stream);
