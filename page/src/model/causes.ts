@@ -5,6 +5,9 @@ import type { Because, Kind, Named, PluginWriter, Reconcile, Trigger } from "../
 /** The number of characters of a digest that are shown. */
 const SHORT = 12;
 
+/** The causes that are described without their objects. */
+const OBJECTLESS = ["initial", "resync", "mapped", "retry"];
+
 /** Names an object as kubectl's users write it: `Kind namespace/name`. */
 export function objectName({ kind, namespace, name }: Named): string {
   return `${kind} ${namespace ? `${namespace}/` : ""}${name}`;
@@ -67,7 +70,7 @@ export function describeTriggers({ triggers }: Reconcile): string[] {
   if (triggers.length === 0) return ["the reconcile before it, which failed or asked to be repeated"];
   const same = new Map<string, Trigger[]>();
   for (const trigger of triggers) {
-    const key = `${trigger.cause} ${trigger.object ?? ""}`;
+    const key = OBJECTLESS.includes(trigger.cause) ? trigger.cause : `${trigger.cause} ${trigger.object ?? ""}`;
     same.set(key, [...(same.get(key) ?? []), trigger]);
   }
   return [...same.values()].map((group) => describeTrigger(group.at(-1) as Trigger, group.length));

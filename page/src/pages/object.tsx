@@ -1,7 +1,7 @@
 // One object: conditions, owners and children, Events, the Plugins that reconcile it, its changes and their causes, YAML.
 
 import { useMemo, useState } from "preact/hooks";
-import { usePolled, useStream, useValue } from "../api/use.ts";
+import { usePolled, useStream } from "../api/use.ts";
 import { objectName, pluralsOf } from "../model/causes.ts";
 import { apiPath, format, type Route } from "../model/route.ts";
 import { HEALTH_WORDS } from "../model/health.ts";
@@ -110,12 +110,19 @@ function Details({ route, details }: { route: ObjectRoute; details: ObjectDetail
   const self = { ...summary, namespace: route.namespace, name: route.name };
   return (
     <div class="panels">
-      <Panel title="Owners and children" wide note={`${plural(owners.length, "owner")}, ${children.length} ${children.length === 1 ? "child" : "children"}`}>
-        {owners.length + children.length === 0 ? <Empty>The object has no owners and no children.</Empty> : <Graph owners={owners} self={self} children={children} />}
+      <Panel
+        title="Owners and children"
+        wide
+        note={`${plural(owners.length, "owner")}, ${plural(children.length, "child", "children")}`}
+        empty={owners.length + children.length === 0 && "The object has no owners and no children."}
+      >
+        <Graph owners={owners} self={self} children={children} />
       </Panel>
-      <Panel title="Conditions" wide>{conditions.length === 0 ? <Empty>The object has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
-      <Panel title="Events" wide note={plural(events.length, "Event")}>
-        {events.length === 0 ? <Empty>No Events about this object.</Empty> : <DataTable label="Events" columns={EVENTS} rows={events} rowKey={(event) => [event.reason, event.message, event.from].join("|")} />}
+      <Panel title="Conditions" wide empty={conditions.length === 0 && "The object has no conditions."}>
+        <ConditionsTable conditions={conditions} />
+      </Panel>
+      <Panel title="Events" wide note={plural(events.length, "Event")} empty={events.length === 0 && "No Events about this object."}>
+        <DataTable label="Events" columns={EVENTS} rows={events} rowKey={(event) => [event.reason, event.message, event.from, event.last].join("|")} />
       </Panel>
       <Why route={route} name={objectName({ ...self, kind: summary.kind })} />
       <Panel title="YAML" wide actions={<CopyButton text={details.yaml} />}>
@@ -137,7 +144,8 @@ const EVENTS: DataColumn<ObjectEvent>[] = [
 /** The object's changes and their causes, if the host records them. */
 function Why({ route, name }: { route: ObjectRoute; name: string }) {
   const { value, missing, error } = usePolled<Explanation>(format(route).replace("/page/objects/", "/page/api/why/"), 5000);
-  const { value: served } = useValue<{ kinds: Kind[] }>("/page/api/kinds", "kinds");
+  // A request, not a stream: a browser has few connections, and a plural does not change.
+  const { value: served } = usePolled<{ kinds: Kind[] }>("/page/api/kinds", 60_000);
   const plurals = useMemo(() => pluralsOf(served?.kinds ?? []), [served]);
   if (missing) return null;
   return (

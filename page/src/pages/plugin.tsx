@@ -76,18 +76,20 @@ function Details({ url, details }: { url: string; details: PluginDetails }) {
   return (
     <div class="panels">
       {details.forbidden && <p class="warning wide">{details.forbidden}</p>}
-      <Panel title="Controllers" wide note={plural(controllers.length, "controller")}>
-        {controllers.length === 0 ? <Empty>The plugin runs no controllers.</Empty> : <DataTable label="Controllers" columns={CONTROLLERS} rows={controllers} rowKey={(controller) => controller.name} />}
+      <Panel title="Controllers" wide note={plural(controllers.length, "controller")} empty={controllers.length === 0 && "The plugin runs no controllers."}>
+        <DataTable label="Controllers" columns={CONTROLLERS} rows={controllers} rowKey={(controller) => controller.name} />
       </Panel>
-      <Panel title="Failing keys" wide note={plural(failing.length, "key")}>
-        {failing.length === 0 ? <Empty>No key fails.</Empty> : <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />}
+      <Panel title="Failing keys" wide note={plural(failing.length, "key")} empty={failing.length === 0 && "No key fails."}>
+        <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />
       </Panel>
-      <Panel title="Conditions" wide>{conditions.length === 0 ? <Empty>The Plugin has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
+      <Panel title="Conditions" wide empty={conditions.length === 0 && "The Plugin has no conditions."}>
+        <ConditionsTable conditions={conditions} />
+      </Panel>
       <Rights url={`${url}/unused`} permissions={details.permissions} />
       <Reconciles url={`${url}/reconciles`} controllers={controllers} />
       <Log url={`${url}/log`} />
-      <Panel title="Informers" wide note={plural(informers.length, "informer")}>
-        {informers.length === 0 ? <Empty>The plugin uses no informers.</Empty> : <InformersTable informers={informers} users={false} />}
+      <Panel title="Informers" wide note={plural(informers.length, "informer")} empty={informers.length === 0 && "The plugin uses no informers."}>
+        <InformersTable informers={informers} users={false} />
       </Panel>
     </div>
   );
@@ -133,13 +135,11 @@ function Reconciles({ url, controllers }: { url: string; controllers: Controller
   const { reconciles = [], older = 0, hidden = 0 } = value ?? {};
   const note = [plural(reconciles.length, "reconcile"), older > 0 && `${count(older)} older`, hidden > 0 && `${count(hidden)} triggers and calls left out: you may not get their objects`];
   return (
-    <Panel title="Recent reconciles" wide note={value && note.filter(Boolean).join(" · ")}>
+    <Panel title="Recent reconciles" wide note={value && note.filter(Boolean).join(" · ")} empty={value && reconciles.length === 0 && "No reconcile is recorded. The flight recorder keeps an hour by default."}>
       {error ? (
         <Empty>{error}</Empty>
       ) : !value ? (
         <Loading what="reconciles" />
-      ) : reconciles.length === 0 ? (
-        <Empty>No reconcile is recorded. The flight recorder keeps an hour by default.</Empty>
       ) : (
         <Timeline reconciles={reconciles} href={(reconcile) => keyPath(controllers, reconcile)} />
       )}

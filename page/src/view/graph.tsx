@@ -57,17 +57,21 @@ function GraphNode({ node, width }: { node: Node<ObjectLink>; width: number }) {
   const { item } = node;
   const href = node.role === "self" ? undefined : objectPath(item);
   const room = Math.floor((width - 34) / CHARACTER);
+  // The host does not read owners.
+  const health = node.role === "owner" ? undefined : (item.health ?? "unknown");
   const content = (
     <>
-      <title>{`${node.role === "self" ? "This object" : node.role === "owner" ? "Owner" : "Child"}: ${item.kind} ${item.namespace ? `${item.namespace}/` : ""}${item.name}, ${HEALTH_WORDS[item.health ?? "unknown"]}`}</title>
+      <title>{`${node.role === "self" ? "This object" : node.role === "owner" ? "Owner" : "Child"}: ${item.kind} ${item.namespace ? `${item.namespace}/` : ""}${item.name}${health ? `, ${HEALTH_WORDS[health]}` : ""}`}</title>
       <rect width={width} height={NODE_HEIGHT} rx="4" />
-      <svg x="10" y="8" width="12" height="12">
-        <Shape health={item.health ?? "unknown"} />
-      </svg>
-      <text class="kind" x="28" y="18">
+      {health && (
+        <svg x="10" y="8" width="12" height="12">
+          <Shape health={health} />
+        </svg>
+      )}
+      <text class="kind" x={health ? 28 : 10} y="18">
         {fitted(item.kind, room)}
       </text>
-      <text class="name" x="28" y="35">
+      <text class="name" x={health ? 28 : 10} y="35">
         {fitted(item.name, room)}
       </text>
     </>

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { age, duration, parseDuration, until } from "../../src/model/age.ts";
 import { HostClock } from "../../src/model/clock.ts";
 import { shownColumns } from "../../src/model/columns.ts";
-import { afterBreak, backoff, worst } from "../../src/model/connection.ts";
+import { afterBreak, serverLost, backoff, worst } from "../../src/model/connection.ts";
 import { EVERYTHING, fromQuery, hostQuery, textMatcher, toggled, toQuery } from "../../src/model/filter.ts";
 import { conditionHealth, pluginHealth } from "../../src/model/health.ts";
 import { groupKinds } from "../../src/model/kinds.ts";
@@ -96,6 +96,16 @@ test("a broken stream waits longer each time, signs in after 401 and shows a ref
   assert.ok(busy.do === "retry" && busy.status.phase === "lost" && busy.status.message === "10 streams are open");
   const closed = afterBreak({ status: 200 }, 0, 0);
   assert.ok(closed.do === "retry" && closed.status.phase === "connecting" && closed.after <= 250);
+});
+test("too many streams of the user are a refusal, too many requests are a loss", () => {
+  const next = (reason: string) => afterBreak({ status: 429, reason, message: "m" }, 0, 0);
+  const [full, busy] = [next("TooManyStreams"), next("TooManyRequests")];
+  assert.ok(full.do === "retry" && full.status.phase === "failed" && full.status.reason === "TooManyStreams");
+  assert.ok(busy.do === "retry" && busy.status.phase === "lost");
+});
+test("a lost API server is named without the link of a library", () => {
+  const { phase, message } = serverLost("peer closed connection: https://docs.rs/x#y");
+  assert.deepEqual([phase, message], ["lost", "The host has no answer from the API server: peer closed connection."]);
 });
 test("the banner shows the worst stream", () => {
   assert.equal(worst([{ phase: "open" }, { phase: "lost" }, { phase: "connecting" }]).phase, "lost");

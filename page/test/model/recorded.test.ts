@@ -35,6 +35,12 @@ test("events of the same object are one trigger, with the newest version", () =>
   assert.ok(many);
   assert.deepEqual(describeTriggers(many), ["Deployment team-a/example-foo@699 modified (5 events)", "Foo team-a/example-foo@697 modified"]);
 });
+test("a start with many objects is one trigger", () => {
+  const [reconcile] = reconciles;
+  assert.ok(reconcile);
+  const triggers = ["a", "b"].map((name) => ({ cause: "initial", object: `Foo n/${name}` }));
+  assert.equal(describeTriggers({ ...reconcile, triggers }).length, 1);
+});
 test("a write that failed or was not sent says so", () => {
   assert.equal(describeCall({ verb: "update", object: "Foo n/a", result: "Conflict" }), "update Foo n/a: Conflict");
   assert.equal(describeCall({ verb: "update", object: "Foo n/a", paths: [], result: "unchanged" }), "update Foo n/a: unchanged");
