@@ -46,9 +46,9 @@ export function afterBreak(answer: Answer, attempt: number, random: number): Nex
 
 /** Returns the state of a stream whose host has lost the API server. */
 export function serverLost(message = ""): Status {
-  // A library adds a link to its documentation.
-  const text = message.replace(/:? https:\S+$/, "") || "the API server does not respond";
-  return { phase: "lost", message: `The host has no answer from the API server: ${text}.` };
+  // The host says the same first, and a library adds a link to its documentation.
+  const cause = message.replace(/^connection to the API server lost:? ?/, "").replace(/:? https:\S+$/, "");
+  return { phase: "lost", message: `The host has no answer from the API server${cause ? `: ${cause}` : ""}.` };
 }
 
 /** Returns the worst of the states: what the banner shows. */

@@ -104,8 +104,9 @@ test("too many streams of the user are a refusal, too many requests are a loss",
   assert.ok(busy.do === "retry" && busy.status.phase === "lost");
 });
 test("a lost API server is named without the link of a library", () => {
-  const { phase, message } = serverLost("peer closed connection: https://docs.rs/x#y");
+  const { phase, message } = serverLost("connection to the API server lost: peer closed connection: https://docs.rs/x#y");
   assert.deepEqual([phase, message], ["lost", "The host has no answer from the API server: peer closed connection."]);
+  assert.equal(serverLost().message, "The host has no answer from the API server.");
 });
 test("the banner shows the worst stream", () => {
   assert.equal(worst([{ phase: "open" }, { phase: "lost" }, { phase: "connecting" }]).phase, "lost");
