@@ -2,11 +2,13 @@
 # page-host.sh FOLDER: a host with the examples and their objects on a real control plane, for walks through its page. It prints
 # `ready` with the address, runs until it is ended, and leaves no process behind. FOLDER gets what the walks need: `url`,
 # `kubeconfig`, `token` (of an administrator), `tenant-token` (of a user who may see namespace team-a only), host.pid and logs. A
-# host that ends is started again on the same port, as a cluster would. OPERETTA names another program.
+# host that ends is started again on the same port, as a cluster would. An earlier host's FOLDER is emptied. OPERETTA names another
+# program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0
 
+[ $# -eq 1 ] || { echo "usage: scripts/page-host.sh FOLDER" >&2; exit 2; }
 dir=$1
 bin=$PWD/target/controlplane/bin
 operetta=${OPERETTA:-$PWD/target/debug/operetta}
@@ -63,6 +65,7 @@ token() {
 }
 
 start() {
+    [ ! -e "$dir" ] || [ -e "$dir/control-plane" ] || { echo "page-host: $dir is not the folder of an earlier host: name a new one" >&2; exit 1; }
     rm -rf "$dir" && mkdir -p "$dir"
     "$bin/controlplane" up --dir "$dir/cluster" --with controllers,scheduler,kwok >"$dir/control-plane" 2>"$dir/cluster.log" &
     plane=$!

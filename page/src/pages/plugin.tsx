@@ -41,7 +41,7 @@ function Summary({ summary }: { summary: PluginSummary }) {
       <p class="summary">
         <State health={pluginHealth(summary.state, summary.needsAttention)} text={summary.state} />
         {summary.reason && summary.reason !== summary.state && <strong>{summary.reason}</strong>}
-        </p>
+      </p>
       {summary.message && (
         <p>
           <Message text={summary.message} />

@@ -1,11 +1,12 @@
 // An object with its owners and children, as links in a drawing.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { fitted, layout, NODE_HEIGHT, type Node } from "../model/graph.ts";
 import { HEALTH_WORDS } from "../model/health.ts";
 import { objectPath } from "../model/route.ts";
 import { count } from "../model/units.ts";
 import { Shape } from "./state.tsx";
+import { useWidth } from "./use_width.ts";
 import type { ObjectLink } from "../api/types.ts";
 
 /** Children that are drawn before the button for all is pressed. */
@@ -20,15 +21,8 @@ function order(link: ObjectLink): number {
 
 /** The drawing. */
 export function Graph(props: { owners: ObjectLink[]; self: ObjectLink; children: ObjectLink[] }) {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
+  const { ref, width } = useWidth();
   const [all, setAll] = useState(false);
-  useEffect(() => {
-    if (!ref.current) return undefined;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(ref.current);
-    return () => observer.disconnect();
-  }, []);
   const sorted = [...props.children].sort((a, b) => order(a) - order(b) || (a.kind + a.name < b.kind + b.name ? -1 : 1));
   const shown = all ? sorted : sorted.slice(0, FEW);
   const drawn = layout(props.owners, props.self, shown, width || 300);

@@ -1,6 +1,5 @@
 // Recent reconciles: a drawing for the eye, and the same in a table for all.
 
-import { useEffect, useRef, useState } from "preact/hooks";
 import { clock } from "../model/clock.ts";
 import { duration } from "../model/age.ts";
 import { describeTriggers, timestamp } from "../model/causes.ts";
@@ -10,6 +9,7 @@ import { count, milliseconds, NONE } from "../model/units.ts";
 import { Age } from "./age.tsx";
 import { DataTable, type DataColumn } from "./data_table.tsx";
 import { State } from "./state.tsx";
+import { useWidth } from "./use_width.ts";
 import type { Reconcile } from "../api/types.ts";
 
 const LANE = 22;
@@ -60,14 +60,7 @@ export function Timeline({ reconciles, href }: { reconciles: Reconcile[]; href: 
 }
 
 function Drawing({ reconciles }: { reconciles: Reconcile[] }) {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    if (!ref.current) return undefined;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(ref.current);
-    return () => observer.disconnect();
-  }, []);
+  const { ref, width } = useWidth();
   const drawn = timeline(reconciles, clock.now());
   const height = drawn.lanes.length * LANE + AXIS;
   const label = Math.min(140, width / 3);
