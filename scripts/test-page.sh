@@ -44,8 +44,11 @@ out=$PWD/target/test-page
 mkdir -p "$out"
 
 host=
+walk=
 cleanup() {
     trap - EXIT INT TERM
+    # The whole group: the runner has children, which end their browsers.
+    [ -z "$walk" ] || { kill -- "-$walk" 2>/dev/null || true; wait "$walk" 2>/dev/null || true; }
     [ -z "$host" ] || { kill "$host" 2>/dev/null || true; wait "$host" 2>/dev/null || true; }
 }
 trap cleanup EXIT
@@ -73,4 +76,10 @@ if [ -n "${PAGE_HOST:-}" ]; then
     PAGE_URL=$(cat "$PAGE_HOST/url") PAGE_TOKEN=$(cat "$PAGE_HOST/token") PATH=$PWD/target/controlplane/bin:$PATH
     export PAGE_HOST PAGE_URL PAGE_TOKEN
 fi
-PAGE_OUT=$out PAGE_DIST=$PWD/page/dist node page/test/run.mjs walk "$@"
+# In the background, so that a signal ends it at once.
+set -m
+PAGE_OUT=$out PAGE_DIST=$PWD/page/dist node page/test/run.mjs walk "$@" &
+walk=$!
+set +m
+wait "$walk" || { walk=; exit 1; }
+walk=
