@@ -25,7 +25,7 @@ test-go: ## The Go SDK's tests and the Go examples' tests
 test-typescript: ## The TypeScript SDK's tests, the TypeScript examples' tests and the unit tests of the page
 	@scripts/test.sh typescript
 
-test-page: ## Drive a browser through the host's page, with screenshots in target/test-page (PAGE_URL and PAGE_TOKEN: on a host)
+test-page: ## Drive a browser through the page of a host with the examples, with screenshots in target/test-page (PAGE_URL and PAGE_TOKEN: of another host)
 	@PAGE_URL="$(PAGE_URL)" PAGE_TOKEN="$(PAGE_TOKEN)" scripts/test-page.sh
 
 headlamp: ## Build and test the plugin for Headlamp, deploy/headlamp/dist/main.js (installs 900 MB of packages)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# test-page.sh: drives a browser, Debian's chromium, through the host's page: on a protocol server of page/test/, or with
-# PAGE_URL=https://HOST:PORT PAGE_TOKEN=TOKEN on a host (PAGE_KIND=/page/kinds/GROUP/VERSION/PLURAL chooses the kind). Screenshots
-# and measures go to target/test-page. CHROMIUM names another chromium.
+# test-page.sh [FILE]: drives a browser, Debian's chromium, through the host's page: on a host with the examples on a real control
+# plane (page-host.sh), which it starts and ends; with PAGE_URL=https://HOST:PORT PAGE_TOKEN=TOKEN on that host, without disturbing
+# it. FILE, such as `walk`, runs one file of page/test/walk. Screenshots and measures go to target/test-page. CHROMIUM and OPERETTA
+# name other programs; PAGE_HOST is the folder of a page-host.sh that runs already.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,5 +40,46 @@ fi
 "$CHROMIUM" --version --no-sandbox >/dev/null 2>&1 || { echo "test-page: $CHROMIUM does not start; run $CHROMIUM --version to see why" >&2; exit 1; }
 export CHROMIUM
 scripts/page.sh packages
-mkdir -p target/test-page
-PAGE_OUT=$PWD/target/test-page PAGE_DIST=$PWD/page/dist node page/test/run.mjs walk
+out=$PWD/target/test-page
+mkdir -p "$out"
+
+host=
+walk=
+cleanup() {
+    trap - EXIT INT TERM
+    # The whole group: the runner has children, which end their browsers.
+    [ -z "$walk" ] || { kill -- "-$walk" 2>/dev/null || true; wait "$walk" 2>/dev/null || true; }
+    [ -z "$host" ] || { kill "$host" 2>/dev/null || true; wait "$host" 2>/dev/null || true; }
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Builds what a host needs, and starts one.
+start_host() {
+    scripts/controlplane.sh
+    scripts/guests.sh
+    [ -n "${OPERETTA:-}" ] || cargo build --locked --quiet --workspace --bin operetta
+    echo "test-page: starting a control plane and a host with the examples"
+    : >"$out/ready"
+    scripts/page-host.sh "$out/host" >"$out/ready" 2>"$out/page-host.log" &
+    host=$!
+    until grep -q '^ready' "$out/ready"; do
+        kill -0 "$host" 2>/dev/null || { tail -n 5 "$out/page-host.log" >&2; echo "test-page: the host did not start; see $out/page-host.log" >&2; exit 1; }
+        sleep 0.5
+    done
+    PAGE_HOST=$out/host
+}
+
+[ -n "${PAGE_URL:-}${PAGE_HOST:-}" ] || start_host
+if [ -n "${PAGE_HOST:-}" ]; then
+    PAGE_URL=$(cat "$PAGE_HOST/url") PAGE_TOKEN=$(cat "$PAGE_HOST/token") PATH=$PWD/target/controlplane/bin:$PATH
+    export PAGE_HOST PAGE_URL PAGE_TOKEN
+fi
+# In the background, so that a signal ends it at once.
+set -m
+PAGE_OUT=$out PAGE_DIST=$PWD/page/dist node page/test/run.mjs walk "$@" &
+walk=$!
+set +m
+wait "$walk" || { walk=; exit 1; }
+walk=

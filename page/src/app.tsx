@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { getMe } from "./api/request.ts";
+import { fitted } from "./model/graph.ts";
 import { format, parse, type Route } from "./model/route.ts";
 import { InformersPage } from "./pages/informers.tsx";
 import { KindPage } from "./pages/kind.tsx";
@@ -26,6 +27,8 @@ const SECTIONS: { text: string; href: string; pages: Route["page"][] }[] = [
 ];
 /** The period after which the host's clock is read again, in milliseconds: clocks drift, and laptops sleep. */
 const CLOCK = 300_000;
+/** The characters of the host's name that are shown. */
+const HOST = 16;
 
 /** The whole page. */
 export function App() {
@@ -77,7 +80,7 @@ function Head({ page, onHelp }: { page: Route["page"]; onHelp: () => void }) {
       </nav>
       <div class="head-end">
         <span class="me" title={me && `${me.user} on ${me.host}, version ${me.version}`}>
-          {me && `${me.user} · ${me.host} ${me.version}`}
+          {me && `${me.user} · ${fitted(me.host, HOST)} ${me.version}`}
         </span>
         <ThemeSwitch />
         <button type="button" onClick={onHelp} aria-label="Keys" aria-keyshortcuts="?">

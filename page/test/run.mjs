@@ -1,4 +1,5 @@
-// run.mjs [FOLDER]: bundles the tests (FILE.test.ts) below test/, or below a folder of it, and runs them with Node.js.
+// run.mjs [FOLDER [PREFIX]]: bundles the tests (FILE.test.ts) of test/FOLDER, those whose names begin with PREFIX, and runs them with
+// Node.js.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
@@ -9,7 +10,8 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const folder = process.argv[2] ?? "model";
 // Below node_modules, so that the tests find the packages.
 const out = `${here}../node_modules/.tests/${folder}`;
-const tests = readdirSync(`${here}${folder}`).filter((file) => file.endsWith(".test.ts"));
+const chosen = process.argv[3] ?? "";
+const tests = readdirSync(`${here}${folder}`).filter((file) => file.endsWith(".test.ts") && file.startsWith(chosen));
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
@@ -26,5 +28,6 @@ await build({
   logLevel: "warning",
 });
 const files = tests.map((file) => `${out}/${file.replace(/\.ts$/, ".mjs")}`);
-const ran = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", ...files], { stdio: "inherit" });
+// Walks share a host, which they also disturb: one file after another.
+const ran = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", ...(folder === "walk" ? ["--test-concurrency=1"] : []), ...files], { stdio: "inherit" });
 process.exit(ran.status ?? 1);

@@ -1,8 +1,8 @@
 // A stream of server-sent events that comes back by itself. EventSource does not tell why a stream ended, so after an end one
 // request finds out: the session may be over, a right may be missing, or the host is away. A hidden tab closes its stream after
-// a while, because browsers and the host limit the open ones; it opens it again when it is shown.
+// a while, because browsers and the host limit the open ones (six of a browser over HTTP/1.1); it opens it again when it is shown.
 
-import { afterBreak, type Answer, type Status } from "../model/connection.ts";
+import { afterBreak, serverLost, type Answer, type Status } from "../model/connection.ts";
 import { failureOf, isJson, leaveForSignIn } from "./request.ts";
 
 /** The receivers of a stream's events, by name. `start` is called at each begin: the state is sent anew. */
@@ -15,7 +15,7 @@ export interface Handlers {
 }
 
 /** The time after which a hidden tab closes its stream, and the period of polling, in milliseconds. */
-const HIDDEN = 20_000;
+const HIDDEN = 5_000;
 const POLL = 3_000;
 
 /** All streams of this tab, for the banner. */
@@ -73,6 +73,8 @@ export class Stream {
       source.close();
       if (this.#source === source && !this.#ended) void this.#broken();
     };
+    source.addEventListener("lost", ({ data }: MessageEvent<string>) => this.#tell(serverLost((JSON.parse(data) as { message?: string }).message)));
+    source.addEventListener("back", () => this.#tell({ phase: "open" }));
     for (const [name, receive] of Object.entries(this.#handlers.events)) {
       source.addEventListener(name, (event) => {
         // EventSource names its own failures `error` too; those have no data.

@@ -101,13 +101,27 @@ export interface Informer {
   error?: string | null;
 }
 
+/** A right that the plugin's calls need and its ServiceAccount does not have. */
+export interface MissingRight {
+  verb: string;
+  group?: string;
+  /** The resource; none for a path. */
+  resource?: string;
+  /** A non-resource path. */
+  path?: string;
+  /** None for all namespaces. */
+  namespace?: string;
+  name?: string;
+}
+
 /** `/page/api/plugins/NS/NAME`. */
 export interface PluginDetails {
   summary: PluginSummary;
   controllers?: ControllerStatus[];
   failing?: FailingKey[];
   informers?: Informer[];
-  permissions?: { missing?: unknown[]; unused?: unknown[] } | null;
+  /** Left out while the plugin does not run. */
+  permissions?: { missing: MissingRight[] } | null;
   conditions?: Condition[];
   forbidden?: string;
 }
@@ -123,13 +137,28 @@ export interface LogLine {
   fields?: [string, string][];
 }
 
-/** A write of a reconcile. */
-export interface RecordedWrite {
+/** What triggered a reconcile. */
+export interface Trigger {
+  /** `added`, `modified`, `deleted`, `initial`, `resync`, `mapped` or `retry`. */
+  cause: string;
+  /** The object whose event it is, as `Kind namespace/name`. */
+  object?: string;
+  resourceVersion?: string;
+}
+
+/** A call of a reconcile. */
+export interface Call {
+  /** The verb, with the subresource after a slash. */
   verb: string;
-  kind: string;
-  key: string;
-  result?: string;
+  /** The objects, as `Kind namespace/name`. */
+  object: string;
+  isCached?: boolean;
+  tookMicros?: number;
+  resourceVersion?: string;
+  /** The fields that a write changed. */
   paths?: string[];
+  /** `ok`, `unchanged` for a write that was not sent, `dry run`, or the kind of the error. */
+  result: string;
 }
 
 /** A reconcile in the host's recorder. */
@@ -137,23 +166,99 @@ export interface Reconcile {
   id: string;
   controller: string;
   key: string;
-  /** RFC 3339. */
-  started: string;
-  seconds: number;
-  cpuSeconds?: number;
-  outcome: string;
-  triggers?: string[];
-  reads?: number;
-  writes?: RecordedWrite[];
+  /** Milliseconds since 1970. */
+  started: number;
+  waitedMicros?: number;
+  tookMicros: number;
+  cpuMicros: number;
+  /** `success`, `requeue`, `requeue_after`, `error` or `aborted`. */
+  result: string;
+  requeueAfterMilliseconds?: number;
+  /** The reason of an error. */
+  error?: string;
+  triggers: Trigger[];
+  calls: Call[];
+  /** The number of triggers and calls that are not recorded. */
+  more: number;
 }
 
-/** A change of an object and its causes, newest cause last. */
-export interface Change {
-  at: string;
-  resourceVersion?: string;
-  text: string;
+/** `/page/api/plugins/NS/NAME/reconciles`. */
+export interface History {
+  /** The newest first. */
+  reconciles: Reconcile[];
+  /** The number of older ones that are recorded. */
+  older: number;
+  /** The number of objects that are left out, because the user may not read them. */
+  hidden: number;
+}
+
+/** `/page/api/plugins/NS/NAME/unused`. */
+export interface UnusedRights {
+  /** The start of the recording; RFC 3339. */
+  since: string;
+  unused: string[];
+}
+
+/** An object, by its names. */
+export interface Named {
+  apiVersion: string;
+  kind: string;
+  namespace?: string;
+  name: string;
+}
+
+/** A reconcile that wrote. */
+export interface PluginWriter {
+  /** The Plugin as namespace/name. */
+  plugin: string;
+  controller: string;
+  /** The reconciled object. */
+  object: Named;
+  /** The id of the reconcile. */
+  reconcile: string;
+  verb: string;
+  digest: string;
+  serviceAccount: string;
+  /** The reads before the write. */
+  reads: { text: string; resourceVersion?: string; isCached: boolean }[];
+}
+
+/** A writer: a Plugin, one that the user may not get, or somebody outside of the host. */
+export type Writer = { plugin: PluginWriter } | "hiddenPlugin" | { outside: { managers: string[] } };
+
+/** A change of an object. */
+export interface Step {
+  /** Milliseconds since 1970. */
+  at: number;
+  object: Named;
+  /** `created`, `changed` or `deleted`. */
+  change: string;
+  resourceVersion: string;
+  /** The fields that changed, if they are known. */
   paths?: string[];
-  because?: { text: string }[];
+  by: Writer;
+  /** The causes of the reconcile that wrote. */
+  because?: Because[];
+}
+
+/** A cause of a reconcile. */
+export type Because =
+  | { change: Step }
+  | { seen: { object: Named; resourceVersion: string } }
+  | { unrecorded: { object: Named; resourceVersion: string } }
+  | { other: { text: string } }
+  | "hidden";
+
+/** `/page/api/why/GROUP/VERSION/PLURAL/NAMESPACE/NAME`. */
+export interface Explanation {
+  /** The newest first. */
+  changes: Step[];
+  /** The number of older changes that are recorded. */
+  older: number;
+  /** The number of objects and Plugins that are left out, because the user may not get them. */
+  hidden: number;
+  /** The replicas of the host that did not answer, with the reason. */
+  silent?: string[];
 }
 
 /** A kind that the API server serves. */

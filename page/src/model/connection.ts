@@ -35,11 +35,20 @@ export function afterBreak(answer: Answer, attempt: number, random: number): Nex
   if (answer === "json") return { do: "poll" };
   if (answer.status === 401) return { do: "sign-in" };
   const text = { ...(answer.reason && { reason: answer.reason }), message: answer.message || `The host answered ${answer.status}.` };
-  if (answer.status === 429 || answer.status >= 500) {
+  // Waits for another page of the user to end, not for the host.
+  const isFull = answer.reason === "TooManyStreams";
+  if ((answer.status === 429 && !isFull) || answer.status >= 500) {
     return { do: "retry", after: backoff(Math.max(attempt, 2), random), status: { phase: "lost", ...text } };
   }
   if (answer.status >= 400) return { do: "retry", after: REFUSED, status: { phase: "failed", ...text } };
   return { do: "retry", after: backoff(attempt, random), status: { phase: attempt === 0 ? "connecting" : "lost" } };
+}
+
+/** Returns the state of a stream whose host has lost the API server. */
+export function serverLost(message = ""): Status {
+  // The host says the same first, and a library adds a link to its documentation.
+  const cause = message.replace(/^connection to the API server lost:? ?/, "").replace(/:? https:\S+$/, "");
+  return { phase: "lost", message: `The host has no answer from the API server${cause ? `: ${cause}` : ""}.` };
 }
 
 /** Returns the worst of the states: what the banner shows. */

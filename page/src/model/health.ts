@@ -21,13 +21,6 @@ export function conditionHealth(type: string, status: string): Health {
   return type === "Progressing" || type === "Reconciling" ? "unknown" : "bad";
 }
 
-/** Returns the health of a reconcile's outcome. */
-export function outcomeHealth(outcome: string): Health {
-  const lower = outcome.toLowerCase();
-  if (/err|fail|trap|panic|deadline|timeout|denied|conflict/.test(lower)) return "bad";
-  return /requeue|retry|after|running/.test(lower) ? "progressing" : "ok";
-}
-
 /** Returns the health of a log level. */
 export function levelHealth(level: string): Health {
   return level === "error" ? "bad" : level === "warn" ? "progressing" : "unknown";

@@ -79,7 +79,7 @@ export function splitApiVersion(apiVersion: string): { group: string; version: s
 /** An object, by the names that an address needs. */
 export interface ObjectName {
   apiVersion: string;
-  plural?: string;
+  plural?: string | undefined;
   namespace?: string;
   name: string;
 }
@@ -94,6 +94,11 @@ export function objectPath(object: ObjectName): string | undefined {
     namespace: object.namespace ?? "",
     name: object.name,
   });
+}
+
+/** Returns the path of a Plugin by its name, `NAMESPACE/NAME`. */
+export function pluginPath(plugin: string): string {
+  return format({ page: "plugin", ...splitKey(plugin) });
 }
 
 /** Returns the sign-in page that comes back to this place. */

@@ -21,18 +21,15 @@ export interface Timeline {
 
 /** Lays out reconciles up to the time `now`. */
 export function timeline(reconciles: Reconcile[], now: number): Timeline {
-  const timed = reconciles
-    .map((reconcile) => ({ reconcile, at: Date.parse(reconcile.started) }))
-    .filter(({ at }) => Number.isFinite(at));
   const lanes = [...new Set(reconciles.map((reconcile) => reconcile.controller))].sort();
-  const from = Math.min(now - 1000, ...timed.map(({ at }) => at));
-  const to = Math.max(now, ...timed.map(({ at, reconcile }) => at + reconcile.seconds * 1000));
+  const from = Math.min(now - 1000, ...reconciles.map(({ started }) => started));
+  const to = Math.max(now, ...reconciles.map(({ started, tookMicros }) => started + tookMicros / 1000));
   const span = to - from;
-  const bars = timed.map(({ reconcile, at }) => ({
+  const bars = reconciles.map((reconcile) => ({
     reconcile,
     lane: lanes.indexOf(reconcile.controller),
-    x: (at - from) / span,
-    width: (reconcile.seconds * 1000) / span,
+    x: (reconcile.started - from) / span,
+    width: reconcile.tookMicros / 1000 / span,
   }));
   return { lanes, bars, from, to };
 }

@@ -48,11 +48,6 @@ export function KindPage({ route, query }: { route: KindRoute; query: string }) 
         </PageHead>
         <Filters filter={filter} change={change} live={live} namespaces={view.rows} />
         <Chips counts={view.counts} chosen={filter.facets} onToggle={(facet) => change({ facets: toggled(filter.facets, facet) })} />
-        {live.lost && (
-          <p class="warning" role="status">
-            {live.lost} The host tries again.
-          </p>
-        )}
         <Content route={route} filter={filter} change={change} live={live} rows={view.rows} total={view.total} />
       </div>
     </div>

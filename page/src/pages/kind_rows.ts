@@ -15,8 +15,6 @@ export interface KindRows {
   columns: Column[] | undefined;
   /** True once the first list is complete. */
   synced: boolean;
-  /** The message while the host has no connection to the API server. */
-  lost: string;
   /** The refusal that ended the stream. */
   failed: Failure | undefined;
   status: Status;
@@ -28,7 +26,7 @@ export interface KindRows {
 
 type Held = Omit<KindRows, "status" | "version" | "spent">;
 
-const begin = (): Held => ({ rows: new LiveRows(), kind: "", namespaced: true, columns: undefined, synced: false, lost: "", failed: undefined });
+const begin = (): Held => ({ rows: new LiveRows(), kind: "", namespaced: true, columns: undefined, synced: false, failed: undefined });
 
 /** Returns a function that calls `render` soon: at the next frame, or later if the last one was expensive. */
 function usePaced(render: () => void) {
@@ -61,7 +59,7 @@ export function useKindRows(url: string): KindRows {
   const status = useStream(url, () => ({
     start: () => {
       state.rows.restart();
-      set({ failed: undefined, lost: "" });
+      set({ failed: undefined });
     },
     events: {
       columns: (data) => {
@@ -82,8 +80,6 @@ export function useKindRows(url: string): KindRows {
         set({ synced: true });
       },
       reset: () => state.rows.restart(),
-      lost: (data) => set({ lost: (data as { message?: string }).message || "The connection to the API server is lost." }),
-      back: () => set({ lost: "" }),
       failed: (data) => set({ failed: data as Failure }),
     },
   }));

@@ -1,11 +1,13 @@
 // One object: conditions, owners and children, Events, the Plugins that reconcile it, its changes and their causes, YAML.
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { usePolled, useStream } from "../api/use.ts";
+import { objectName, pluralsOf } from "../model/causes.ts";
 import { apiPath, format, type Route } from "../model/route.ts";
 import { HEALTH_WORDS } from "../model/health.ts";
 import { count, plural } from "../model/units.ts";
 import { Age } from "../view/age.tsx";
+import { Causes } from "../view/causes.tsx";
 import { ConditionsTable } from "../view/conditions_table.tsx";
 import { DataTable, type DataColumn } from "../view/data_table.tsx";
 import { Graph } from "../view/graph.tsx";
@@ -13,7 +15,7 @@ import { PageHead } from "../view/page_head.tsx";
 import { Empty, Loading, Panel, Refusal } from "../view/panel.tsx";
 import { State } from "../view/state.tsx";
 import { CopyButton, Yaml } from "../view/yaml.tsx";
-import type { Change, Failure, ObjectDetails, ObjectEvent } from "../api/types.ts";
+import type { Explanation, Failure, Kind, ObjectDetails, ObjectEvent } from "../api/types.ts";
 
 type ObjectRoute = Extract<Route, { page: "object" }>;
 
@@ -56,6 +58,7 @@ export function ObjectPage({ route }: { route: ObjectRoute }) {
         ]}
       >
         {details && <Summary details={details} deleted={deleted ?? false} />}
+        {details && <Reconcilers kind={details.summary.kind} plugins={details.plugins ?? []} />}
       </PageHead>
       {refusal && !details && <Refusal what={`${kind} ${name}`} status={refusal} />}
       {refusal && details && <p class="warning" role="alert">{`What you see is old. ${refusal.message ?? ""}`}</p>}
@@ -85,33 +88,43 @@ function Summary({ details, deleted }: { details: ObjectDetails; deleted: boolea
   );
 }
 
+/** The Plugins with a controller for the object's kind; in which namespaces, their rights decide. */
+function Reconcilers({ kind, plugins }: { kind: string; plugins: NonNullable<ObjectDetails["plugins"]> }) {
+  if (plugins.length === 0) return <p class="note">{`No plugin of this host has a controller for ${kind}.`}</p>;
+  return (
+    <p>
+      {`Plugins for ${kind}: `}
+      {plugins.map((plugin, i) => (
+        <span key={`${plugin.namespace}/${plugin.name}/${plugin.controller}`}>
+          {i > 0 && ", "}
+          <a href={format({ page: "plugin", namespace: plugin.namespace, name: plugin.name })}>{`${plugin.namespace}/${plugin.name}`}</a>
+          {plugin.controller && <span class="note">{` controller ${plugin.controller}`}</span>}
+        </span>
+      ))}
+    </p>
+  );
+}
+
 function Details({ route, details }: { route: ObjectRoute; details: ObjectDetails }) {
-  const { summary, conditions = [], owners = [], children = [], events = [], plugins = [] } = details;
+  const { summary, conditions = [], owners = [], children = [], events = [] } = details;
   const self = { ...summary, namespace: route.namespace, name: route.name };
   return (
     <div class="panels">
-      <Panel title="Owners and children" wide note={`${plural(owners.length, "owner")}, ${children.length} ${children.length === 1 ? "child" : "children"}`}>
-        {owners.length + children.length === 0 ? <Empty>The object has no owners and no children.</Empty> : <Graph owners={owners} self={self} children={children} />}
+      <Panel
+        title="Owners and children"
+        wide
+        note={`${plural(owners.length, "owner")}, ${plural(children.length, "child", "children")}`}
+        empty={owners.length + children.length === 0 && "The object has no owners and no children."}
+      >
+        <Graph owners={owners} self={self} children={children} />
       </Panel>
-      <Panel title="Conditions">{conditions.length === 0 ? <Empty>The object has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
-      <Panel title="Plugins">
-        {plugins.length === 0 ? (
-          <Empty>No plugin of this host reconciles it.</Empty>
-        ) : (
-          <ul class="links">
-            {plugins.map((plugin) => (
-              <li key={`${plugin.namespace}/${plugin.name}/${plugin.controller}`}>
-                <a href={format({ page: "plugin", namespace: plugin.namespace, name: plugin.name })}>{`${plugin.namespace}/${plugin.name}`}</a>
-                {plugin.controller && <span class="note">{`controller ${plugin.controller}`}</span>}
-              </li>
-            ))}
-          </ul>
-        )}
+      <Panel title="Conditions" wide empty={conditions.length === 0 && "The object has no conditions."}>
+        <ConditionsTable conditions={conditions} />
       </Panel>
-      <Panel title="Events" wide note={plural(events.length, "Event")}>
-        {events.length === 0 ? <Empty>No Events about this object.</Empty> : <DataTable label="Events" columns={EVENTS} rows={events} rowKey={(event) => [event.reason, event.message, event.from].join("|")} />}
+      <Panel title="Events" wide note={plural(events.length, "Event")} empty={events.length === 0 && "No Events about this object."}>
+        <DataTable label="Events" columns={EVENTS} rows={events} rowKey={(event) => [event.reason, event.message, event.from, event.last].join("|")} />
       </Panel>
-      <Why route={route} apiVersion={summary.apiVersion} kind={summary.kind} />
+      <Why route={route} name={objectName({ ...self, kind: summary.kind })} />
       <Panel title="YAML" wide actions={<CopyButton text={details.yaml} />}>
         <Yaml yaml={details.yaml} cut={details.cut ?? false} />
       </Panel>
@@ -129,51 +142,26 @@ const EVENTS: DataColumn<ObjectEvent>[] = [
 ];
 
 /** The object's changes and their causes, if the host records them. */
-function Why({ route, apiVersion, kind }: { route: ObjectRoute; apiVersion: string; kind: string }) {
-  const query = new URLSearchParams({ apiVersion, kind, namespace: route.namespace, name: route.name });
-  const { value, missing, error } = usePolled<{ changes: Change[] }>(`/page/api/why?${query.toString()}`, 5000);
+function Why({ route, name }: { route: ObjectRoute; name: string }) {
+  const { value, missing, error } = usePolled<Explanation>(format(route).replace("/page/objects/", "/page/api/why/"), 5000);
+  // A request, not a stream: a browser has few connections, and a plural does not change.
+  const { value: served } = usePolled<{ kinds: Kind[] }>("/page/api/kinds", 60_000);
+  const plurals = useMemo(() => pluralsOf(served?.kinds ?? []), [served]);
   if (missing) return null;
-  const changes = value?.changes ?? [];
   return (
-    <Panel title="Changes and their causes" wide note={value && plural(changes.length, "change")}>
+    <Panel title="Changes and their causes" wide note={value && plural(value.changes.length, "change")}>
       {error ? (
         <Empty>{error}</Empty>
       ) : !value ? (
         <Loading what="changes" />
-      ) : changes.length === 0 ? (
-        <Empty>No change is recorded.</Empty>
       ) : (
-        <ol class="changes">
-          {changes.map((change) => (
-            <ChangeItem key={`${change.at}|${change.resourceVersion}`} change={change} />
-          ))}
-        </ol>
+        <>
+          {value.changes.length === 0 && (
+            <Empty>{`No change of ${name} is recorded. The flight recorder keeps an hour by default, and the changes of kinds that a plugin on this host watches or writes.`}</Empty>
+          )}
+          <Causes explanation={value} plurals={plurals} />
+        </>
       )}
     </Panel>
-  );
-}
-
-function ChangeItem({ change }: { change: Change }) {
-  return (
-    <li>
-      <p>
-        <span class="note">
-          <Age time={change.at} /> ago
-        </span>{" "}
-        {change.text}
-      </p>
-      {change.paths && change.paths.length > 0 && (
-        <p class="note">
-          <code>{change.paths.join(", ")}</code>
-        </p>
-      )}
-      {change.because && change.because.length > 0 && (
-        <ul class="because">
-          {change.because.map((cause, i) => (
-            <li key={i}>because {cause.text}</li>
-          ))}
-        </ul>
-      )}
-    </li>
   );
 }

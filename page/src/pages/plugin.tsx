@@ -1,21 +1,24 @@
 // One Plugin: its controllers, keys that fail, reconciles, rights, informers and log.
 
 import { useValue, usePolled } from "../api/use.ts";
+import { shortDigest } from "../model/causes.ts";
+import { fitted } from "../model/graph.ts";
 import { pluginHealth } from "../model/health.ts";
 import { describeRight } from "../model/rights.ts";
 import { apiPath, format, objectPath, splitApiVersion, splitKey, type Route } from "../model/route.ts";
 import { duration } from "../model/age.ts";
 import { bytes, count, milliseconds, NONE, percent, plural, rate } from "../model/units.ts";
-import { Until } from "../view/age.tsx";
+import { Age, Until } from "../view/age.tsx";
 import { ConditionsTable } from "../view/conditions_table.tsx";
 import { DataTable, type DataColumn } from "../view/data_table.tsx";
 import { InformersTable } from "../view/informers_table.tsx";
 import { Log } from "../view/log.tsx";
+import { Message } from "../view/message.tsx";
 import { PageHead } from "../view/page_head.tsx";
 import { Empty, Loading, Panel, Refusal, Stat } from "../view/panel.tsx";
 import { State } from "../view/state.tsx";
 import { Timeline } from "../view/timeline.tsx";
-import type { ControllerStatus, FailingKey, PluginDetails, PluginSummary, Reconcile } from "../api/types.ts";
+import type { ControllerStatus, FailingKey, History, PluginDetails, PluginSummary, UnusedRights } from "../api/types.ts";
 
 /** The page. */
 export function PluginPage({ route }: { route: Extract<Route, { page: "plugin" }> }) {
@@ -38,12 +41,16 @@ function Summary({ summary }: { summary: PluginSummary }) {
       <p class="summary">
         <State health={pluginHealth(summary.state, summary.needsAttention)} text={summary.state} />
         {summary.reason && summary.reason !== summary.state && <strong>{summary.reason}</strong>}
-        {summary.message && <span>{summary.message}</span>}
       </p>
+      {summary.message && (
+        <p>
+          <Message text={summary.message} />
+        </p>
+      )}
       {summary.cure && (
         <p class="cure">
           <strong>Cure: </strong>
-          {summary.cure}
+          <Message text={summary.cure} />
         </p>
       )}
       <dl class="stats">
@@ -54,8 +61,8 @@ function Summary({ summary }: { summary: PluginSummary }) {
         <Stat name="CPU" value={percent(summary.cpuPercent)} />
         <Stat name="Memory" value={bytes(summary.memoryBytes)} />
         <Stat name="Queued" value={count(summary.queued)} />
-        <Stat name="Runs on" value={summary.runsOn?.join(", ") || NONE} />
-        <Stat name="Digest" value={summary.digest ? summary.digest.replace(/^sha256:/, "").slice(0, 12) : NONE} title={summary.digest ?? ""} />
+        <Stat name="Runs on" value={summary.runsOn?.map((host) => fitted(host, 24)).join(", ") || NONE} title={summary.runsOn?.join(", ") ?? ""} />
+        <Stat name="Digest" value={summary.digest ? shortDigest(summary.digest) : NONE} title={summary.digest ?? ""} />
       </dl>
     </>
   );
@@ -69,18 +76,20 @@ function Details({ url, details }: { url: string; details: PluginDetails }) {
   return (
     <div class="panels">
       {details.forbidden && <p class="warning wide">{details.forbidden}</p>}
-      <Panel title="Controllers" wide note={plural(controllers.length, "controller")}>
-        {controllers.length === 0 ? <Empty>The plugin runs no controllers.</Empty> : <DataTable label="Controllers" columns={CONTROLLERS} rows={controllers} rowKey={(controller) => controller.name} />}
+      <Panel title="Controllers" wide note={plural(controllers.length, "controller")} empty={controllers.length === 0 && "The plugin runs no controllers."}>
+        <DataTable label="Controllers" columns={CONTROLLERS} rows={controllers} rowKey={(controller) => controller.name} />
       </Panel>
-      <Panel title="Failing keys" wide note={plural(failing.length, "key")}>
-        {failing.length === 0 ? <Empty>No key fails.</Empty> : <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />}
+      <Panel title="Failing keys" wide note={plural(failing.length, "key")} empty={failing.length === 0 && "No key fails."}>
+        <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />
       </Panel>
-      <Panel title="Conditions">{conditions.length === 0 ? <Empty>The Plugin has no conditions.</Empty> : <ConditionsTable conditions={conditions} />}</Panel>
-      <Rights permissions={details.permissions ?? {}} />
-      <Reconciles url={`${url}/reconciles`} />
+      <Panel title="Conditions" wide empty={conditions.length === 0 && "The Plugin has no conditions."}>
+        <ConditionsTable conditions={conditions} />
+      </Panel>
+      <Rights url={`${url}/unused`} permissions={details.permissions} />
+      <Reconciles url={`${url}/reconciles`} controllers={controllers} />
       <Log url={`${url}/log`} />
-      <Panel title="Informers" wide note={plural(informers.length, "informer")}>
-        {informers.length === 0 ? <Empty>The plugin uses no informers.</Empty> : <InformersTable informers={informers} users={false} />}
+      <Panel title="Informers" wide note={plural(informers.length, "informer")} empty={informers.length === 0 && "The plugin uses no informers."}>
+        <InformersTable informers={informers} users={false} />
       </Panel>
     </div>
   );
@@ -99,11 +108,16 @@ const CONTROLLERS: DataColumn<ControllerStatus>[] = [
   { title: "Errors", numeric: true, cell: (controller) => count(controller.errors) },
 ];
 
-/** Returns the columns of failing keys. A key links to its object, whose kind is the controller's. */
+/** Returns the path of a key's object, whose kind is the controller's. */
+function keyPath(controllers: ControllerStatus[], { controller, key }: { controller: string; key: string }): string | undefined {
+  const found = controllers.find((other) => other.name === controller);
+  return found && objectPath({ ...found, ...splitKey(key) });
+}
+
+/** Returns the columns of failing keys. */
 function failingColumns(controllers: ControllerStatus[]): DataColumn<FailingKey>[] {
   const link = (failing: FailingKey) => {
-    const controller = controllers.find((other) => other.name === failing.controller);
-    const href = controller && objectPath({ ...controller, ...splitKey(failing.key) });
+    const href = keyPath(controllers, failing);
     return href ? <a href={href}>{failing.key}</a> : failing.key;
   };
   return [
@@ -115,39 +129,52 @@ function failingColumns(controllers: ControllerStatus[]): DataColumn<FailingKey>
   ];
 }
 
-function Reconciles({ url }: { url: string }) {
-  const { value, missing, error } = usePolled<{ reconciles: Reconcile[] }>(url, 3000);
+function Reconciles({ url, controllers }: { url: string; controllers: ControllerStatus[] }) {
+  const { value, missing, error } = usePolled<History>(url, 3000);
   if (missing) return null;
-  const reconciles = value?.reconciles ?? [];
+  const { reconciles = [], older = 0, hidden = 0 } = value ?? {};
+  const note = [plural(reconciles.length, "reconcile"), older > 0 && `${count(older)} older`, hidden > 0 && `${count(hidden)} triggers and calls left out: you may not get their objects`];
   return (
-    <Panel title="Recent reconciles" wide note={value && plural(reconciles.length, "reconcile")}>
-      {error ? <Empty>{error}</Empty> : !value ? <Loading what="reconciles" /> : reconciles.length === 0 ? <Empty>No reconciles recorded yet.</Empty> : <Timeline reconciles={reconciles} />}
+    <Panel title="Recent reconciles" wide note={value && note.filter(Boolean).join(" · ")} empty={value && reconciles.length === 0 && "No reconcile is recorded. The flight recorder keeps an hour by default."}>
+      {error ? (
+        <Empty>{error}</Empty>
+      ) : !value ? (
+        <Loading what="reconciles" />
+      ) : (
+        <Timeline reconciles={reconciles} href={(reconcile) => keyPath(controllers, reconcile)} />
+      )}
     </Panel>
   );
 }
 
-function Rights({ permissions }: { permissions: { missing?: unknown[]; unused?: unknown[] } }) {
-  const missing = permissions.missing ?? [];
-  const unused = permissions.unused ?? [];
+function Rights({ url, permissions }: { url: string; permissions: PluginDetails["permissions"] }) {
+  const { value, error } = usePolled<UnusedRights>(url, 15_000);
+  const missing = permissions?.missing;
   return (
-    <Panel title="Rights">
+    <Panel title="Rights" wide>
       <h3>
-        <State health={missing.length > 0 ? "bad" : "ok"} text={missing.length > 0 ? `${missing.length} missing` : "None missing"} />
+        <State health={!missing ? "unknown" : missing.length > 0 ? "bad" : "ok"} text={!missing ? "Missing rights are not known" : missing.length > 0 ? `${missing.length} missing` : "None missing"} />
       </h3>
-      <RightsList rights={missing} />
+      <RightsList rights={missing?.map(describeRight) ?? []} />
       <h3>
-        <State health="unknown" text={unused.length > 0 ? `${unused.length} unused` : "None unused"} />
+        <State health="unknown" text={!value ? "Unused rights are not known" : value.unused.length > 0 ? `${value.unused.length} unused` : "None unused"} />
+        {value && (
+          <span class="note">
+            {" in "}
+            <Age time={value.since} />
+          </span>
+        )}
       </h3>
-      <RightsList rights={unused} />
+      {error ? <p class="note">{error}</p> : <RightsList rights={value?.unused ?? []} />}
     </Panel>
   );
 }
 
-function RightsList({ rights }: { rights: unknown[] }) {
+function RightsList({ rights }: { rights: string[] }) {
   return rights.length === 0 ? null : (
     <ul class="rights">
-      {rights.map(describeRight).map((right, i) => (
-        <li key={i}>
+      {rights.map((right) => (
+        <li key={right}>
           <code>{right}</code>
         </li>
       ))}

@@ -3,11 +3,13 @@
 import { useMemo } from "preact/hooks";
 import { useValue } from "../api/use.ts";
 import { fromQuery, toQuery, type Filter } from "../model/filter.ts";
+import { fitted } from "../model/graph.ts";
 import { pluginHealth } from "../model/health.ts";
 import { orderPlugins } from "../model/plugins.ts";
 import { format } from "../model/route.ts";
 import { bytes, count, decimal, milliseconds, NONE, percent, plural } from "../model/units.ts";
 import { FilterInput } from "../view/filter_input.tsx";
+import { Message } from "../view/message.tsx";
 import { go } from "../view/navigation.tsx";
 import { PageHead } from "../view/page_head.tsx";
 import { Empty, Loading, Refusal } from "../view/panel.tsx";
@@ -31,18 +33,18 @@ function columnsOf(plugins: PluginSummary[]): VirtualColumn<PluginSummary>[] {
     {
       title: "State",
       sort: "State",
-      width: 24,
+      width: 29,
       cell: (plugin) => <State health={pluginHealth(plugin.state, plugin.needsAttention)} text={plugin.reason && plugin.reason !== plugin.state ? `${plugin.state}: ${plugin.reason}` : plugin.state} />,
       full: (plugin) => [plugin.state, plugin.reason, plugin.message].filter(Boolean).join(": "),
     },
     numbers("Reconciles/s", 13, (plugin) => decimal(plugin.reconcilesPerSecond)),
-    numbers("Errors/s", 10, (plugin) => decimal(plugin.errorsPerSecond)),
-    numbers("p50", 10, (plugin) => milliseconds(plugin.p50Ms)),
-    numbers("p99", 10, (plugin) => milliseconds(plugin.p99Ms)),
-    numbers("CPU", 9, (plugin) => percent(plugin.cpuPercent)),
-    numbers("Memory", 11, (plugin) => bytes(plugin.memoryBytes)),
-    numbers("Queued", 10, (plugin) => count(plugin.queued)),
-    { title: "Runs on", width: 18, cell: (plugin) => plugin.runsOn?.join(", ") || NONE, full: (plugin) => plugin.runsOn?.join(", ") ?? "" },
+    numbers("Errors/s", 9, (plugin) => decimal(plugin.errorsPerSecond)),
+    numbers("p50", 9, (plugin) => milliseconds(plugin.p50Ms)),
+    numbers("p99", 9, (plugin) => milliseconds(plugin.p99Ms)),
+    numbers("CPU", 8, (plugin) => percent(plugin.cpuPercent)),
+    numbers("Memory", 10, (plugin) => bytes(plugin.memoryBytes)),
+    numbers("Queued", 9, (plugin) => count(plugin.queued)),
+    { title: "Runs on", width: 18, cell: (plugin) => plugin.runsOn?.map((host) => fitted(host, 15)).join(", ") || NONE, full: (plugin) => plugin.runsOn?.join(", ") ?? "" },
   ];
 }
 
@@ -129,11 +131,15 @@ function Attention({ plugins }: { plugins: PluginSummary[] }) {
               <strong>{plugin.state}</strong>
               {plugin.reason && <span>{plugin.reason}</span>}
             </p>
-            {plugin.message && <p>{plugin.message}</p>}
+            {plugin.message && (
+              <p>
+                <Message text={plugin.message} />
+              </p>
+            )}
             {plugin.cure && (
               <p class="cure">
                 <strong>Cure: </strong>
-                {plugin.cure}
+                <Message text={plugin.cure} />
               </p>
             )}
           </li>

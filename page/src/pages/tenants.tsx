@@ -31,7 +31,7 @@ const COLUMNS: DataColumn<Tenant>[] = [
       tenant.overQuota ? <State health="bad" text={`${plural(tenant.overQuota, "plugin")} over quota`} /> : (tenant.throttledPercent ?? 0) >= 1 ? <State health="progressing" text="Throttled" /> : <State health="ok" text="Within quotas" />,
   },
   { title: "Plugins", numeric: true, cell: (tenant) => count(tenant.plugins) },
-  { title: "Share", numeric: true, cell: (tenant) => decimal(tenant.share) },
+  { title: "Weight", numeric: true, cell: (tenant) => decimal(tenant.share) },
   { title: "CPU", numeric: true, cell: (tenant) => percent(tenant.cpuPercent) },
   { title: "Throttled", numeric: true, cell: (tenant) => percent(tenant.throttledPercent) },
   { title: "Quotas", cell: (tenant) => (tenant.quotas?.length ? tenant.quotas.map((quota) => <QuotaLine key={quota.quota} quota={quota} />) : NONE) },

@@ -3,6 +3,7 @@
 import { conditionHealth } from "../model/health.ts";
 import { Age } from "./age.tsx";
 import { DataTable, type DataColumn } from "./data_table.tsx";
+import { Message } from "./message.tsx";
 import { State } from "./state.tsx";
 import type { Condition } from "../api/types.ts";
 
@@ -10,8 +11,8 @@ const COLUMNS: DataColumn<Condition>[] = [
   { title: "Condition", cell: (condition) => condition.type },
   { title: "Status", cell: (condition) => <State health={conditionHealth(condition.type, condition.status)} text={condition.status} /> },
   { title: "Reason", cell: (condition) => condition.reason ?? "" },
-  { title: "Message", text: true, cell: (condition) => condition.message ?? "" },
   { title: "Changed", numeric: true, cell: (condition) => <Age time={condition.lastTransitionTime} /> },
+  { title: "Message", text: true, cell: (condition) => <Message text={condition.message ?? ""} /> },
 ];
 
 /** The table. */

@@ -1,11 +1,12 @@
 // An object with its owners and children, as links in a drawing.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { fitted, layout, NODE_HEIGHT, type Node } from "../model/graph.ts";
 import { HEALTH_WORDS } from "../model/health.ts";
 import { objectPath } from "../model/route.ts";
 import { count } from "../model/units.ts";
 import { Shape } from "./state.tsx";
+import { useWidth } from "./use_width.ts";
 import type { ObjectLink } from "../api/types.ts";
 
 /** Children that are drawn before the button for all is pressed. */
@@ -20,15 +21,8 @@ function order(link: ObjectLink): number {
 
 /** The drawing. */
 export function Graph(props: { owners: ObjectLink[]; self: ObjectLink; children: ObjectLink[] }) {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
+  const { ref, width } = useWidth();
   const [all, setAll] = useState(false);
-  useEffect(() => {
-    if (!ref.current) return undefined;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(ref.current);
-    return () => observer.disconnect();
-  }, []);
   const sorted = [...props.children].sort((a, b) => order(a) - order(b) || (a.kind + a.name < b.kind + b.name ? -1 : 1));
   const shown = all ? sorted : sorted.slice(0, FEW);
   const drawn = layout(props.owners, props.self, shown, width || 300);
@@ -57,17 +51,21 @@ function GraphNode({ node, width }: { node: Node<ObjectLink>; width: number }) {
   const { item } = node;
   const href = node.role === "self" ? undefined : objectPath(item);
   const room = Math.floor((width - 34) / CHARACTER);
+  // The host does not read owners.
+  const health = node.role === "owner" ? undefined : (item.health ?? "unknown");
   const content = (
     <>
-      <title>{`${node.role === "self" ? "This object" : node.role === "owner" ? "Owner" : "Child"}: ${item.kind} ${item.namespace ? `${item.namespace}/` : ""}${item.name}, ${HEALTH_WORDS[item.health ?? "unknown"]}`}</title>
+      <title>{`${node.role === "self" ? "This object" : node.role === "owner" ? "Owner" : "Child"}: ${item.kind} ${item.namespace ? `${item.namespace}/` : ""}${item.name}${health ? `, ${HEALTH_WORDS[health]}` : ""}`}</title>
       <rect width={width} height={NODE_HEIGHT} rx="4" />
-      <svg x="10" y="8" width="12" height="12">
-        <Shape health={item.health ?? "unknown"} />
-      </svg>
-      <text class="kind" x="28" y="18">
+      {health && (
+        <svg x="10" y="8" width="12" height="12">
+          <Shape health={health} />
+        </svg>
+      )}
+      <text class="kind" x={health ? 28 : 10} y="18">
         {fitted(item.kind, room)}
       </text>
-      <text class="name" x="28" y="35">
+      <text class="name" x={health ? 28 : 10} y="35">
         {fitted(item.name, room)}
       </text>
     </>

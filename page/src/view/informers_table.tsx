@@ -1,17 +1,13 @@
 // Informers as a table: all of a host, or those of a Plugin.
 
 import { age } from "../model/age.ts";
+import { Fragment } from "preact";
+import { informerState } from "../model/informers.ts";
+import { pluginPath } from "../model/route.ts";
 import { bytes, count, NONE } from "../model/units.ts";
 import { DataTable, type DataColumn } from "./data_table.tsx";
 import { State } from "./state.tsx";
-import type { Health, Informer } from "../api/types.ts";
-
-function stateOf(informer: Informer): { health: Health; text: string } {
-  if (informer.error) return { health: "bad", text: informer.error };
-  if (informer.synced === false) return { health: "progressing", text: "Syncing" };
-  if (informer.current === false) return { health: "progressing", text: "Behind the API server" };
-  return { health: "ok", text: informer.current ? "Current" : "Synced" };
-}
+import type { Informer } from "../api/types.ts";
 
 /** Describes what it watches, beside the kind. */
 function scopeOf(informer: Informer): string {
@@ -22,24 +18,38 @@ function scopeOf(informer: Informer): string {
   return parts.join(", ");
 }
 
+function Dotted({ name }: { name: string }) {
+  return (
+    <span class="dotted">
+      {name.split(".").map((part, i) => (
+        <Fragment key={i}>
+          {i > 0 && "."}
+          {i > 0 && <wbr />}
+          {part}
+        </Fragment>
+      ))}
+    </span>
+  );
+}
+
 function Users({ users }: { users: string[] }) {
   return (
     <>
       {users.map((user) => (
-        <div key={user}>{user.includes("/") ? <a href={`/page/plugins/${user.split("/").map(encodeURIComponent).join("/")}`}>{user}</a> : user}</div>
+        <div key={user}>{user.includes("/") ? <a href={pluginPath(user)}>{user}</a> : user}</div>
       ))}
     </>
   );
 }
 
 const COLUMNS: DataColumn<Informer>[] = [
-  { title: "Kind", cell: (informer) => informer.kind },
+  { title: "Kind", text: true, cell: (informer) => <Dotted name={informer.kind} /> },
   { title: "Scope", text: true, cell: scopeOf },
   {
     title: "State",
     text: true,
     cell: (informer) => {
-      const state = stateOf(informer);
+      const state = informerState(informer);
       return <State health={state.health} text={state.text} />;
     },
   },

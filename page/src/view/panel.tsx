@@ -4,17 +4,17 @@ import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { Status } from "../model/connection.ts";
 
-/** A part of a page with a heading. */
-export function Panel(props: { title: string; note?: ComponentChildren; wide?: boolean; actions?: ComponentChildren; children: ComponentChildren }) {
+/** A part of a page with a heading. `empty` says that there is nothing to show: the panel is one line then. */
+export function Panel(props: { title: string; note?: ComponentChildren; empty?: string | false | undefined; wide?: boolean; actions?: ComponentChildren; children: ComponentChildren }) {
   const id = useId();
   return (
     <section class={props.wide ? "panel wide" : "panel"} aria-labelledby={id}>
       <div class="panel-head">
         <h2 id={id}>{props.title}</h2>
-        {props.note !== undefined && <span class="note">{props.note}</span>}
+        {(props.empty || props.note !== undefined) && <span class="note">{props.empty || props.note}</span>}
         {props.actions && <div class="actions">{props.actions}</div>}
       </div>
-      {props.children}
+      {!props.empty && props.children}
     </section>
   );
 }

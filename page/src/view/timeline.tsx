@@ -1,57 +1,66 @@
 // Recent reconciles: a drawing for the eye, and the same in a table for all.
 
-import { useEffect, useRef, useState } from "preact/hooks";
 import { clock } from "../model/clock.ts";
 import { duration } from "../model/age.ts";
-import { outcomeHealth } from "../model/health.ts";
+import { describeTriggers, timestamp } from "../model/causes.ts";
+import { describeCall, outcome, outcomeHealth, readsOf, writesOf } from "../model/reconciles.ts";
 import { timeline } from "../model/timeline.ts";
 import { count, milliseconds, NONE } from "../model/units.ts";
 import { Age } from "./age.tsx";
 import { DataTable, type DataColumn } from "./data_table.tsx";
 import { State } from "./state.tsx";
-import type { Reconcile, RecordedWrite } from "../api/types.ts";
+import { useWidth } from "./use_width.ts";
+import type { Reconcile } from "../api/types.ts";
 
 const LANE = 22;
 const AXIS = 18;
 /** The rows of the table. */
 const ROWS = 50;
 
-function describeWrite(write: RecordedWrite): string {
-  const paths = write.paths?.length ? ` (${write.paths.join(", ")})` : "";
-  return `${write.verb} ${write.kind} ${write.key}${paths}${write.result ? `: ${write.result}` : ""}`;
+function columns(href: (reconcile: Reconcile) => string | undefined): DataColumn<Reconcile>[] {
+  return [
+    {
+      title: "Key",
+      cell: (reconcile) => {
+        const path = href(reconcile);
+        return path ? <a href={path}>{reconcile.key}</a> : reconcile.key;
+      },
+    },
+    { title: "Outcome", cell: (reconcile) => <State health={outcomeHealth(reconcile)} text={outcome(reconcile)} /> },
+    { title: "Age", numeric: true, cell: (reconcile) => <Age time={timestamp(reconcile.started)} /> },
+    { title: "Took", numeric: true, cell: (reconcile) => milliseconds(reconcile.tookMicros / 1000) },
+    { title: "CPU", numeric: true, cell: (reconcile) => milliseconds(reconcile.cpuMicros / 1000) },
+    { title: "Triggered by", text: true, cell: (reconcile) => <Lines lines={describeTriggers(reconcile)} /> },
+    { title: "Reads", numeric: true, cell: (reconcile) => count(readsOf(reconcile)) },
+    { title: "Writes", text: true, cell: (reconcile) => <Lines lines={writesOf(reconcile).map(describeCall)} more={reconcile.more} /> },
+  ];
 }
 
-const COLUMNS: DataColumn<Reconcile>[] = [
-  { title: "Key", cell: (reconcile) => reconcile.key },
-  { title: "Outcome", cell: (reconcile) => <State health={outcomeHealth(reconcile.outcome)} text={reconcile.outcome} /> },
-  { title: "Age", cell: (reconcile) => <Age time={reconcile.started} /> },
-  { title: "Took", numeric: true, cell: (reconcile) => milliseconds(reconcile.seconds * 1000) },
-  { title: "CPU", numeric: true, cell: (reconcile) => milliseconds(reconcile.cpuSeconds === undefined ? undefined : reconcile.cpuSeconds * 1000) },
-  { title: "Reads", numeric: true, cell: (reconcile) => count(reconcile.reads) },
-  { title: "Writes", text: true, cell: (reconcile) => (reconcile.writes ?? []).map((write, i) => <div key={i}>{describeWrite(write)}</div>) },
-  { title: "Triggered by", text: true, cell: (reconcile) => (reconcile.triggers ?? []).join("; ") || NONE },
-];
+/** Texts, one in a line. */
+function Lines({ lines, more = 0 }: { lines: string[]; more?: number }) {
+  if (lines.length + more === 0) return <>{NONE}</>;
+  return (
+    <>
+      {lines.map((line, i) => (
+        <div key={i}>{line}</div>
+      ))}
+      {more > 0 && <div class="note">{`and ${count(more)} more triggers and calls`}</div>}
+    </>
+  );
+}
 
-/** The reconciles. */
-export function Timeline({ reconciles }: { reconciles: Reconcile[] }) {
-  const newest = [...reconciles].sort((a, b) => (a.started < b.started ? 1 : -1)).slice(0, ROWS);
+/** The reconciles, the newest first; `href` is the address of a key's object. */
+export function Timeline({ reconciles, href }: { reconciles: Reconcile[]; href: (reconcile: Reconcile) => string | undefined }) {
   return (
     <>
       <Drawing reconciles={reconciles} />
-      <DataTable label="Recent reconciles" columns={COLUMNS} rows={newest} rowKey={(reconcile) => reconcile.id} limited />
+      <DataTable label="Recent reconciles" columns={columns(href)} rows={reconciles.slice(0, ROWS)} rowKey={(reconcile) => reconcile.id} limited />
     </>
   );
 }
 
 function Drawing({ reconciles }: { reconciles: Reconcile[] }) {
-  const ref = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    if (!ref.current) return undefined;
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(ref.current);
-    return () => observer.disconnect();
-  }, []);
+  const { ref, width } = useWidth();
   const drawn = timeline(reconciles, clock.now());
   const height = drawn.lanes.length * LANE + AXIS;
   const label = Math.min(140, width / 3);
@@ -68,11 +77,11 @@ function Drawing({ reconciles }: { reconciles: Reconcile[] }) {
           </g>
         ))}
         {drawn.bars.map(({ reconcile, lane, x, width: part }) => {
-          const health = outcomeHealth(reconcile.outcome);
+          const health = outcomeHealth(reconcile);
           const tall = health === "bad" ? 16 : 10;
           return (
             <rect key={reconcile.id} class={`bar ${health}`} x={label + x * room} y={lane * LANE + (LANE - tall) / 2} width={Math.max(3, part * room)} height={tall}>
-              <title>{`${reconcile.key}: ${reconcile.outcome}, ${milliseconds(reconcile.seconds * 1000)}`}</title>
+              <title>{`${reconcile.key}: ${outcome(reconcile)}, ${milliseconds(reconcile.tookMicros / 1000)}`}</title>
             </rect>
           );
         })}

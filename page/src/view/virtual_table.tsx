@@ -124,7 +124,7 @@ export function VirtualTable<T>(props: VirtualTableProps<T>) {
   };
 
   return (
-    <div class="virtual" ref={ref} onScroll={update} onKeyDown={onKeyDown}>
+    <div class="virtual" style={{ "--content": `${(props.rows.length + 1) * rowHeight + 2}px` }} ref={ref} onScroll={update} onKeyDown={onKeyDown}>
       <table role="grid" aria-label={props.label} aria-rowcount={props.rows.length + 1} style={{ minWidth: `${widths.reduce((sum, width) => sum + width, 0)}ch` }}>
         <colgroup>
           {props.columns.map((column, i) => (

@@ -3,19 +3,21 @@ import assert from "node:assert/strict";
 import { age, duration, parseDuration, until } from "../../src/model/age.ts";
 import { HostClock } from "../../src/model/clock.ts";
 import { shownColumns } from "../../src/model/columns.ts";
-import { afterBreak, backoff, worst } from "../../src/model/connection.ts";
+import { afterBreak, serverLost, backoff, worst } from "../../src/model/connection.ts";
 import { EVERYTHING, fromQuery, hostQuery, textMatcher, toggled, toQuery } from "../../src/model/filter.ts";
-import { conditionHealth, outcomeHealth, pluginHealth } from "../../src/model/health.ts";
+import { conditionHealth, pluginHealth } from "../../src/model/health.ts";
 import { groupKinds } from "../../src/model/kinds.ts";
 import { LogBuffer } from "../../src/model/log_buffer.ts";
 import { orderPlugins } from "../../src/model/plugins.ts";
+import { informerState } from "../../src/model/informers.ts";
+import { messageParts } from "../../src/model/message.ts";
 import { describeRight } from "../../src/model/rights.ts";
 import { apiPath, format, objectPath, parse, signIn, type Route } from "../../src/model/route.ts";
 import { timeline } from "../../src/model/timeline.ts";
 import { bytes, decimal, milliseconds } from "../../src/model/units.ts";
 import { moved, scrollToShow, windowAt } from "../../src/model/window.ts";
 import { yamlLines } from "../../src/model/yaml.ts";
-import type { Kind, Reconcile } from "../../src/api/types.ts";
+import type { Informer, Kind, Reconcile } from "../../src/api/types.ts";
 
 test("durations read as kubectl's", () => {
   const minute = 60_000;
@@ -95,6 +97,17 @@ test("a broken stream waits longer each time, signs in after 401 and shows a ref
   const closed = afterBreak({ status: 200 }, 0, 0);
   assert.ok(closed.do === "retry" && closed.status.phase === "connecting" && closed.after <= 250);
 });
+test("too many streams of the user are a refusal, too many requests are a loss", () => {
+  const next = (reason: string) => afterBreak({ status: 429, reason, message: "m" }, 0, 0);
+  const [full, busy] = [next("TooManyStreams"), next("TooManyRequests")];
+  assert.ok(full.do === "retry" && full.status.phase === "failed" && full.status.reason === "TooManyStreams");
+  assert.ok(busy.do === "retry" && busy.status.phase === "lost");
+});
+test("a lost API server is named without the link of a library", () => {
+  const { phase, message } = serverLost("connection to the API server lost: peer closed connection: https://docs.rs/x#y");
+  assert.deepEqual([phase, message], ["lost", "The host has no answer from the API server: peer closed connection."]);
+  assert.equal(serverLost().message, "The host has no answer from the API server.");
+});
 test("the banner shows the worst stream", () => {
   assert.equal(worst([{ phase: "open" }, { phase: "lost" }, { phase: "connecting" }]).phase, "lost");
   assert.equal(worst([{ phase: "failed" }]).phase, "open");
@@ -102,7 +115,6 @@ test("the banner shows the worst stream", () => {
 test("states have a health", () => {
   assert.deepEqual([pluginHealth("Running"), pluginHealth("Running", true), pluginHealth("Degraded"), pluginHealth("Waiting", true), pluginHealth("Paused")], ["ok", "progressing", "bad", "bad", "unknown"]);
   assert.deepEqual([conditionHealth("Ready", "True"), conditionHealth("DiskPressure", "True"), conditionHealth("DiskPressure", "False"), conditionHealth("Ready", "Unknown")], ["ok", "bad", "ok", "unknown"]);
-  assert.deepEqual([outcomeHealth("ok"), outcomeHealth("error: conflict"), outcomeHealth("requeue after 5s")], ["ok", "bad", "progressing"]);
 });
 test("custom kinds come first, and kinds that cannot be listed are left out", () => {
   const kind = (group: string, name: string, custom: boolean, verbs = ["list"]): Kind => ({ group, version: "v1", kind: name, plural: `${name.toLowerCase()}s`, namespaced: true, custom, verbs });
@@ -124,15 +136,33 @@ test("Plugins that need attention come first", () => {
   assert.deepEqual(order("Queued", true), ["c", "b", "a"]);
   assert.deepEqual(order("", false, "n c"), ["c"]);
 });
-test("rights are described as text, whatever their form", () => {
-  assert.equal(describeRight("list pods"), "list pods");
-  assert.equal(describeRight({ verbs: ["get", "list"], apiGroups: ["apps"], resources: ["deployments"], namespace: "n" }), "get, list deployments.apps in n");
-  assert.equal(describeRight({ odd: 1 }), '{"odd":1}');
+test("a message's names and commands are code", () => {
+  const text = "may not list foos: kubectl create role a -n b && kubectl create rolebinding a; may not list bars: kubectl create role c";
+  assert.deepEqual(messageParts(text).map(({ text, kind }) => [kind, text]), [
+    ["text", "may not list foos: "],
+    ["command", "kubectl create role a -n b && kubectl create rolebinding a"],
+    ["text", "may not list bars: "],
+    ["command", "kubectl create role c"],
+  ]);
+  assert.deepEqual(messageParts("see `operetta logs PLUGIN` <b>").map(({ text, kind }) => [kind, text]), [["text", "see "], ["code", "operetta logs PLUGIN"], ["text", " <b>"]]);
+  assert.deepEqual(messageParts("no kubectl here; `open"), [{ text: "no kubectl here; `open", kind: "text" }]);
+  assert.deepEqual(messageParts(""), []);
+});
+test("a quiet informer is not behind until a bookmark is late", () => {
+  const state = (informer: Partial<Informer>) => informerState({ kind: "Foo", synced: true, ...informer }).text;
+  assert.deepEqual([state({ current: true }), state({ current: false, heardSeconds: 70 }), state({ current: false, heardSeconds: 200 }), state({ current: false, heardSeconds: null })], ["Current", "Synced", "Behind the API server", "Behind the API server"]);
+  assert.deepEqual([state({ synced: false }), state({ error: "forbidden" }), state({ current: null })], ["Syncing", "forbidden", "Synced"]);
+});
+test("rights are described as text", () => {
+  assert.equal(describeRight({ verb: "create", group: "apps", resource: "deployments", namespace: "n" }), "create deployments.apps in n");
+  assert.equal(describeRight({ verb: "get", resource: "secrets", name: "key", namespace: "n" }), 'get secrets "key" in n');
+  assert.equal(describeRight({ verb: "list", resource: "pods" }), "list pods in all namespaces");
+  assert.equal(describeRight({ verb: "get", path: "/version" }), "get /version");
 });
 test("reconciles become bars between the first and now", () => {
   const now = Date.parse("2025-01-01T00:01:40Z");
-  const at = (id: string, started: string, controller: string): Reconcile => ({ id, controller, key: "k", started, seconds: 10, outcome: "ok" });
-  const { lanes, bars } = timeline([at("1", "2025-01-01T00:00:00Z", "b"), at("2", "2025-01-01T00:00:50Z", "a"), at("3", "never", "a")], now);
+  const at = (id: string, started: string, controller: string): Reconcile => ({ id, controller, key: "k", started: Date.parse(started), tookMicros: 10_000_000, cpuMicros: 1, result: "success", triggers: [], calls: [], more: 0 });
+  const { lanes, bars } = timeline([at("1", "2025-01-01T00:00:00Z", "b"), at("2", "2025-01-01T00:00:50Z", "a")], now);
   assert.deepEqual(lanes, ["a", "b"]);
   assert.deepEqual(bars.map(({ lane, x, width }) => [lane, x, width]), [[1, 0, 0.1], [0, 0.5, 0.1]]);
 });

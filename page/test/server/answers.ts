@@ -1,7 +1,8 @@
-// Answers after the protocol's description, for tests of the browser's side alone. No host gave them: tests on a host are the
-// walk with PAGE_URL.
+// Answers for tests of the browser's side alone. The reconciles and causes are recorded.json, which a host gave for a Foo whose
+// Deployment was scaled by hand; the others follow the protocol's description.
 
-import type { Informer, Kind, ObjectDetails, PluginDetails, PluginSummary, Reconcile, Row, Tenant } from "../../src/api/types.ts";
+import type { Explanation, History, Informer, Kind, ObjectDetails, PluginDetails, PluginSummary, Reconcile, Row, Step, Tenant } from "../../src/api/types.ts";
+import { changes, reconciles } from "./recorded.json";
 
 /** A name that would run a script if it were taken as HTML. */
 export const HOSTILE = `<img src=x onerror="window.hostile=1">`;
@@ -45,7 +46,7 @@ export function informers(): Informer[] {
 export function plugin(namespace: string, name: string): PluginDetails | undefined {
   const summary = plugins().find((other) => other.namespace === namespace && other.name === name);
   if (!summary) return undefined;
-  if (summary.state === "Paused") return { summary, controllers: [], failing: [], informers: [], permissions: { missing: [], unused: [] }, conditions: [] };
+  if (summary.state === "Paused") return { summary, controllers: [], failing: [], informers: [], permissions: { missing: [] }, conditions: [] };
   const bad = summary.state === "Degraded";
   return {
     summary,
@@ -60,7 +61,7 @@ export function plugin(namespace: string, name: string): PluginDetails | undefin
         ]
       : [],
     informers: informers().slice(0, 2),
-    permissions: { missing: bad ? ["create deployments.apps in default"] : [], unused: [{ verbs: ["delete"], resource: "configmaps", namespace: "default" }, "list, watch secrets"] },
+    permissions: { missing: bad ? [{ verb: "create", group: "apps", resource: "deployments", namespace: "default" }] : [] },
     conditions: [
       { type: "Ready", status: bad ? "False" : "True", reason: bad ? "ReconcileFailing" : "Running", message: bad ? "3 keys fail" : "All controllers run", lastTransitionTime: ago(340) },
       { type: "Loaded", status: "True", reason: "Compiled", message: "", lastTransitionTime: ago(90_000) },
@@ -68,15 +69,16 @@ export function plugin(namespace: string, name: string): PluginDetails | undefin
   };
 }
 
-/** Returns recent reconciles. */
-export function reconciles(): Reconcile[] {
-  return Array.from({ length: 60 }, (_, i) => ({
-    id: `r${i}`, controller: i % 3 ? "foos" : "deployments", key: `default/foo-${String(i % 12).padStart(4, "0")}`,
-    started: ago(120 - i * 2 + (i % 5)), seconds: 0.004 * (1 + (i % 40)), cpuSeconds: 0.001 * (1 + (i % 7)),
-    outcome: i % 11 === 0 ? "error: conflict" : i % 7 === 0 ? "requeue after 5s" : "ok",
-    triggers: [`Foo default/foo-${i % 12} changed`], reads: i % 4,
-    writes: i % 3 ? [] : [{ verb: "apply", kind: "Deployment", key: "default/foo", result: "changed", paths: [".spec.replicas"] }],
-  }));
+/** Returns reconciles that a host recorded, as if they were of the last minutes. */
+export function history(): History {
+  const recorded = reconciles as Reconcile[];
+  return { reconciles: shifted(recorded, (reconcile) => reconcile.started, (reconcile, started) => ({ ...reconcile, started })), older: 17, hidden: 2 };
+}
+
+/** Moves the times of records, so that the newest is of five seconds ago. */
+function shifted<T>(records: T[], time: (record: T) => number, at: (record: T, time: number) => T): T[] {
+  const by = Date.now() - 5000 - Math.max(...records.map(time));
+  return records.map((record) => at(record, time(record) + by));
 }
 
 /** Returns the kinds. */
@@ -137,12 +139,10 @@ export function object(namespace: string, name: string, kind: string, apiVersion
   };
 }
 
-/** Returns the changes of an object and their causes. */
-export function changes() {
-  return [
-    { at: ago(30), resourceVersion: "4211", text: "Deployment default/foo-0001-deployment: spec.replicas 3 → 5", paths: [".spec.replicas"], because: [{ text: "plugin team-b/sample-controller reconciled foos default/foo-0001" }, { text: "Foo default/foo-0001 changed: spec.replicas 3 → 5, by field manager kubectl-scale" }] },
-    { at: ago(600), resourceVersion: "3980", text: "created", paths: [], because: [] },
-  ];
+/** Returns changes that a host recorded, with their causes. */
+export function explanation(): Explanation {
+  const recorded = changes as Step[];
+  return { changes: shifted(recorded, (step) => step.at, (step, at) => ({ ...step, at })), older: 3, hidden: 1, silent: ["operetta-2: timed out"] };
 }
 
 /** Returns the tenants. */

@@ -15,13 +15,7 @@ const SIZES: Record<string, number> = { tens: 10_000, hundreds: 100_000, empties
 export class ProtocolServer {
   /** `http://127.0.0.1:PORT`. */
   url = "";
-  /** True while requests are cut off, as if the host were away. */
-  away = false;
-  /** The kinds that are served; a test adds one. */
-  kinds = answers.kinds();
-  /** The difference of the host's clock to the browser's, in milliseconds. */
-  skew = 0;
-  readonly #tokens = new Set([TOKEN]);
+  readonly #kinds = answers.kinds();
   readonly #open = new Map<ServerResponse, string>();
   readonly #dist: string;
   readonly #http = createServer((request, response) => this.#serve(request, response));
@@ -37,31 +31,13 @@ export class ProtocolServer {
   }
 
   async stop(): Promise<void> {
-    this.cut();
     this.#http.closeAllConnections();
     await new Promise((resolve) => this.#http.close(resolve));
-  }
-
-  /** Ends all streams. */
-  cut(): void {
-    for (const response of this.#open.keys()) response.destroy();
-    this.#open.clear();
   }
 
   /** Sends an event to the streams of a path. */
   send(path: string, event: string, data: unknown): void {
     for (const [response, at] of this.#open) if (at === path) emit(response, event, data);
-  }
-
-  /** Ends the session: no token is good any more. */
-  endSessions(): void {
-    this.#tokens.clear();
-    this.cut();
-  }
-
-  /** Accepts the token again. */
-  allow(): void {
-    this.#tokens.add(TOKEN);
   }
 
   /** The number of open streams. */
@@ -70,43 +46,23 @@ export class ProtocolServer {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    if (this.away) {
-      request.destroy();
-      return;
-    }
     const url = new URL(request.url ?? "/", "http://host");
     response.setHeader("content-security-policy", CSP);
     response.setHeader("x-content-type-options", "nosniff");
     if (url.pathname.startsWith("/page/assets/")) this.#asset(url.pathname.slice("/page/assets/".length), response);
-    else if (url.pathname === "/page/sign-in") this.#signIn(request, response, url);
-    else if (!this.#authenticated(request)) refuse(url, response);
-    else if (url.pathname === "/page/sign-out") redirect(response, "/page/sign-in", "operetta-token=; Max-Age=0; Path=/page");
+    else if (!this.#authenticated(request)) json(response, { reason: "Unauthorized", message: "send the token" }, 401);
     else if (url.pathname.startsWith("/page/api/")) this.#api(request, response, url);
     else this.#shell(response);
   }
 
   #authenticated(request: IncomingMessage): boolean {
-    const token = /operetta-token=([^;]+)/.exec(request.headers.cookie ?? "")?.[1];
-    return token !== undefined && this.#tokens.has(token);
+    return /operetta-token=([^;]+)/.exec(request.headers.cookie ?? "")?.[1] === TOKEN;
   }
 
   #asset(name: string, response: ServerResponse): void {
     response.setHeader("content-type", name.endsWith(".css") ? "text/css" : "text/javascript");
     response.setHeader("cache-control", "public, max-age=31536000, immutable");
     response.end(readFileSync(`${this.#dist}/${name}`));
-  }
-
-  #signIn(request: IncomingMessage, response: ServerResponse, url: URL): void {
-    if (request.method !== "POST") {
-      html(response, "Sign in", `<h1>Sign in</h1><form method="post" action="/page/sign-in"><input type="hidden" name="next" value="${escaped(url.searchParams.get("next") ?? "")}"><label>Token <input name="token" type="password"></label> <button>Sign in</button></form>`);
-      return;
-    }
-    let body = "";
-    request.on("data", (part) => (body += part));
-    request.on("end", () => {
-      const form = new URLSearchParams(body);
-      redirect(response, form.get("next") || "/page/plugins", `operetta-token=${form.get("token")}; HttpOnly; SameSite=Strict; Path=/page`);
-    });
   }
 
   #shell(response: ServerResponse): void {
@@ -119,14 +75,15 @@ export class ProtocolServer {
     const parts = path.slice("/page/api/".length).split("/").map(decodeURIComponent);
     const stream = (request.headers.accept ?? "").includes("event-stream");
     const [page = "", a = "", b = "", c = "", d = "", e = ""] = parts;
-    if (page === "me") return json(response, { user: "jane@example.dev", host: "operetta", version: "0.1.0", time: new Date(Date.now() + this.skew).toISOString() });
-    if (page === "why") return json(response, { changes: answers.changes() });
-    if (parts.length === 4 && parts[3] === "reconciles") return json(response, { reconciles: answers.reconciles() });
+    if (page === "me") return json(response, { user: "jane@example.dev", host: "operetta", version: "0.1.0", time: new Date().toISOString() });
+    if (page === "why") return json(response, answers.explanation());
+    if (parts.length === 4 && parts[3] === "reconciles") return json(response, answers.history());
+    if (parts.length === 4 && parts[3] === "unused") return json(response, { since: new Date(Date.now() - 600_000).toISOString(), unused: ['delete configmaps in namespace "default" (Role default/image-mirror, RoleBinding default/image-mirror)'] });
     if (parts.length === 4 && parts[3] === "log") return this.#log(response, path);
     if (page === "plugins" && a) return this.#value(response, path, "plugin", answers.plugin(a, b), stream);
     if (page === "plugins") return this.#value(response, path, "plugins", { plugins: answers.plugins(), hidden: 2 }, stream);
     if (page === "kinds" && c) return this.#rows(response, path, c, url);
-    if (page === "kinds") return this.#value(response, path, "kinds", { kinds: this.kinds }, stream);
+    if (page === "kinds") return this.#value(response, path, "kinds", { kinds: this.#kinds }, stream);
     if (page === "objects") return this.#object(response, path, a, b, c, d === "_" ? "" : d, e);
     if (page === "tenants") return json(response, { tenants: answers.tenants() });
     if (page === "informers") return json(response, { informers: answers.informers(), beingSetUp: [] });
@@ -157,7 +114,7 @@ export class ProtocolServer {
 
   #rows(response: ServerResponse, path: string, plural: string, url: URL): void {
     if (plural === "secretives") return json(response, { reason: "Forbidden", message: `User "jane@example.dev" cannot list resource "secretives" in API group "example.dev" at the cluster scope: missing right: list, watch secretives.example.dev` }, 403);
-    const kind = this.kinds.find((other) => other.plural === plural);
+    const kind = this.#kinds.find((other) => other.plural === plural);
     if (!kind) return json(response, { reason: "NotFound", message: `the server has no kind ${plural}` }, 404);
     this.#stream(response, path);
     const namespace = url.searchParams.get("namespace");
@@ -171,7 +128,7 @@ export class ProtocolServer {
   }
 
   #object(response: ServerResponse, path: string, group: string, version: string, plural: string, namespace: string, name: string): void {
-    const kind = this.kinds.find((other) => other.plural === plural);
+    const kind = this.#kinds.find((other) => other.plural === plural);
     if (!kind || name === "missing") return json(response, { reason: "NotFound", message: `${plural} "${name}" not found` }, 404);
     this.#stream(response, path);
     emit(response, "object", answers.object(namespace, name, kind.kind, group === "core" ? version : `${group}/${version}`));
@@ -187,21 +144,7 @@ function json(response: ServerResponse, value: unknown, status = 200): void {
   response.end(JSON.stringify(value));
 }
 
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
-}
-
 function html(response: ServerResponse, title: string, body: string, head = ""): void {
   response.setHeader("content-type", "text/html; charset=utf-8");
   response.end(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}</head><body>${body}</body></html>`);
-}
-
-function redirect(response: ServerResponse, to: string, cookie: string): void {
-  response.writeHead(303, { location: to, "set-cookie": cookie });
-  response.end();
-}
-
-function refuse(url: URL, response: ServerResponse): void {
-  if (url.pathname.startsWith("/page/api/")) return json(response, { reason: "Unauthorized", message: "the session has ended" }, 401);
-  return redirect(response, `/page/sign-in?next=${encodeURIComponent(url.pathname + url.search)}`, "unused=; Max-Age=0");
 }

@@ -19,20 +19,26 @@ export interface Setup {
   browser: Browser;
   url: string;
   token: string;
-  /** The protocol server; none if the walk runs on a host (PAGE_URL). */
-  server: ProtocolServer | undefined;
 }
 
-/** Starts the browser, and the protocol server unless there is a host. */
+/** Starts the browser for a host (PAGE_URL, PAGE_TOKEN). */
 export async function setUp(): Promise<Setup> {
+  const url = process.env["PAGE_URL"];
+  assert.ok(url, "PAGE_URL must name the host; scripts/test-page.sh sets it");
+  return { browser: await launch(), url: url.replace(/\/(page\/?)?$/, ""), token: process.env["PAGE_TOKEN"] ?? "" };
+}
+
+/** Starts the browser and the protocol server. */
+export async function setUpProtocol(): Promise<Setup & { server: ProtocolServer }> {
+  const server = await new ProtocolServer(DIST).start();
+  return { browser: await launch(), url: server.url, token: TOKEN, server };
+}
+
+async function launch(): Promise<Browser> {
   mkdirSync(OUT, { recursive: true });
   const executablePath = process.env["CHROMIUM"];
   assert.ok(executablePath, "CHROMIUM must name the browser; scripts/test-page.sh sets it");
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-  const url = process.env["PAGE_URL"];
-  if (url) return { browser, url: url.replace(/\/(page\/?)?$/, ""), token: process.env["PAGE_TOKEN"] ?? "", server: undefined };
-  const server = await new ProtocolServer(DIST).start();
-  return { browser, url: server.url, token: TOKEN, server };
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 }
 
 /** The look of a session. */
@@ -40,6 +46,9 @@ export interface Look {
   width?: number;
   height?: number;
   dark?: boolean;
+  javaScript?: boolean;
+  /** The token; without one, the setup's. Empty: not signed in. */
+  token?: string;
 }
 
 /** Opens a signed-in session. */
@@ -47,9 +56,11 @@ export async function session(setup: Setup, look: Look = {}): Promise<BrowserCon
   const context = await setup.browser.newContext({
     viewport: { width: look.width ?? 1280, height: look.height ?? 800 },
     colorScheme: look.dark ? "dark" : "light",
+    javaScriptEnabled: look.javaScript ?? true,
     ignoreHTTPSErrors: true,
   });
-  await context.addCookies([{ name: "operetta-token", value: setup.token, url: `${setup.url}/page/`, httpOnly: true, sameSite: "Strict" }]);
+  const token = look.token ?? setup.token;
+  if (token) await context.addCookies([{ name: "operetta-token", value: token, url: `${setup.url}/page/`, httpOnly: true, sameSite: "Strict" }]);
   return context;
 }
 

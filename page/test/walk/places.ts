@@ -1,4 +1,4 @@
-// The places of the walk. On a host they are found by following links, as the objects there are not known before.
+// The places of the walk. On a host of the user they are found by following links, as the objects there are not known before.
 
 import type { Page } from "playwright-core";
 import { ready, type Setup } from "./browser.ts";
@@ -9,17 +9,22 @@ export interface Place {
   path: string;
 }
 
-const PROTOCOL: Place[] = [
+/** The places on the host of scripts/page-host.sh. */
+const HOST: Place[] = [
   { name: "plugins", path: "/page/plugins" },
-  { name: "plugin", path: "/page/plugins/team-b/image-mirror" },
-  { name: "plugin-paused", path: "/page/plugins/team-c/spare" },
+  { name: "plugin", path: "/page/plugins/team-a/sample-controller" },
+  { name: "plugin-without-rights", path: "/page/plugins/team-c/sample-controller" },
+  { name: "plugin-without-consent", path: "/page/plugins/team-c/pod-tracker" },
   { name: "kinds", path: "/page/kinds" },
-  { name: "kind", path: "/page/kinds/samplecontroller.example.dev/v1alpha1/foos" },
-  { name: "kind-filtered", path: "/page/kinds/samplecontroller.example.dev/v1alpha1/foos?q=foo&has=health%3Abad&sort=-Replicas&wide=true" },
-  { name: "kind-empty", path: "/page/kinds/example.dev/v1/empties" },
-  { name: "kind-forbidden", path: "/page/kinds/example.dev/v1/secretives" },
-  { name: "object", path: "/page/objects/samplecontroller.example.dev/v1alpha1/foos/default/foo-0001" },
-  { name: "object-plain", path: "/page/objects/core/v1/nodes/_/node-1" },
+  { name: "kind", path: "/page/kinds/samplecontroller.k8s.io/v1alpha1/foos" },
+  { name: "kind-filtered", path: "/page/kinds/samplecontroller.k8s.io/v1alpha1/foos?q=foo&has=health%3Aok&sort=-Desired" },
+  { name: "kind-pods", path: "/page/kinds/core/v1/pods" },
+  { name: "kind-empty", path: "/page/kinds/batch/v1/jobs" },
+  { name: "object", path: "/page/objects/samplecontroller.k8s.io/v1alpha1/foos/team-a/example-foo" },
+  { name: "object-children", path: "/page/objects/cloudmanagercontroller.huayun.com/v1/cloudmanagers/team-b/example-cloud" },
+  { name: "object-deployment", path: "/page/objects/apps/v1/deployments/team-a/example-foo" },
+  { name: "object-secret", path: "/page/objects/core/v1/secrets/team-b/example-dbauth" },
+  { name: "object-missing", path: "/page/objects/core/v1/pods/team-a/none" },
   { name: "tenants", path: "/page/tenants" },
   { name: "informers", path: "/page/informers" },
   { name: "not-found", path: "/page/nowhere" },
@@ -44,7 +49,7 @@ async function kindsToTry(page: Page, url: string): Promise<string[]> {
 
 /** Returns the places to walk. */
 export async function places(setup: Setup, page: Page): Promise<Place[]> {
-  if (setup.server) return PROTOCOL;
+  if (process.env["PAGE_HOST"]) return HOST;
   const found: Place[] = ["plugins", "kinds", "tenants", "informers"].map((name) => ({ name, path: `/page/${name}` }));
   const add = (name: string, path: string | undefined) => {
     if (path) found.push({ name, path });

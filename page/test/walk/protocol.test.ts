@@ -1,32 +1,31 @@
-// Events that a test must cause itself: changes, outages, the end of a session, long lists. They run on the protocol server only.
+// What a host cannot play cheaply: long lists, hostile names, and events at a time of the test's choice. On the protocol server.
 
-import { after, before, test, type TestContext } from "node:test";
+import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { HOSTILE, row } from "../server/answers.ts";
-import { measure, open, OUT, ready, session, setUp, type Setup } from "./browser.ts";
+import { measure, open, OUT, ready, session, setUpProtocol } from "./browser.ts";
 import type { ProtocolServer } from "../server/server.ts";
 
 const FOOS = "/page/kinds/samplecontroller.example.dev/v1alpha1/foos";
 const FOOS_API = FOOS.replace("/page/", "/page/api/");
-let setup: Setup;
+let setup: Awaited<ReturnType<typeof setUpProtocol>>;
 const measures: Record<string, unknown> = {};
 
 before(async () => {
-  setup = await setUp();
+  setup = await setUpProtocol();
 });
 after(async () => {
-  if (setup.server) writeFileSync(`${OUT}/measures.json`, `${JSON.stringify(measures, null, 2)}\n`);
+  writeFileSync(`${OUT}/measures-protocol.json`, `${JSON.stringify(measures, null, 2)}\n`);
   await setup.browser.close();
-  await setup.server?.stop();
+  await setup.server.stop();
 });
 
-/** Declares a test that needs the protocol server. */
-function onProtocol(name: string, run: (server: ProtocolServer, t: TestContext) => Promise<void>): void {
-  test(name, { timeout: 120_000 }, async (t) => {
-    if (!setup.server) return t.skip("runs on the protocol server only");
+/** Declares a test on the protocol server. */
+function onProtocol(name: string, run: (server: ProtocolServer) => Promise<void>): void {
+  test(name, { timeout: 120_000 }, async () => {
     try {
-      await run(setup.server, t);
+      await run(setup.server);
     } finally {
       for (const context of setup.browser.contexts()) await context.close();
     }
@@ -88,56 +87,6 @@ onProtocol("what objects and plugins say stays text", async () => {
   }
 });
 
-onProtocol("a lost connection is said, and comes back by itself with the changes", async (server) => {
-  const context = await session(setup);
-  const { page } = await open(context, setup.url, FOOS);
-  await ready(page);
-  server.away = true;
-  server.cut();
-  await page.getByText("Connection lost.").waitFor();
-  assert.equal(await page.getByRole("row", { name: /foo-0001/ }).count(), 1, "the rows stay");
-  await page.screenshot({ path: `${OUT}/lost-light-1280.png` });
-  server.away = false;
-  await page.getByText("Connection lost.").waitFor({ state: "detached", timeout: 20_000 });
-  await page.getByText("200 objects").waitFor();
-});
-
-onProtocol("the end of the session leads to the sign-in and back to the same place", async (server) => {
-  const context = await session(setup);
-  const { page } = await open(context, setup.url, `${FOOS}?q=foo-01`);
-  await ready(page);
-  server.endSessions();
-  await page.waitForURL(/\/page\/sign-in\?next=/);
-  server.allow();
-  await page.getByLabel("Token").fill(setup.token);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.waitForURL(`${setup.url}${FOOS}?q=foo-01`);
-  await ready(page);
-  assert.equal(await page.getByLabel("Filter", { exact: true }).inputValue(), "foo-01");
-});
-
-onProtocol("a new kind and its objects appear without a reload", async (server) => {
-  const context = await session(setup);
-  const { page, check } = await open(context, setup.url, "/page/kinds");
-  await ready(page);
-  server.kinds = [...server.kinds, { group: "new.example.dev", version: "v1", kind: "Widget", plural: "widgets", namespaced: true, custom: true, verbs: ["list", "watch"] }];
-  server.send("/page/api/kinds", "kinds", { kinds: server.kinds });
-  await page.getByRole("link", { name: "Widget" }).click();
-  await page.getByText("200 objects").waitFor();
-  server.send("/page/api/kinds/new.example.dev/v1/widgets", "failed", { reason: "NotFound", message: "the server has no kind widgets any more", status: 404 });
-  await page.getByText("the server has no kind widgets any more").waitFor();
-  check();
-});
-
-onProtocol("ages follow the host's clock, not the browser's", async (server) => {
-  server.skew = 3_600_000 * 24 * 10;
-  const context = await session(setup);
-  const { page } = await open(context, setup.url, "/page/objects/core/v1/nodes/_/node-1");
-  await ready(page);
-  await page.getByText(/created\s+10d\s+ago/).waitFor();
-  server.skew = 0;
-});
-
 onProtocol("10,000 rows scroll smoothly", async () => {
   const context = await session(setup);
   const { page, check } = await open(context, setup.url, "/page/kinds/example.dev/v1/tens");
@@ -189,25 +138,6 @@ onProtocol("100,000 rows load, filter and sort without a freeze of 200 ms", asyn
   });
   measures["frames while 100,000 rows are sorted, ms"] = sorting;
   for (const [name, measured] of Object.entries({ loading, filtering, sorting })) assert.ok(measured.longestCpu <= 200, `${name}: ${JSON.stringify(measured)}`);
-});
-
-onProtocol("the theme switch, more contrast and forced colours are shown", async () => {
-  const context = await session(setup);
-  const { page, check } = await open(context, setup.url, "/page/plugins/team-b/image-mirror");
-  await ready(page);
-  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
-  const light = await ground();
-  await page.getByLabel("Theme").selectOption("dark");
-  assert.notEqual(await ground(), light);
-  await page.reload();
-  await ready(page);
-  assert.notEqual(await ground(), light, "the choice is kept");
-  await page.getByLabel("Theme").selectOption("auto");
-  await page.emulateMedia({ forcedColors: "active" });
-  await page.screenshot({ path: `${OUT}/plugin-forced-colors-1280.png` });
-  await page.emulateMedia({ forcedColors: "none", contrast: "more" });
-  await page.screenshot({ path: `${OUT}/plugin-more-contrast-1280.png` });
-  check();
 });
 
 onProtocol("leaving a page ends its streams", async (server) => {

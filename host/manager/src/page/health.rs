@@ -55,7 +55,9 @@ pub(super) fn health(object: &Value) -> Health {
     let is = |type_: &str, status: &str| conditions.get(type_).is_some_and(|found| found == status);
     // Progressing is False when a Deployment exceeds its deadline; others set it to False when they are done.
     let is_stuck = is("Progressing", "False") && is("Available", "False");
-    let phase = status["phase"].as_str();
+    // The phases of Kubernetes begin with a capital letter, those of operators often do not.
+    let phase = status["phase"].as_str().map(capitalized);
+    let phase = phase.as_deref();
     if BAD.iter().any(|type_| is(type_, "True")) || is_stuck || matches!(phase, Some("Failed" | "Error" | "Lost")) {
         return Health::Bad;
     }
@@ -63,7 +65,7 @@ pub(super) fn health(object: &Value) -> Health {
     if observed.is_some_and(|observed| metadata["generation"].as_i64() > Some(observed)) {
         return Health::Progressing;
     }
-    if matches!(phase, Some("Succeeded" | "Bound" | "Active")) {
+    if matches!(phase, Some("Succeeded" | "Bound" | "Active" | "Ready")) {
         return Health::Ok;
     }
     if matches!(phase, Some("Pending" | "Terminating" | "Creating" | "Provisioning")) {
@@ -89,11 +91,19 @@ fn replicas(object: &Value) -> Option<Health> {
     let status = &object["status"];
     let number = |value: &Value| value.as_u64();
     let desired = number(&status["desiredNumberScheduled"]).or_else(|| {
-        let has_replicas = status.get("replicas").is_some() || status.get("readyReplicas").is_some();
+        let has_replicas =
+            ["replicas", "readyReplicas", "availableReplicas"].iter().any(|field| status.get(field).is_some());
         number(&object["spec"]["replicas"]).filter(|_| has_replicas)
     })?;
-    let ready = number(&status["numberReady"]).or(number(&status["readyReplicas"])).unwrap_or_default();
+    let ready = ["numberReady", "readyReplicas", "availableReplicas"].iter().find_map(|field| number(&status[field]));
+    let ready = ready.unwrap_or_default();
     Some(if ready >= desired { Health::Ok } else { Health::Progressing })
+}
+
+/// Returns a word with a capital first letter.
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -124,6 +134,12 @@ mod tests {
             (json!({"spec": {"replicas": 2}, "status": {"replicas": 2, "readyReplicas": 1}}), Health::Progressing),
             (json!({"spec": {"replicas": 2}, "status": {"replicas": 2, "readyReplicas": 2}}), Health::Ok),
             (json!({"spec": {"replicas": 0}, "status": {"replicas": 0}}), Health::Ok),
+            (json!({"spec": {"replicas": 2}, "status": {"availableReplicas": 2}}), Health::Ok),
+            (json!({"spec": {"replicas": 2}, "status": {"availableReplicas": 1}}), Health::Progressing),
+            (json!({"spec": {"replicas": 2}}), Health::Unknown),
+            (json!({"status": {"phase": "ready"}}), Health::Ok),
+            (json!({"status": {"phase": "failed"}}), Health::Bad),
+            (json!({"status": {"phase": ""}}), Health::Unknown),
             (json!({"status": {"desiredNumberScheduled": 3, "numberReady": 3}}), Health::Ok),
             (json!({"status": {"phase": "Pending"}}), Health::Progressing),
             (json!({"status": {"phase": "Failed"}}), Health::Bad),
