@@ -65,7 +65,7 @@ impl Facts {
 }
 
 impl Recorder {
-    /// Returns the facts of this host about an object, at most the newest [`MAX_FACTS`] changes and as many writes of each plugin.
+    /// Returns the facts of this host about an object, at most the newest 2,000 changes and as many writes of each plugin.
     pub fn facts(&self, object: &ObjectRef) -> Facts {
         let mut facts = Facts::default();
         let ObjectKey { namespace, name } = &object.key;
