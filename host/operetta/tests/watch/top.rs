@@ -194,7 +194,8 @@ async fn rows_of_a_kind_are_live_until_its_crd_is_deleted() {
     namespace.create_object(GADGET, gadget("two", "False")).await;
     top.until(&["[2]", "1 ready  1 not ready"]).await;
     top.resize(SMALL);
-    top.until_screen("drawn for the smaller terminal", |screen| screen.contains("sp…") && screen.contains("two")).await;
+    top.until_screen("drawn for the smaller terminal", |screen| screen.contains("? help") && screen.contains("two"))
+        .await;
     top.press("/two\r");
     top.until_screen("one row", |screen| screen.contains("[1/2]") && row(screen, "one").is_empty()).await;
     top.press("\r");
