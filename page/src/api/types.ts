@@ -139,7 +139,7 @@ export interface LogLine {
 
 /** What triggered a reconcile. */
 export interface Trigger {
-  /** `added`, `modified`, `deleted`, `initial`, `resync`, `mapped` or `retry`. */
+  /** `added`, `modified`, `deleted`, `initial`, `resync` or `retry`. */
   cause: string;
   /** The object whose event it is, as `Kind namespace/name`. */
   object?: string;

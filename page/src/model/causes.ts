@@ -6,7 +6,7 @@ import type { Because, Kind, Named, PluginWriter, Reconcile, Trigger } from "../
 const SHORT = 12;
 
 /** The causes that are described without their objects. */
-const OBJECTLESS = ["initial", "resync", "mapped", "retry"];
+const OBJECTLESS = ["initial", "resync", "retry"];
 
 /** Names an object as kubectl's users write it: `Kind namespace/name`. */
 export function objectName({ kind, namespace, name }: Named): string {
@@ -56,8 +56,6 @@ export function describeTrigger({ cause, object, resourceVersion }: Trigger, tim
       return "start of the controller, or new code or configuration";
     case "resync":
       return "resync of the controller";
-    case "mapped":
-      return "the plugin's mapping of an event";
     case "retry":
       return "operetta retry";
     default:
