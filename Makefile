@@ -138,7 +138,7 @@ test-ha: controlplane ## Kill, stop, cut off and replace replicas at random: SEE
 
 test-simulation: ## Run host and embedded API server on a paused clock, with faults: SEEDS=1000 runs from FIRST=0
 	@scripts/guests.sh rust
-	SEEDS=$(or $(SEEDS),1000) FIRST=$(or $(FIRST),0) RUST_BACKTRACE=0 cargo test --locked --workspace --test simulation -- --nocapture no_run
+	SEEDS=$(or $(SEEDS),1000) FIRST=$(or $(FIRST),0) RUST_BACKTRACE=0 cargo test --release --locked --workspace --test simulation -- --nocapture no_run
 
 soak: controlplane ## Run informers behind a faulty connection: SEEDS=300 seeds, starting at FIRST=1
 	@scripts/soak.sh
