@@ -3,6 +3,8 @@
 # Deployment becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
 export RUST_BACKTRACE=0
 
 started=$(date +%s)
@@ -24,15 +26,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# until_true SECONDS NAME COMMAND...: repeats a command until it succeeds.
-until_true() {
-    local limit=$(($(date +%s) + $1)) name=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt "$limit" ] || fail "timed out waiting for $name; see $dir/host.log and $dir/cluster/logs"
-        sleep 0.2
-    done
-}
+timed_out() { fail "timed out waiting for $1; see $dir/host.log and $dir/cluster/logs"; }
 
 step "Building the Kubernetes control plane (once; minutes)"
 scripts/controlplane.sh

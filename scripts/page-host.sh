@@ -6,6 +6,8 @@
 # program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
 export RUST_BACKTRACE=0
 
 [ $# -eq 1 ] || { echo "usage: scripts/page-host.sh FOLDER" >&2; exit 2; }
@@ -25,15 +27,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# until_true SECONDS NAME COMMAND...: repeats a command until it succeeds.
-until_true() {
-    local limit=$(($(date +%s) + $1)) name=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt "$limit" ] || { echo "page-host: timed out waiting for $name; see the logs in $dir" >&2; exit 1; }
-        sleep 0.2
-    done
-}
+timed_out() { echo "page-host: timed out waiting for $1; see the logs in $dir" >&2; exit 1; }
 
 # Runs the host, again and again, until this is ended.
 keep_host() {

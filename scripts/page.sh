@@ -2,19 +2,12 @@
 # page.sh: builds the host's page into page/dist, which the host embeds. page.sh --check fails if page/dist is not what the source
 # gives. page.sh packages installs the packages of page/package-lock.json only.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../page"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
+cd page
 
-for program in node npm; do
-    command -v "$program" >/dev/null || { echo "page: $program is not installed; CONTRIBUTING.md lists the requirements" >&2; exit 1; }
-done
-
-# Installed packages are kept until the lockfile changes.
-stamp=$(sha256sum package.json package-lock.json)
-if [ "$(cat node_modules/.stamp 2>/dev/null)" != "$stamp" ]; then
-    echo "page: installing packages"
-    npm ci --silent --no-audit --no-fund
-    echo "$stamp" >node_modules/.stamp
-fi
+npm_packages page
 
 case ${1:-} in
 packages) ;;

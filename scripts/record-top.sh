@@ -6,6 +6,8 @@
 set -euo pipefail
 program=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
 export RUST_BACKTRACE=0
 
 sessions=$PWD/docs/sessions
@@ -31,15 +33,7 @@ step() { printf '==> %s\n' "$*"; }
 fail() { echo "record-top: $*" >&2; exit 1; }
 command -v tmux >/dev/null || fail "no tmux: install it (apt-get install tmux)"
 
-# until_true SECONDS NAME COMMAND...: repeats a command until it succeeds.
-until_true() {
-    local limit=$(($(date +%s) + $1)) name=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        [ "$(date +%s)" -lt "$limit" ] || { tail -n 5 "$dir/host.log" >&2; fail "timed out waiting for $name"; }
-        sleep 0.2
-    done
-}
+timed_out() { tail -n 5 "$dir/host.log" >&2; fail "timed out waiting for $1"; }
 
 # example NAMESPACE FOLDER COMPONENT: installs an example in a namespace.
 example() {
