@@ -87,7 +87,7 @@ change() {
 record() {
     local name=$1 size=$2 arguments=$3
     shift 3
-    tmux -S "$socket" -f /dev/null new-session -d -s "$name" -x "${size%x*}" -y "${size#*x}" "'$program' top $arguments"
+    tmux -S "$socket" new-session -d -s "$name" -x "${size%x*}" -y "${size#*x}" "'$program' top $arguments"
     sleep 8
     for key in "$@"; do
         tmux -S "$socket" send-keys -t "$name" "$key"
@@ -98,6 +98,8 @@ record() {
     tmux -S "$socket" kill-session -t "$name"
     [ -s "$sessions/$name-$size.txt" ] || fail "$name-$size.txt is empty"
 }
+# The server outlives its sessions: one that ends with the last of them can refuse the next.
+tmux -S "$socket" -f /dev/null start-server \; set-option -g exit-empty off
 
 step "Starting a control plane: API server, controllers, scheduler, kwok"
 scripts/controlplane.sh
