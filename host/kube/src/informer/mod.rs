@@ -107,6 +107,8 @@ struct Dispatch {
     next_handler: u64,
     events: u64,
     heard: Option<Instant>,
+    /// The resourceVersion of the last list.
+    listed: u64,
 }
 
 /// The registration of a handler. Dropping it ends the calls.
@@ -130,7 +132,7 @@ impl Informer {
         let field_selected = !scope.fields.is_empty() || scope.metadata_only;
         let namespace = scope.namespace.clone();
         let cache = Cache { store, overlay: Overlay::default(), namespace, selects, field_selected };
-        let dispatch = Dispatch { writer, handlers: Vec::new(), next_handler: 0, events: 0, heard: None };
+        let dispatch = Dispatch { writer, handlers: Vec::new(), next_handler: 0, events: 0, heard: None, listed: 0 };
         let informer = Arc::new(Self {
             resource,
             scope,
@@ -162,6 +164,19 @@ impl Informer {
         let resync =
             resync.map(|period| tokio::spawn(resync_every(Arc::downgrade(self), handler, period)).abort_handle());
         Subscription { informer: self.clone(), id, resync }
+    }
+
+    /// Adds the response to a write to the overlay. A list may have been faster than the response: if the object was deleted
+    /// before it, its deletion is reported here, because no event of the watch will.
+    pub fn wrote(&self, object: &Arc<Object>) {
+        let store = &self.cache.store;
+        if !self.cache.wrote(object) || object.revision() > Some(store.revision()) || store.has(object) {
+            return;
+        }
+        let mut dispatch = self.dispatch.lock();
+        if object.revision() <= Some(dispatch.listed) && !store.has(object) {
+            dispatch.tell(&Event::Deleted { object: store.pruned(object.clone()) });
+        }
     }
 
     /// Returns a receiver of the state and its changes.
@@ -215,8 +230,20 @@ impl Informer {
         let mut dispatch = self.dispatch.lock();
         let first = !self.state.borrow().synced;
         let Relisted { changed, gone } = dispatch.writer.finish(found);
-        dispatch.hear(resource_version);
-        self.cache.overlay.relisted(began);
+        let revision = dispatch.hear(resource_version);
+        dispatch.listed = revision;
+        let unseen = self.cache.overlay.relisted(began, revision, &self.cache.store);
+        // Deletions of others are reported below.
+        let unseen = unseen.into_iter().filter(|written| {
+            let key = written.key();
+            let in_gone = gone.binary_search_by(|object| object.key().cmp(key)).ok().map(|at| &gone[at]);
+            let in_changed = changed.binary_search_by(|(_, object)| object.key().cmp(key)).ok();
+            let replaced = in_changed.and_then(|at| changed[at].0.as_ref());
+            in_gone.or(replaced).is_none_or(|known| known.uid() != written.uid())
+        });
+        for object in unseen {
+            dispatch.tell(&Event::Deleted { object });
+        }
         for object in gone {
             dispatch.tell(&Event::Deleted { object });
         }
@@ -353,10 +380,12 @@ impl Drop for Subscription {
 }
 
 impl Dispatch {
-    /// Records that the store is complete up to this resourceVersion.
-    fn hear(&mut self, resource_version: &str) {
+    /// Records that the store is complete up to this resourceVersion. Returns it as a number.
+    fn hear(&mut self, resource_version: &str) -> u64 {
+        let revision = resource_version.parse().unwrap_or_default();
         self.heard = Some(Instant::now());
-        self.writer.reached(resource_version.parse().unwrap_or_default());
+        self.writer.reached(revision);
+        revision
     }
 
     /// Delivers a deletion and an addition, because the object was deleted and created again in between.

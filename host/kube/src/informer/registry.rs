@@ -71,7 +71,7 @@ impl InformerRegistry {
     /// Adds the response to a write to the overlays of a kind's informers.
     pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
         for informer in self.of_kind(kind) {
-            informer.cache.wrote(object);
+            informer.wrote(object);
         }
     }
 

@@ -142,22 +142,24 @@ impl Cache {
         namespaces
     }
 
-    /// Adds the response to a write to the overlay, if it is in this informer's view.
-    pub fn wrote(&self, object: &Arc<Object>) {
+    /// Adds the response to a write to the overlay, if it is in this informer's view. Reports whether it is.
+    pub fn wrote(&self, object: &Arc<Object>) -> bool {
         let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
         if elsewhere {
-            return;
+            return false;
         }
         let known = self.store.snapshot(|stored| stored.get(object.key()).is_some());
-        if known || (self.selects.matches(object.as_ref()) && !self.field_selected) {
+        let in_view = known || (self.selects.matches(object.as_ref()) && !self.field_selected);
+        if in_view {
             self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
         }
+        in_view
     }
 
     fn newer(&self, written: Option<Written>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
         match (written, stored) {
             (None, stored) => stored,
-            (Some(Written::Gone { uid }), stored) => stored.filter(|object| object.uid() != uid),
+            (Some(Written::Gone { uid, .. }), stored) => stored.filter(|object| object.uid() != uid),
             (Some(Written::Present(object)), Some(stored)) if stored.revision() >= object.revision() => Some(stored),
             (Some(Written::Present(object)), _) => self.selects.matches(object.as_ref()).then_some(object),
         }

@@ -143,6 +143,11 @@ impl Store {
         })
     }
 
+    /// Reports whether the store has the object, in any version.
+    pub fn has(&self, object: &Object) -> bool {
+        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.metadata().uid() == object.uid()))
+    }
+
     /// Reports whether the store has another object of this name, created before or after.
     pub fn is_of_another(&self, object: &Object) -> bool {
         self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.metadata().uid() != object.uid()))

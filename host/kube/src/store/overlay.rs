@@ -5,6 +5,9 @@
 //! is in the store once the watch has received any event of R or later, and its entry is removed then. A response that
 //! the watch has already overtaken is not added. Readers read the overlay first and the store second: an entry is
 //! removed only after the store has its object.
+//!
+//! A list shows no object that was created and deleted before it. If the host created such an object while the watch was
+//! interrupted, nobody but the overlay knows of it; the informer then reports its deletion.
 
 use std::{
     collections::BTreeMap,
@@ -33,6 +36,8 @@ pub enum Written {
     Gone {
         /// The object's uid. An object of the same name that is created later has another one.
         uid: String,
+        /// The object, if the host's write was in the overlay: the watch may not have seen it.
+        unseen: Option<Arc<Object>>,
     },
 }
 
@@ -51,13 +56,13 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Adds the response to a create, update or patch, unless the watch has overtaken it.
+    /// Adds the response to a create, update or patch, unless the watch or a list has overtaken it.
     pub fn wrote(&self, object: Arc<Object>, store: &Store) {
         let Some(revision) = object.revision() else { return };
         self.change(|entries| {
             let newer = match entries.get(object.key()).map(|entry| &entry.written) {
                 Some(Written::Present(kept)) => kept.revision() < Some(revision),
-                Some(Written::Gone { uid }) => *uid != object.uid(),
+                Some(Written::Gone { uid, .. }) => *uid != object.uid(),
                 None => true,
             };
             if newer && store.revision() < revision {
@@ -70,13 +75,14 @@ impl Overlay {
     /// Adds the deletion of an object. `uid` is empty when the API server named none.
     pub fn deleted(&self, key: &ObjectKey, uid: &str, store: &Store) {
         self.change(|entries| {
-            let covered = match entries.get(key).map(|entry| &entry.written) {
-                Some(Written::Present(object)) => Some(object.uid().to_owned()),
-                _ => store.get(key).map(|object| object.uid().to_owned()),
+            let unseen = match entries.get(key).map(|entry| &entry.written) {
+                Some(Written::Present(object)) => Some(object.clone()),
+                _ => None,
             };
-            let Some(covered) = covered else { return };
-            if uid.is_empty() || uid == covered {
-                entries.insert(key.clone(), Entry { written: Written::Gone { uid: covered }, at: Instant::now() });
+            let Some(covered) = unseen.clone().or_else(|| store.get(key)) else { return };
+            if uid.is_empty() || uid == covered.uid() {
+                let written = Written::Gone { uid: covered.uid().to_owned(), unseen };
+                entries.insert(key.clone(), Entry { written, at: Instant::now() });
             }
         });
     }
@@ -89,7 +95,7 @@ impl Overlay {
         self.change(|entries| {
             entries.retain(|at, entry| match &entry.written {
                 Written::Present(object) => object.revision() > Some(revision),
-                Written::Gone { uid: gone } => {
+                Written::Gone { uid: gone, .. } => {
                     let confirmed = at == key && (deleted || uid != gone);
                     !confirmed && entry.at.elapsed() < TOMBSTONE_AGE
                 }
@@ -110,9 +116,23 @@ impl Overlay {
         });
     }
 
-    /// Removes entries after a relist that began at `began`: it contains every write that was answered before.
-    pub fn relisted(&self, began: Instant) {
-        self.change(|entries| entries.retain(|_, entry| entry.at >= began));
+    /// Removes entries after a list of this resourceVersion that began at `began`, when its objects are in the store: it
+    /// contains every write that was answered before. Returns the objects of the removed entries that the list does not
+    /// have, in the order of keys.
+    pub fn relisted(&self, began: Instant, revision: u64, store: &Store) -> Vec<Arc<Object>> {
+        let mut gone = Vec::new();
+        self.change(|entries| {
+            entries.retain(|_, entry| {
+                let (object, newer) = match &entry.written {
+                    Written::Present(object) => (Some(object), object.revision() > Some(revision)),
+                    Written::Gone { unseen, .. } => (unseen.as_ref(), true),
+                };
+                let keeps = newer && entry.at >= began;
+                gone.extend(object.filter(|object| !keeps && !store.has(object)).cloned());
+                keeps
+            });
+        });
+        gone
     }
 
     /// Returns the result of the last write at a key.

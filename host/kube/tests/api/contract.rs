@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::{
+    config_map,
     informer::Notes,
     rig::{Rig, n_of, until_end, until_stored},
 };
@@ -318,6 +319,32 @@ async fn transient_and_unchanged_objects_are_not_reported() {
     })
     .await;
     assert_eq!(until_end(&notes).await, ["+a (initial)"]);
+}
+
+#[tokio::test]
+async fn own_write_that_vanished_in_gap_is_reported_deleted() {
+    let rig = Rig::new("own-vanished").await;
+    let (notes, subscription) = rig.delivered().await;
+    let informer = subscription.informer();
+    let mut late = None;
+    rig.gap(async || {
+        informer.wrote(&rig.stage.create(config_map("a")).await.expect("created"));
+        rig.delete("a").await;
+        informer.wrote(&rig.stage.create(config_map("kept")).await.expect("created"));
+        informer.wrote(&rig.stage.create(config_map("replaced")).await.expect("created"));
+        rig.delete("replaced").await;
+        rig.create("replaced").await;
+        late = Some(rig.stage.create(config_map("late")).await.expect("created"));
+        rig.delete("late").await;
+    })
+    .await;
+    let mut told = until_end(&notes).await;
+    told.sort();
+    assert_eq!(told, ["+kept", "+replaced", "-a", "-replaced"]);
+    let late = late.expect("created");
+    informer.wrote(&late);
+    assert_eq!(notes.all().last().map(String::as_str), Some("-late"), "the response came after the list");
+    assert!(informer.cache.get(late.key()).is_none());
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ fn no_run_breaks_an_invariant() {
 }
 
 /// The seeds that once broke an invariant. In 5178, one request of discovery without a response ended the watch of Leases.
-const ONCE_BROKEN: &[u64] = &[5178];
+const ONCE_BROKEN: &[u64] = &[5178, 17275];
 
 #[test]
 fn no_run_that_once_failed_fails_again() {
