@@ -7,9 +7,10 @@
 //! report.finish()?;
 //! ```
 //!
-//! The JSON is a list of `{"metric", "unit", "operetta", "peers", "ratio", "spread", "target"}`: `operetta` and each
-//! peer are medians over the rounds, `ratio` is operetta / peer, `spread` is the least and the greatest round, `target`
-//! is null where there is none. Peers are measured in the same run, their rounds between ours:
+//! The JSON is a list of `{"metric", "unit", "operetta", "peers", "ratio", "spread", "peerSpread", "ratioSpread",
+//! "target"}`: `operetta` and each peer are medians over the rounds, `ratio` is operetta / peer of the medians, `spread`
+//! and `peerSpread` are the least and the greatest round, `ratioSpread` the least and the greatest ratio of one round,
+//! `target` is null where there is none. Peers are measured in the same run, their rounds between ours:
 //! [`Samples::interleaved`].
 //!
 //! Needs only std and serde_json, so that a bench of a crate that has nothing to do with the rest of this one can take
@@ -25,18 +26,24 @@ use serde_json::{Value, json};
 
 /// The values of one metric, one per round; never empty.
 #[derive(Clone, Debug)]
-pub struct Samples(Vec<f64>);
+pub struct Samples {
+    /// In the order of the rounds.
+    rounds: Vec<f64>,
+    /// The least first.
+    sorted: Vec<f64>,
+}
 
 #[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
 impl Samples {
-    /// From values measured elsewhere.
+    /// From values measured elsewhere, in the order of the rounds.
     ///
     /// # Panics
     /// Panics if there are none.
-    pub fn new(mut values: Vec<f64>) -> Self {
-        assert!(!values.is_empty(), "a metric needs at least one round");
-        values.sort_by(f64::total_cmp);
-        Self(values)
+    pub fn new(rounds: Vec<f64>) -> Self {
+        assert!(!rounds.is_empty(), "a metric needs at least one round");
+        let mut sorted = rounds.clone();
+        sorted.sort_by(f64::total_cmp);
+        Self { rounds, sorted }
     }
 
     /// Runs this many rounds after one that is thrown away.
@@ -61,11 +68,16 @@ impl Samples {
 
     /// The middle one; of an even number the greater of the two.
     pub fn median(&self) -> f64 {
-        self.0[self.0.len() / 2]
+        self.sorted[self.sorted.len() / 2]
     }
 
     fn spread(&self) -> [f64; 2] {
-        [self.0[0], self.0[self.0.len() - 1]]
+        [self.sorted[0], self.sorted[self.sorted.len() - 1]]
+    }
+
+    /// Returns the ratios of rounds of the same number.
+    fn ratios(&self, peer: &Self) -> Self {
+        Self::new(self.rounds.iter().zip(&peer.rounds).map(|(ours, theirs)| ours / theirs).collect())
     }
 }
 
@@ -75,7 +87,7 @@ pub struct Row {
     metric: String,
     unit: String,
     operetta: Samples,
-    peers: BTreeMap<String, f64>,
+    peers: BTreeMap<String, Samples>,
     target: Option<f64>,
     more_is_better: bool,
 }
@@ -112,17 +124,22 @@ impl Row {
     /// A peer, measured in the same run.
     #[must_use]
     pub fn peer(mut self, name: impl Into<String>, samples: &Samples) -> Self {
-        self.peers.insert(name.into(), samples.median());
+        self.peers.insert(name.into(), samples.clone());
         self
     }
 
     fn json(&self) -> Value {
         let operetta = self.operetta.median();
-        let ratio: BTreeMap<_, _> = self.peers.iter().map(|(name, peer)| (name, operetta / peer)).collect();
         json!({
-            "metric": self.metric, "unit": self.unit, "operetta": operetta, "peers": self.peers, "ratio": ratio,
-            "spread": self.operetta.spread(), "target": self.target,
+            "metric": self.metric, "unit": self.unit, "operetta": operetta, "peers": self.of_peers(Samples::median),
+            "ratio": self.of_peers(|peer| operetta / peer.median()), "spread": self.operetta.spread(),
+            "peerSpread": self.of_peers(Samples::spread),
+            "ratioSpread": self.of_peers(|peer| self.operetta.ratios(peer).spread()), "target": self.target,
         })
+    }
+
+    fn of_peers<T>(&self, figure: impl Fn(&Samples) -> T) -> BTreeMap<&str, T> {
+        self.peers.iter().map(|(name, peer)| (name.as_str(), figure(peer))).collect()
     }
 
     fn verdict(&self) -> String {
@@ -174,13 +191,25 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<32} {:<8} {:>12}   {:<24} target", "metric", "unit", "operetta", "least .. greatest")?;
         for row in &self.rows {
-            let [least, greatest] = row.operetta.spread();
-            let spread = format!("{} .. {}", short(least), short(greatest));
+            let spread = |of: &Samples| of.spread().map(short).join(" .. ");
             let median = short(row.operetta.median());
-            writeln!(f, "{:<32} {:<8} {median:>12}   {spread:<24} {}", row.metric, row.unit, row.verdict())?;
+            let ours = spread(&row.operetta);
+            writeln!(f, "{:<32} {:<8} {median:>12}   {ours:<24} {}", row.metric, row.unit, row.verdict())?;
             for (name, peer) in &row.peers {
-                let ratio = format!("operetta/{name} = {:.2}", row.operetta.median() / peer);
-                writeln!(f, "{:<32} {:<8} {:>12}   {ratio}", format!("  {name}"), "", short(*peer))?;
+                let [least, greatest] = row.operetta.ratios(peer).spread();
+                let ratio = row.operetta.median() / peer.median();
+                let ratio = match ratio.is_finite() {
+                    true => format!("operetta/{name} = {ratio:.2} ({least:.2} .. {greatest:.2})"),
+                    false => String::new(),
+                };
+                let theirs = spread(peer);
+                writeln!(
+                    f,
+                    "{:<32} {:<8} {:>12}   {theirs:<24} {ratio}",
+                    format!("  {name}"),
+                    "",
+                    short(peer.median())
+                )?;
             }
         }
         Ok(())
@@ -217,10 +246,11 @@ mod tests {
     #[test]
     fn a_row_s_json_has_the_agreed_fields() {
         let row = Row::new("queue.per_key", "us", Samples::new(vec![0.5, 0.25, 1.0])).target(0.6);
-        let row = row.peer("client-go", &Samples::new(vec![2.0]));
+        let row = row.peer("client-go", &Samples::new(vec![2.0, 4.0, 2.0]));
         let expected = json!({
             "metric": "queue.per_key", "unit": "us", "operetta": 0.5, "peers": {"client-go": 2.0},
-            "ratio": {"client-go": 0.25}, "spread": [0.25, 1.0], "target": 0.6,
+            "ratio": {"client-go": 0.25}, "spread": [0.25, 1.0], "peerSpread": {"client-go": [2.0, 4.0]},
+            "ratioSpread": {"client-go": [0.0625, 0.5]}, "target": 0.6,
         });
         assert_eq!(row.json(), expected);
         let without = Row::new("a", "b", Samples::new(vec![1.0])).json();

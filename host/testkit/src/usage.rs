@@ -18,6 +18,14 @@ pub fn anonymous_bytes(pid: u32) -> u64 {
     field(&format!("/proc/{pid}/smaps_rollup"), "Anonymous:")
 }
 
+/// Returns the resident memory of a process that no other process shares, in bytes.
+///
+/// # Panics
+/// Panics if this is not Linux, or if the process has ended.
+pub fn private_bytes(pid: u32) -> u64 {
+    ["Private_Clean:", "Private_Dirty:"].iter().map(|name| field(&format!("/proc/{pid}/smaps_rollup"), name)).sum()
+}
+
 /// Returns the peak of the resident memory since the process began or since [`forget_peak`], in bytes.
 ///
 /// # Panics
@@ -72,5 +80,6 @@ mod tests {
         assert!(peak_memory_bytes(pid) < before + (48 << 20), "the peak is not reset");
         assert!(cpu_time(pid) < Duration::from_secs(3600));
         assert!((1..=peak_memory_bytes(pid)).contains(&anonymous_bytes(pid)), "anonymous memory is a part of the peak");
+        assert!((1..=peak_memory_bytes(pid)).contains(&private_bytes(pid)), "private memory is a part of the peak");
     }
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use operetta_testkit::{
-    AuditEvent, AuditLog, ControlPlane, DropIn, TestNamespace, bench::number, eventually, guest, kinds,
+    AuditEvent, AuditLog, ControlPlane, DropIn, TestNamespace, bench::number, eventually, guest, kinds, peers::Peers,
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -145,10 +145,7 @@ pub async fn of_hosts(control_plane: &ControlPlane, rounds: usize) -> f64 {
 
 /// Builds the peer; None if that fails.
 pub fn peer() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = Command::new(root.join("scripts/peers.sh")).arg("go").stdin(Stdio::null()).status();
-    let program = root.join("target/peers/peer-leader");
-    (built.is_ok() && program.is_file()).then_some(program)
+    Peers::build_part(&["go"]).program("controller-runtime", "peer-leader")
 }
 
 /// A replica of the peer, which ends with this.

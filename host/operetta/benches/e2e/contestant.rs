@@ -1,0 +1,167 @@
+//! The controllers that are compared, each as its users run it.
+
+use std::{
+    fmt,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use operetta_testkit::{DropIn, Host, HostOptions, TestNamespace, bench::number, guest, peers::Peers, usage};
+
+/// A controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// The host with the plugin of examples/sample-controller/rust.
+    Operetta,
+    /// benches/peers/go/samplecontroller.
+    ControllerRuntime,
+    /// benches/peers/kube-rs, `peer-kube-rs-sample-controller`.
+    KubeRs,
+}
+
+impl Name {
+    /// All of them, ours first.
+    pub const ALL: [Self; 3] = [Self::Operetta, Self::ControllerRuntime, Self::KubeRs];
+
+    /// Returns the file name of its program in `target/peers`.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Operetta => "operetta",
+            Self::ControllerRuntime => "peer-sample-controller",
+            Self::KubeRs => "peer-kube-rs-sample-controller",
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Operetta => "operetta",
+            Self::ControllerRuntime => "controller-runtime",
+            Self::KubeRs => "kube-rs",
+        })
+    }
+}
+
+/// The built programs.
+pub struct Programs(Peers);
+
+impl Programs {
+    /// Builds them with `scripts/peers.sh e2e`, which reports what it cannot build.
+    pub fn build() -> Self {
+        Self(Peers::build_part(&["e2e"]))
+    }
+
+    /// Returns those to measure: all that were built, or what `ONLY` names of them.
+    ///
+    /// # Errors
+    /// Returns an error if that is none, or if the host was not built.
+    pub fn names(&self) -> anyhow::Result<Vec<Name>> {
+        let only = std::env::var("ONLY").unwrap_or_default();
+        let asked = |name: &Name| only.is_empty() || only.split(',').any(|of| of == name.to_string());
+        let names: Vec<Name> = Name::ALL.into_iter().filter(|name| asked(name) && self.path(*name).is_some()).collect();
+        anyhow::ensure!(!names.is_empty(), "nothing to measure: ONLY={only:?}, or no program was built");
+        Ok(names)
+    }
+
+    fn path(&self, name: Name) -> Option<PathBuf> {
+        self.0.program(&name.to_string(), name.program())
+    }
+}
+
+/// A running controller, which ends with this.
+pub struct Contestant {
+    pid: u32,
+    running: Running,
+    rss_idle: Option<u64>,
+}
+
+enum Running {
+    Host(Box<Host>),
+    Native(Child),
+}
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Resident memory.
+    pub rss: u64,
+    /// The part of it that no other process shares.
+    pub private: u64,
+}
+
+impl Contestant {
+    /// Starts a controller for a namespace.
+    pub async fn start(name: Name, programs: &Programs, namespace: &TestNamespace<'_>) -> Self {
+        let program = programs.path(name).expect("built: see `names`");
+        if name != Name::Operetta {
+            let child = native(&program, namespace).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+            return Self { pid: child.id(), running: Running::Native(child), rss_idle: None };
+        }
+        // The peers have no limit either.
+        let recorder = number("RECORDER_MIB", 16);
+        let config = format!("{{quotas: {{namespace: {{apiQps: 1000000}}}}, flightRecorder: {{sizeMiB: {recorder}}}}}");
+        let options = HostOptions { config, ..HostOptions::default() };
+        let host = Host::start(&program, namespace.control_plane(), &options).await;
+        let rss_idle = Some(host.memory_bytes());
+        namespace.allow_all("plugin").await;
+        namespace.drop_in(&DropIn::new("sample-controller", guest("sample-controller"))).await;
+        namespace.until_condition("sample-controller", "Ready", "True", "Running").await;
+        Self { pid: host.pid(), running: Running::Host(Box::new(host)), rss_idle }
+    }
+
+    /// Returns the resident memory of the host before it had a plugin.
+    pub fn rss_idle(&self) -> Option<u64> {
+        self.rss_idle
+    }
+
+    /// Returns the processor time so far.
+    pub fn cpu_time(&self) -> Duration {
+        usage::cpu_time(self.pid)
+    }
+
+    /// Returns the memory now.
+    pub fn memory(&self) -> Memory {
+        Memory { rss: usage::memory_bytes(self.pid), private: usage::anonymous_bytes(self.pid) }
+    }
+
+    /// With `HOLD=1`, prints the process and waits for a line, so that a profiler can be attached.
+    pub fn hold(&self, load: &str) {
+        if number("HOLD", 0) > 0 {
+            println!("held before the load {load}: process {}", self.pid);
+            let _either_way = io::stdin().read_line(&mut String::new());
+        }
+    }
+
+    /// Panics if the host reports an internal error.
+    pub fn assert_sound(&self) {
+        if let Running::Host(host) = &self.running {
+            host.assert_sound();
+        }
+    }
+}
+
+impl Drop for Contestant {
+    fn drop(&mut self) {
+        if let Running::Native(child) = &mut self.running {
+            let _already_over = child.kill();
+            let _reaped = child.wait();
+        }
+    }
+}
+
+/// Starts a native controller; its messages go to a file in the control plane's folder.
+fn native(program: &Path, namespace: &TestNamespace<'_>) -> io::Result<Child> {
+    let control_plane = namespace.control_plane();
+    Command::new(program)
+        .env("KUBECONFIG", control_plane.kubeconfig())
+        .env("NAMESPACE", namespace.name())
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(control_plane.folder().join("native.log"))?)
+        .spawn()
+}

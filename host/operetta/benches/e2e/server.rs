@@ -1,0 +1,78 @@
+//! What the API server saw of a load: requests and conflicts from its audit log, bytes from its metrics.
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use operetta_testkit::{AuditEvent, ControlPlane};
+
+/// The sums of bytes that the API server sent: responses, and events of watches. This program's own watch of Deployments and
+/// the responses to its creations are a part of them, the same part for each controller.
+const BYTES: [&str; 2] = ["apiserver_response_sizes_sum", "apiserver_watch_events_sizes_sum"];
+
+/// A load that is being counted.
+pub struct Requests<'a> {
+    control_plane: &'a ControlPlane,
+    client: Client,
+    audited: u64,
+    bytes: f64,
+}
+
+/// What a Foo cost the API server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerFigures {
+    /// The completed requests of the controller for a Foo, without watches.
+    pub requests: f64,
+    /// The bytes that the API server sent for a Foo.
+    pub bytes: f64,
+    /// The writes of the whole load that met a conflict (409).
+    pub conflicts: f64,
+    /// The number of requests by verb and resource.
+    pub by_request: BTreeMap<String, usize>,
+}
+
+impl<'a> Requests<'a> {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// Returns an error if the API server's metrics cannot be read.
+    pub async fn begin(control_plane: &'a ControlPlane) -> anyhow::Result<Self> {
+        let client = control_plane.client().await;
+        let bytes = bytes(&client).await?;
+        Ok(Self { control_plane, audited: control_plane.audit_length(), client, bytes })
+    }
+
+    /// Returns what these Foos cost.
+    ///
+    /// # Errors
+    /// Returns an error if the API server's metrics cannot be read.
+    pub async fn end(self, foos: usize) -> anyhow::Result<ServerFigures> {
+        let sent = bytes(&self.client).await? - self.bytes;
+        let audit = self.control_plane.audit_from(self.audited);
+        let mut by_request: BTreeMap<String, usize> = BTreeMap::new();
+        let mut conflicts = 0;
+        for event in audit.done_by(is_of_controller) {
+            conflicts += usize::from(event.response_status.code == 409);
+            let of = &event.object_ref;
+            let path = [of.resource.as_str(), of.subresource.as_str()].join("/");
+            *by_request.entry(format!("{} {}", event.verb, path.trim_end_matches('/'))).or_default() += 1;
+        }
+        let requests: usize = by_request.values().sum();
+        let (requests, bytes) = (requests as f64 / foos as f64, sent / foos as f64);
+        Ok(ServerFigures { requests, bytes, conflicts: conflicts as f64, by_request })
+    }
+}
+
+/// Reports whether a request belongs to the controller. This program creates Foos; the others are of the API server itself
+/// and of the host's other duties.
+fn is_of_controller(event: &AuditEvent) -> bool {
+    let of = &event.object_ref;
+    let creates_foo = event.verb == "create" && of.resource == "foos";
+    ["foos", "deployments", "events"].contains(&of.resource.as_str()) && !creates_foo && event.verb != "watch"
+}
+
+async fn bytes(client: &Client) -> anyhow::Result<f64> {
+    let request = http::Request::get("/metrics").body(Vec::new())?;
+    let text = client.request_text(request).await?;
+    let of_bytes = |line: &&str| BYTES.iter().any(|name| line.starts_with(name));
+    Ok(text.lines().filter(of_bytes).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+}
