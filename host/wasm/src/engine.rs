@@ -4,12 +4,7 @@
 //! and memory images are copy-on-write. A host that cannot reserve the pool's address space logs a warning and works with
 //! a smaller pool, or without one, which is slower. Free slots keep at most a small part of the machine's memory.
 
-use std::{
-    io,
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 use wasmtime::{
@@ -27,7 +22,7 @@ use crate::{
     },
     imports,
     store_data::Call,
-    ticker::Ticker,
+    ticker::{Clock, Ticker},
 };
 
 /// The smallest useful pool, in calls.
@@ -188,9 +183,9 @@ impl Engine {
         self.shared.slots
     }
 
-    /// Returns the flag that a guest sets when it has run for a tick.
-    pub(crate) fn spinning(&self) -> &Arc<AtomicBool> {
-        self.shared.ticker.spinning()
+    /// Returns the clock that the polls of guests keep running.
+    pub(crate) fn clock(&self) -> &Arc<Clock> {
+        self.shared.ticker.clock()
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {

@@ -205,7 +205,7 @@ async fn call_describe(
     let _slot = call::slots(engine, linked.slots).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     store.data_mut().evaluated = evaluated.take();
-    let answer = tokio::time::timeout(budget.timeout, async {
+    let answer = call::run(engine, budget, async {
         let guest = linked.pre.instantiate_async(&mut store).await?;
         guest.operetta_controller_reconciler().call_describe(&mut store).await
     });

@@ -1,36 +1,62 @@
-//! The thread that lets guests yield: at each tick of the machine's clock it advances the engine's epoch.
+//! The thread that lets guests yield: while guests run, it advances the engine's epoch at each tick of the machine's clock.
+//!
+//! A host whose guests have all waited for [`QUIET`] has no ticks: the thread sleeps until the next guest runs.
 
 use std::{
+    cell::Cell,
     io,
+    pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError, Sender},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::{self, JoinHandle},
-    time::Duration,
+    task::{Context, Poll},
+    thread::{self, JoinHandle, Thread},
+    time::{Duration, Instant},
 };
 
-/// The time that a guest may run before it yields its thread, while no guest has run for a tick lately.
+use pin_project_lite::pin_project;
+
+/// The time that a guest may run before it yields its thread, while no guest has run for long lately.
 const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long and others wait for their turn. An idle host wakes less often.
+/// The same while guests run for long and others wait for their turn. A guest that runs for this time without a pause runs for
+/// long.
 const BUSY_TICK: Duration = Duration::from_millis(1);
-/// The number of busy ticks after the last guest that ran for longer than one.
+/// The number of busy ticks after the last guest that ran for long.
 const BUSY_TICKS: u32 = 100;
+/// The number of ticks without a guest after which the thread sleeps.
+const QUIET_TICKS: u32 = 100;
+
+thread_local! {
+    /// The time when this thread began to poll the guest that it runs.
+    static POLLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]. Dropping it ends the thread.
 pub(crate) struct Ticker {
-    /// Set by a guest that has run for a tick.
-    spinning: Arc<AtomicBool>,
-    /// None while dropping, and without a thread.
-    stop: Option<Sender<()>>,
+    clock: Arc<Clock>,
+    /// None without a thread.
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread knows of the guests.
+#[derive(Default)]
+pub(crate) struct Clock {
+    /// The polls of guests that have begun, and those of them that have ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Set by a guest that runs for long.
+    has_long: AtomicBool,
+    /// Set while the thread sleeps.
+    asleep: AtomicBool,
+    stopped: AtomicBool,
+    thread: OnceLock<Thread>,
 }
 
 impl Ticker {
     /// Returns one that never ticks.
     pub fn stopped() -> Self {
-        Self { spinning: Arc::default(), stop: None, thread: None }
+        Self { clock: Arc::default(), thread: None }
     }
 
     /// Starts the thread.
@@ -38,25 +64,21 @@ impl Ticker {
     /// # Errors
     /// Fails if the system has no thread left.
     pub fn start(engine: wasmtime::Engine) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let spinning = Arc::new(AtomicBool::new(false));
-        let seen = spinning.clone();
-        let thread = thread::Builder::new().name("operetta-epoch".into()).spawn(move || {
-            let mut busy = 0;
-            while stopped.recv_timeout(if busy > 0 { BUSY_TICK } else { TICK }) == Err(RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
-                busy = if seen.swap(false, Ordering::Relaxed) { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
-            }
-        })?;
-        Ok(Self { spinning, stop: Some(stop), thread: Some(thread) })
+        let clock: Arc<Clock> = Arc::default();
+        let of_thread = clock.clone();
+        let thread = thread::Builder::new().name("operetta-epoch".into());
+        let thread = thread.spawn(move || of_thread.tick(|| engine.increment_epoch()))?;
+        // Until then the thread is awake: it has to tick QUIET_TICKS times first.
+        let _first = clock.thread.set(thread.thread().clone());
+        Ok(Self { clock, thread: Some(thread) })
     }
 
-    /// Returns the flag that a guest sets when it has run for a tick.
-    pub fn spinning(&self) -> &Arc<AtomicBool> {
-        &self.spinning
+    /// Returns what guests tell the thread.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
     }
 
-    /// Reports whether it ticks.
+    /// Reports whether it has a thread.
     #[cfg(test)]
     pub fn is_running(&self) -> bool {
         self.thread.is_some()
@@ -65,9 +87,186 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.clock.stopped.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ended = thread.join();
         }
+    }
+}
+
+impl Clock {
+    /// Records that the guest that this thread polls has not yielded at the end of a tick.
+    pub fn ticked(&self, now: Instant) {
+        let since = POLLED_SINCE.get();
+        if since.is_some_and(|since| now.saturating_duration_since(since) >= BUSY_TICK) {
+            self.has_long.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls a guest. The epoch advances meanwhile.
+    pub fn run<F: Future>(self: &Arc<Self>, guest: F) -> Ticked<F> {
+        Ticked { clock: self.clone(), guest }
+    }
+
+    /// The thread: ticks until it is stopped.
+    fn tick(&self, mut tick: impl FnMut()) {
+        let (mut busy, mut quiet, mut seen) = (0, 0, 0);
+        while !self.stopped.load(Ordering::SeqCst) {
+            thread::park_timeout(if busy > 0 { BUSY_TICK } else { TICK });
+            tick();
+            let has_long = self.has_long.swap(false, Ordering::Relaxed);
+            busy = if has_long { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
+            let ended = self.ended.load(Ordering::SeqCst);
+            let begun = self.begun.load(Ordering::SeqCst);
+            quiet = if begun == seen && ended == begun { quiet + 1 } else { 0 };
+            seen = begun;
+            if quiet >= QUIET_TICKS {
+                self.sleep(seen);
+                quiet = 0;
+            }
+        }
+    }
+
+    /// Sleeps until another poll begins.
+    fn sleep(&self, begun: u64) {
+        self.asleep.store(true, Ordering::SeqCst);
+        // A poll that began before this store is seen here; one that begins after it sees the store.
+        while self.begun.load(Ordering::SeqCst) == begun && !self.stopped.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+
+    fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+pin_project! {
+    /// A guest's future, during whose polls the epoch advances. Created by [`Clock::run`]. Cancel safe if the guest's is.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub(crate) struct Ticked<F> {
+        clock: Arc<Clock>,
+        #[pin]
+        guest: F,
+    }
+}
+
+/// A poll in progress. It ends also by a panic.
+struct Polling<'a>(&'a Clock);
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        POLLED_SINCE.set(None);
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl<F: Future> Future for Ticked<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.clock.begin();
+        let _polling = Polling(this.clock);
+        POLLED_SINCE.set(Some(Instant::now()));
+        this.guest.poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// A thread that counts its ticks.
+    struct Counting {
+        ticker: Ticker,
+        ticks: Arc<AtomicU32>,
+    }
+
+    impl Counting {
+        fn start() -> Self {
+            let clock: Arc<Clock> = Arc::default();
+            let ticks: Arc<AtomicU32> = Arc::default();
+            let (of_thread, counted) = (clock.clone(), ticks.clone());
+            let count = move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            let thread = thread::spawn(move || of_thread.tick(count));
+            clock.thread.set(thread.thread().clone()).expect("unset");
+            Self { ticker: Ticker { clock, thread: Some(thread) }, ticks }
+        }
+
+        fn clock(&self) -> &Arc<Clock> {
+            self.ticker.clock()
+        }
+
+        fn until_asleep(&self) {
+            while !self.clock().asleep.load(Ordering::SeqCst) {
+                thread::sleep(TICK);
+            }
+        }
+
+        fn ticks(&self) -> u32 {
+            self.ticks.load(Ordering::SeqCst)
+        }
+
+        /// Polls a guest that waits until `done`.
+        fn poll_until(&self, done: impl Fn() -> bool) {
+            let guest = std::future::poll_fn(|_| {
+                while !done() {
+                    std::hint::spin_loop();
+                }
+                Poll::Ready(())
+            });
+            let mut guest = Box::pin(self.clock().run(guest));
+            assert!(guest.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+        }
+    }
+
+    #[test]
+    fn thread_sleeps_without_guests_and_ticks_as_long_as_one_runs() {
+        let counting = Counting::start();
+        for _ in 0..2 {
+            counting.until_asleep();
+            let before = counting.ticks();
+            assert!(before >= QUIET_TICKS);
+            thread::sleep(10 * TICK);
+            assert_eq!(counting.ticks(), before, "it ticks without a guest");
+            // Longer than the time after which it sleeps: a guest that never yields is ticked all the time.
+            counting.poll_until(|| counting.ticks() >= before + 2 * QUIET_TICKS);
+        }
+    }
+
+    #[test]
+    fn only_guest_that_runs_for_long_is_long() {
+        let clock: Arc<Clock> = Arc::default();
+        let is_long = |ran: Duration| {
+            let mut guest = Box::pin(clock.run(std::future::poll_fn(|_| {
+                clock.ticked(Instant::now() + ran);
+                Poll::Ready(())
+            })));
+            assert!(guest.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+            clock.has_long.swap(false, Ordering::SeqCst)
+        };
+        assert!(is_long(BUSY_TICK));
+        assert!(!is_long(Duration::ZERO));
+        clock.ticked(Instant::now() + TICK);
+        assert!(!clock.has_long.load(Ordering::SeqCst), "no guest is polled");
+    }
+
+    #[test]
+    fn dropping_ends_sleeping_thread() {
+        let counting = Counting::start();
+        counting.until_asleep();
+        drop(counting);
     }
 }

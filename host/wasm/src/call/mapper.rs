@@ -53,7 +53,7 @@ impl Mapper for PluginMapper {
         let _slot = call::slots(engine, linked.slots).await?;
         let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
         store.data_mut().evaluated = self.plugin.evaluated();
-        let answer = tokio::time::timeout(self.budget.timeout, async {
+        let answer = call::run(engine, &self.budget, async {
             let guest = pre.instantiate_async(&mut store).await?;
             guest.operetta_controller_mapper().call_map_event(&mut store, &event).await
         });

@@ -16,10 +16,7 @@ pub(crate) use reconciler::MAX_FAILURE;
 pub use reconciler::{CallLimits, PluginReconciler};
 pub use warm::WarmLimits;
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use operetta_core::{controller::request::Fault, gate::Session};
 use tokio::{sync::OwnedSemaphorePermit, time::error::Elapsed};
@@ -79,11 +76,11 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
     store.set_hostcall_fuel(budget.transfer_bytes);
     store.set_max_component_handles(MAX_HANDLES);
     store.set_epoch_deadline(1);
-    let spinning = engine.spinning().clone();
+    let clock = engine.clock().clone();
     store.epoch_deadline_callback(move |mut context| {
-        spinning.store(true, Ordering::Relaxed);
         let call = context.data_mut();
         let now = Instant::now();
+        clock.ticked(now);
         if now.saturating_duration_since(call.started) >= call.timeout {
             return Err(DeadlineReached.into());
         }
@@ -95,6 +92,11 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
         Ok(UpdateDeadline::Yield(1))
     });
     store
+}
+
+/// Runs a guest for at most the budget's time.
+pub(crate) async fn run<T>(engine: &Engine, budget: &Budget, guest: impl Future<Output = T>) -> Result<T, Elapsed> {
+    tokio::time::timeout(budget.timeout, engine.clock().run(guest)).await
 }
 
 /// Prepares a store for another call of its instance, with a new session and a new deadline. The instance keeps its memory

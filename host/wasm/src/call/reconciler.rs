@@ -96,8 +96,7 @@ impl Reconciler for PluginReconciler {
                 Instance::new(linked, store, slot)
             }
         };
-        let answer = tokio::time::timeout(budget.timeout, instance.reconcile(&request));
-        let answer = answer.await;
+        let answer = call::run(engine, budget, instance.reconcile(&request)).await;
         // An instance whose call did not return is never used again.
         let answer = call::finish(&mut instance.store, answer, budget)?;
         let reported = instance.store.data_mut().session.take_failure();
