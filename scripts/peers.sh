@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# peers.sh [go]: builds the benchmarks' peers (benches/peers) into target/peers: peer-go with client-go and controller-runtime,
-# peer-leader with controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs; with `go` only those in Go. It reports a peer
-# that cannot be built; the benchmarks then run without that peer.
+# peers.sh [go|e2e]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
+# peer-go with client-go and controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs, and peer-leader; with `go` only
+# those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, and the host beside them. It reports a peer that
+# cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
@@ -21,16 +22,24 @@ go_peer() {
         missing "$1" "the build failed"
     fi
 }
+
+# rust_programs NAME...: builds programs of the workspace. All of it is selected, as in every native build: cargo then compiles each
+# dependency once, with the same features, and without those of the tests.
+rust_programs() {
+    local name bins=() built=${CARGO_TARGET_DIR:-target}/release
+    for name; do bins+=(--bin "$name"); done
+    if cargo build --release --locked --quiet --workspace "${bins[@]}"; then
+        for name; do cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"; done
+    else
+        for name; do missing "$name" "the build failed"; done
+    fi
+}
+
+if [ "${1:-}" = e2e ]; then
+    go_peer peer-sample-controller ./samplecontroller
+    rust_programs operetta peer-kube-rs-sample-controller
+    exit 0
+fi
 go_peer peer-go .
 go_peer peer-leader ./leader
-[ "${1:-}" != go ] || exit 0
-
-# The whole workspace, as in every native build: cargo then compiles each dependency once, with the same features.
-built=${CARGO_TARGET_DIR:-target}/release
-if cargo build --release --locked --quiet --workspace --bin peer-kube-rs --bin peer-kube-rs-store; then
-    for name in peer-kube-rs peer-kube-rs-store; do
-        cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"
-    done
-else
-    for name in peer-kube-rs peer-kube-rs-store; do missing "$name" "the build failed"; done
-fi
+[ "${1:-}" = go ] || rust_programs peer-kube-rs peer-kube-rs-store

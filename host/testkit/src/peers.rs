@@ -56,10 +56,17 @@ pub struct Process {
 
 #[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
 impl Peers {
-    /// Builds them (`scripts/peers.sh`, which says what it cannot build). Takes no time when nothing has changed.
+    /// Builds those that answer rounds (`scripts/peers.sh`, which says what it cannot build). Takes no time when nothing
+    /// has changed.
     pub fn build() -> Self {
+        Self::build_part(&[])
+    }
+
+    /// Builds a part of them: the arguments of `scripts/peers.sh`.
+    pub fn build_part(arguments: &[&str]) -> Self {
         let root = workspace_root();
         let mut script = Command::new(root.join("scripts/peers.sh"));
+        script.args(arguments);
         // What cargo tells this program about itself would look to the build scripts of dependencies like a change.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
