@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-density bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -82,7 +82,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks; they print tables and write target/bench/*.json
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks except bench-density; they print tables and write target/bench/*.json
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -116,6 +116,10 @@ bench-e2e: controlplane build ## Measure Foo created -> Deployment created on a 
 bench-idle: controlplane build ## Count what 200 idle plugins, and one without permissions, cost the host and the API server
 	@scripts/guests.sh rust
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench idle
+
+bench-density: controlplane ## Measure 1, 10, 100 and 1,000 idle operators, as plugins and as native processes: memory, watches, connections, CPU (KS=1,10; ONLY=operetta,controller-runtime,kube-rs; SECONDS=30)
+	@scripts/guests.sh rust
+	KS=$(KS) ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench density
 
 bench-start: controlplane build ## Measure the start of a plugin and the swap of its code
 	@scripts/guests.sh rust

@@ -216,6 +216,16 @@ impl fmt::Display for Report {
     }
 }
 
+/// Returns the value at a size beyond those measured, on the straight line through the two largest of them, or the value of the
+/// largest if that is the smaller one; None if fewer than two were measured. `measured` has pairs of size and value.
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+pub fn extrapolate(measured: &[(usize, f64)], size: usize) -> Option<f64> {
+    let mut measured = measured.to_vec();
+    measured.sort_by_key(|(size, _)| *size);
+    let [.., (small, below), (large, value)] = measured[..] else { return None };
+    (large > small).then(|| value + (value - below).max(0.0) / (large - small) as f64 * (size as f64 - large as f64))
+}
+
 /// A size that the environment may set to another number: small ones show whether a bench works.
 ///
 /// # Panics
@@ -263,6 +273,14 @@ mod tests {
         assert_eq!([row(1.0), row(2.0), row(0.5)].map(|row| row.verdict()), ["1 reached", "2 reached", "0.5 MISSED"]);
         assert_eq!(row(2.0).more_is_better().verdict(), "2 MISSED");
         assert_eq!(row(0.5).more_is_better().verdict(), "0.5 reached");
+    }
+
+    #[test]
+    fn extrapolates_on_line_through_two_largest_sizes() {
+        assert_eq!(extrapolate(&[(100, 300.0), (1, 90.0), (10, 30.0)], 1000), Some(3_000.0));
+        assert_eq!(extrapolate(&[(10, 30.0), (100, 20.0)], 1000), Some(20.0), "more of them do not cost less");
+        assert_eq!(extrapolate(&[(100, 300.0)], 1000), None);
+        assert_eq!(extrapolate(&[], 1000), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+pub use endpoints::metric_sum;
 use parking_lot::Mutex;
 use serde::Deserialize;
 

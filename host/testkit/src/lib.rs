@@ -72,7 +72,7 @@ pub use controlplane::ControlPlane;
 pub use crd::{any_schema, crd, with_status};
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy, Held};
 pub use guests::{guest, guest_path, plugin, plugin_path};
-pub use host::{Host, HostOptions, LogLine};
+pub use host::{Host, HostOptions, LogLine, metric_sum};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};
 pub use real_server::needs_real_server;
 pub use shell::{run_what_it_says, shell};

@@ -1,6 +1,6 @@
-//! The resource usage of a process, as Linux reports it in `/proc`.
+//! The resource usage of a process, and the memory of the machine, as Linux reports them in `/proc`.
 
-use std::{fs, time::Duration};
+use std::{collections::HashSet, fs, time::Duration};
 
 /// Returns the resident memory of a process, in bytes.
 ///
@@ -54,6 +54,39 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// Returns the memory that new processes can use before the machine swaps, in bytes.
+///
+/// # Panics
+/// Panics if this is not Linux.
+pub fn available_bytes() -> u64 {
+    field("/proc/meminfo", "MemAvailable:")
+}
+
+/// Returns the number of a process's TCP connections over IPv4 to a port of any machine.
+///
+/// # Panics
+/// Panics if this is not Linux, or if the process has ended.
+pub fn connections(pid: u32, port: u16) -> usize {
+    let established = fs::read_to_string(format!("/proc/{pid}/net/tcp")).expect("Linux's /proc");
+    let established: HashSet<String> = established
+        .lines()
+        .filter_map(|line| established_to(line, port))
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("Linux's /proc");
+    let files = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    files.filter(|file| file.to_str().is_some_and(|file| established.contains(file))).count()
+}
+
+/// Returns the inode of a line of `/proc/net/tcp` if it is an established connection to this port.
+fn established_to(line: &str, port: u16) -> Option<&str> {
+    const ESTABLISHED: &str = "01";
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, remote, state, ..] = fields[..] else { return None };
+    let remote_port = u16::from_str_radix(remote.rsplit_once(':')?.1, 16).ok()?;
+    (remote_port == port && state == ESTABLISHED).then(|| fields.get(9).copied()).flatten()
+}
+
 fn status(pid: u32, name: &str) -> u64 {
     field(&format!("/proc/{pid}/status"), name)
 }
@@ -67,7 +100,29 @@ fn field(file: &str, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    #[test]
+    fn counts_only_own_ends_of_connections_to_port() {
+        let pid = std::process::id();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        assert_eq!(connections(pid, address.port()), 0);
+        let connected: Vec<_> = (0..3).map(|_| TcpStream::connect(address).expect("a connection")).collect();
+        // The accepted ends are connections to other ports.
+        let accepted: Vec<_> = (0..3).map(|_| listener.accept().expect("a connection")).collect();
+        assert_eq!(connections(pid, address.port()), 3);
+        assert_eq!(connections(pid, accepted[0].1.port()), 1);
+        drop(connected);
+        assert_eq!(connections(pid, address.port()), 0);
+    }
+
+    #[test]
+    fn available_memory_is_a_part_of_all_memory() {
+        assert!((1..field("/proc/meminfo", "MemTotal:")).contains(&available_bytes()));
+    }
 
     #[test]
     fn peak_memory_stays_until_reset() {

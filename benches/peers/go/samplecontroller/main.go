@@ -1,5 +1,6 @@
 // Command samplecontroller is Kubernetes' sample-controller on controller-runtime: the native counterpart of
-// examples/sample-controller/go, for the comparison in docs/sdks.md.
+// examples/sample-controller/go, for the comparison in docs/sdks.md and for `make bench-density`. NAMESPACE is the namespace to
+// watch; without it, all are watched.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -77,6 +79,8 @@ func run(ctx context.Context, namespace string) error {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme.Scheme,
 		Cache:  cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+		// kubebuilder's default; several processes cannot share a port.
+		Metrics: server.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		return err

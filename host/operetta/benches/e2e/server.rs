@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::Client;
-use operetta_testkit::{AuditEvent, ControlPlane};
+use operetta_testkit::{AuditEvent, ControlPlane, metric_sum};
 
 /// The sums of bytes that the API server sent: responses, and events of watches. This program's own watch of Deployments and
 /// the responses to its creations are a part of them, the same part for each controller.
@@ -73,6 +73,5 @@ fn is_of_controller(event: &AuditEvent) -> bool {
 async fn bytes(client: &Client) -> anyhow::Result<f64> {
     let request = http::Request::get("/metrics").body(Vec::new())?;
     let text = client.request_text(request).await?;
-    let of_bytes = |line: &&str| BYTES.iter().any(|name| line.starts_with(name));
-    Ok(text.lines().filter(of_bytes).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    Ok(BYTES.iter().map(|name| metric_sum(&text, name, &[])).sum())
 }

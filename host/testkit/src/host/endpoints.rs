@@ -33,10 +33,7 @@ impl Host {
 
     /// Returns the sum of a metric over the lines that have all of these labels, each written like `plugin="a"`.
     pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let text = self.metrics();
-        let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        let labelled = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
-        labelled.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+        metric_sum(&self.metrics(), name, labels)
     }
 
     /// Sends a GET to the admin address and returns the body. Blocks.
@@ -61,5 +58,26 @@ impl Host {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         Ok(answer)
+    }
+}
+
+/// Returns the sum of a metric in Prometheus' text format, over the lines that have all of these labels.
+pub fn metric_sum(text: &str, name: &str, labels: &[&str]) -> f64 {
+    let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let labelled = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+    labelled.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_metric_of_exact_name_over_lines_with_all_labels() {
+        let text = "# TYPE requests gauge\nrequests{verb=\"WATCH\",resource=\"pods\"} 2\nrequests{verb=\"WATCH\",resource=\"nodes\"} 3\n\
+                    requests{verb=\"GET\",resource=\"pods\"} 5\nrequests_total{verb=\"WATCH\"} 7\nrequests 11\n";
+        assert_eq!(metric_sum(text, "requests", &["verb=\"WATCH\""]), 5.0);
+        assert_eq!(metric_sum(text, "requests", &["verb=\"WATCH\"", "resource=\"pods\""]), 2.0);
+        assert_eq!(metric_sum(text, "requests", &[]), 21.0);
     }
 }
