@@ -2,6 +2,11 @@
 
 use std::{collections::HashSet, fs, time::Duration};
 
+/// Converts bytes to megabytes of 2^20 bytes.
+pub fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// Returns the resident memory of a process, in bytes.
 ///
 /// # Panics

@@ -39,7 +39,7 @@ pub(crate) struct Ticker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread knows of the guests.
+/// The state that guests share with the thread.
 #[derive(Default)]
 pub(crate) struct Clock {
     /// The polls of guests that have begun, and those of them that have ended.
@@ -73,7 +73,7 @@ impl Ticker {
         Ok(Self { clock, thread: Some(thread) })
     }
 
-    /// Returns what guests tell the thread.
+    /// Returns the state that guests share with the thread.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }

@@ -72,24 +72,19 @@ pub async fn measure(operator: &Operator, size: usize) -> anyhow::Result<Cell> {
     let idle = QuietWindow::of(&[&pids, &[server], &[control_plane.pid("etcd")]]).await;
     operators.check()?;
     let port = control_plane.config().await.cluster_url.port_u16().context("the API server's port")?;
-    let sum = |of: fn(u32) -> u64| megabytes(pids.iter().map(|pid| of(*pid)).sum());
+    let sum = |of: fn(u32) -> u64| usage::megabytes(pids.iter().map(|pid| of(*pid)).sum());
     Ok(Cell {
         private_mb: sum(usage::private_bytes),
         anonymous_mb: sum(usage::anonymous_bytes),
         rss_mb: sum(usage::memory_bytes),
         watches: watches(&client).await? - watches_before,
         connections: pids.iter().map(|pid| usage::connections(*pid, port)).sum::<usize>() as f64,
-        server_rss_mb: megabytes(usage::memory_bytes(server)),
+        server_rss_mb: usage::megabytes(usage::memory_bytes(server)),
         idle_cpu: idle.percent(0),
         server_cpu: idle.percent(1),
         etcd_cpu: idle.percent(2),
         ready_seconds,
     })
-}
-
-/// Converts bytes.
-pub fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
 
 /// Creates a namespace with a Foo, a ServiceAccount with all permissions in it, and the code of a plugin.

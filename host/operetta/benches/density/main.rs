@@ -102,7 +102,7 @@ impl Contestant {
     fn fits(&self, size: usize) -> bool {
         let Some((measured, cell)) = self.cells.last() else { return true };
         let expected = cell.private_mb / *measured as f64 * size as f64;
-        let available = cell::megabytes(usage::available_bytes());
+        let available = usage::megabytes(usage::available_bytes());
         let fits = expected <= available / 2.0;
         if !fits {
             println!("{size} on {}: not run, {expected:.0} of {available:.0} MB available", self.name);

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use operetta_testkit::bench::{Report, Row, Samples};
+use operetta_testkit::{
+    bench::{Report, Row, Samples},
+    usage::megabytes,
+};
 
 use crate::{
     contestant::{Memory, Name},
@@ -124,9 +127,4 @@ pub fn report(rounds: &BTreeMap<Name, Vec<Figures>>) -> anyhow::Result<PathBuf> 
 /// Returns a time in milliseconds.
 pub fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-/// Returns a size in megabytes of 2^20 bytes.
-pub fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

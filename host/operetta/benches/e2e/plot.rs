@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, error::Error, path::Path};
 
+use operetta_testkit::usage::megabytes;
 use plotters::{
     coord::Shift,
     prelude::{
@@ -13,7 +14,7 @@ use plotters::{
 
 use crate::{
     contestant::Name,
-    figures::{Figures, megabytes, millis},
+    figures::{Figures, millis},
 };
 
 const SIZE: (u32, u32) = (960, 640);
