@@ -85,6 +85,7 @@ func (p *Plugin) Describe() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	rehearse()
 	return json.Marshal(manifest)
 }
 

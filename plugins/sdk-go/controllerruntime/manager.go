@@ -2,6 +2,7 @@ package controllerruntime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -89,6 +90,28 @@ func (m *manager) controller(label string) (*controller, error) {
 		}
 	}
 	return nil, fmt.Errorf("the plugin has no controller %q", label)
+}
+
+// rehearse encodes and decodes an empty object of each watched kind, and an empty list of them. Both JSON packages examine a
+// type when they meet it first, which takes milliseconds for one with a Pod's template. `operetta build` takes its snapshot afterwards, so that no
+// reconcile has to do it.
+func (m *manager) rehearse() {
+	for _, of := range m.controllers {
+		watches, err := m.watches(of)
+		if err != nil {
+			continue
+		}
+		for _, watch := range watches {
+			if list, err := m.scheme.New(watch.kind.GroupVersion().WithKind(watch.kind.Kind + "List")); err == nil {
+				_ = decode([]byte("{}"), list)
+			}
+			object := watch.object.DeepCopyObject()
+			// An unstructured object without a kind has no text, and no type that is to be examined.
+			if text, err := json.Marshal(object); err == nil {
+				_ = decode(text, object)
+			}
+		}
+	}
 }
 
 // field reads a struct's field, exported or not.

@@ -10,6 +10,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -21,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"operetta.dev/sdk-go"
 	"operetta.dev/sdk-go/controllerruntime"
 )
 
@@ -31,6 +35,48 @@ var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile
 func describe(build func(ctrl.Manager) error, options controllerruntime.Options) (string, error) {
 	text, err := controllerruntime.NewHandler(build, options).Describe()
 	return string(text), err
+}
+
+// rehearsed counts how often an object is written and read as JSON.
+type rehearsed struct{ corev1.ConfigMap }
+
+var written, read int
+
+func (*rehearsed) MarshalJSON() ([]byte, error)     { written++; return []byte("{}"), nil }
+func (*rehearsed) UnmarshalJSON([]byte) error       { read++; return nil }
+func (r *rehearsed) DeepCopyObject() runtime.Object { return &rehearsed{*r.ConfigMap.DeepCopy()} }
+
+// A snapshot is taken after Describe, so no reconcile has to examine the type.
+func TestDescribeEncodesAndDecodesWatchedKinds(t *testing.T) {
+	written, read = 0, 0
+	_, err := describe(func(mgr ctrl.Manager) error {
+		return ctrl.NewControllerManagedBy(mgr).For(&rehearsed{}).Complete(nothing)
+	}, controllerruntime.Options{AddToScheme: []controllerruntime.AddToScheme{func(scheme *runtime.Scheme) error {
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "e.dev", Version: "v1", Kind: "Rehearsed"}, &rehearsed{})
+		return nil
+	}}})
+	if err != nil || written != 1 || read != 1 {
+		t.Fatalf("written %d times, read %d times: %v", written, read, err)
+	}
+}
+
+// In a snapshot, the seed of each start is the same.
+func TestReconcileSeedsGeneratedNames(t *testing.T) {
+	var name string
+	handler := controllerruntime.NewHandler(func(mgr ctrl.Manager) error {
+		return ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).Complete(
+			reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				name = utilrand.String(20)
+				return reconcile.Result{}, nil
+			}))
+	}, controllerruntime.Options{})
+	utilrand.Seed(1)
+	repeated := utilrand.String(20)
+	utilrand.Seed(1)
+	_, err := handler.Reconcile(nil, operetta.Request{Controller: "deployment"})
+	if err != nil || name == "" || name == repeated {
+		t.Fatalf("%q after %q: %v", name, repeated, err)
+	}
 }
 
 func TestManifestHasBuilderSettings(t *testing.T) {

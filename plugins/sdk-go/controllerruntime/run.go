@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -76,6 +78,7 @@ func (h *served) Describe() (text []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	h.manager.rehearse()
 	return json.Marshal(manifest)
 }
 
@@ -89,6 +92,8 @@ func (h *served) Reconcile(api operetta.API, request operetta.Request) (result o
 		return operetta.Done(), operetta.Terminal(err)
 	}
 	h.manager.api.use(api)
+	// Its seed is the time of the program's start, which is that of the snapshot: names would repeat in each reconcile.
+	utilrand.Seed(time.Now().UnixNano())
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

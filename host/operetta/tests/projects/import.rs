@@ -120,6 +120,7 @@ async fn imported_kubebuilder_project_builds_and_reconciles() {
     stage.run("go mod tidy");
     let built = stage.run("operetta build");
     assert!(built.contains("controller memcached for Memcached.cache.example.com/v1alpha1"), "{built}");
+    assert!(built.lines().any(|line| line.contains(" snapshot ") && line.contains(" MB -> ")), "no snapshot: {built}");
     let host = host().await;
     stage.install("config/crd/bases/cache.example.com_memcacheds.yaml").await;
 

@@ -1,6 +1,6 @@
 //! Rewrites a component section by section, at every depth.
 
-use std::mem;
+use std::{borrow::Cow, mem};
 
 use wasm_encoder::{ComponentSectionId, Encode, RawSection, Section as _};
 use wasmparser::{Encoding, Parser, Payload};
@@ -23,7 +23,7 @@ pub struct SectionAt<'a, 'p> {
 /// Returns the parser's error if the component is malformed.
 pub fn rewrite_sections<'a>(
     component: &'a [u8],
-    mut edit: impl FnMut(&SectionAt<'a, '_>) -> Option<&'a [u8]>,
+    mut edit: impl FnMut(&SectionAt<'a, '_>) -> Option<Cow<'a, [u8]>>,
 ) -> wasmparser::Result<Vec<u8>> {
     let mut output = Vec::new();
     let mut outer = Vec::new();
@@ -50,7 +50,7 @@ pub fn rewrite_sections<'a>(
                 let data = &component[range];
                 let section = SectionAt { payload: &payload, data, modules, is_outermost: outer.is_empty() };
                 if let Some(data) = edit(&section) {
-                    RawSection { id, data }.append_to(&mut output);
+                    RawSection { id, data: &data }.append_to(&mut output);
                 }
             }
         }

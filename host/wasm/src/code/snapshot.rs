@@ -2,20 +2,25 @@
 //! becomes the component's initial memory.
 //!
 //! Everything that the guest reads during its start is part of the snapshot: random seeds, the time, arguments and
-//! environment. The guest has the same imports as in `describe()`, so it sees nothing of a cluster. Only memory and globals
+//! environment. `describe()` is part of the start. The guest has the same imports as in any other `describe()`, so it sees
+//! nothing of a cluster. Only memory and globals
 //! are kept; handles of the host, such as stdout, are new in each instance. Adapters hold such handles and must start over,
 //! so modules without a memory of their own keep the globals of the original component.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use operetta_core::{controller::request::Fault, gate::Gate, ports::LogSink};
-use wasmparser::{Encoding, Parser, Payload, Validator};
-use wasmtime::component::{Component, Instance, Lift, WasmList};
+use wasm_encoder::Encode as _;
+use wasmparser::{DataKind, DataSectionReader, Encoding, Parser, Payload, Validator};
+use wasmtime::{
+    Store,
+    component::{Component, Instance, Lift, WasmList},
+};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::sections::rewrite_sections;
 use crate::{
-    Engine,
+    Engine, bindings,
     call::{self, Budget, CallError},
     store_data::Call,
 };
@@ -26,7 +31,7 @@ const BUDGET: Budget = Budget { memory_bytes: 1 << 30, transfer_bytes: usize::MA
 /// The reason why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The component has a part that snapshots do not support, or lacks the function.
+    /// The component has a part that snapshots do not support, lacks the function, or cannot describe itself.
     #[error("no snapshot can be taken of this component: {0}")]
     Unsupported(String),
     /// The function trapped or exceeded a limit.
@@ -46,8 +51,8 @@ impl From<CallError> for SnapshotError {
     }
 }
 
-/// Calls the exported `function` (no arguments, no results) and returns the component with the state after the call. The
-/// function stays exported. Its log goes to `logs`.
+/// Calls the exported `function` (no arguments, no results) and `describe()`, and returns the component with the state after
+/// these calls. The function stays exported. The log goes to `logs`.
 ///
 /// # Errors
 /// Returns a [`SnapshotError`] if the component is unsupported, the function fails, or the engine is busy.
@@ -70,30 +75,85 @@ pub async fn snapshot(
 
     let _slot = call::slots(engine, engine.slots_of(&component)).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), &BUDGET);
-    let outcome = tokio::time::timeout(BUDGET.timeout, async {
+    let started = tokio::time::timeout(BUDGET.timeout, async {
         let instance = pre.instantiate_async(&mut store).await?;
         let initialize = instance.get_typed_func::<(), ()>(&mut store, function)?;
         initialize.call_async(&mut store, ()).await?;
+        Ok(instance)
+    });
+    let started = started.await;
+    let instance = call::finish(&mut store, started, &BUDGET)?;
+    describe(&mut store, &instance).await?;
+    let outcome = tokio::time::timeout(BUDGET.timeout, async {
         let mut state = State { store: &mut store, instance, error: None };
         let snapshot = wizer.snapshot_component(&context, &mut state).await?;
         state.error.map_or(Ok(snapshot), Err)
     });
     let outcome = outcome.await;
     let snapshot = call::finish(&mut store, outcome, &BUDGET)?;
-    // Memory that is scattered widely makes more data segments than a module may have, so the result is validated.
-    { restart_adapters(bytes, &snapshot) }
+    { rewrite(bytes, &snapshot) }
         .and_then(|snapshot| Validator::new().validate_all(&snapshot).map(|_| snapshot))
         .map_err(|error| SnapshotError::Unsupported(error.to_string()))
 }
 
-/// Returns the snapshot with the original's globals in modules without a memory.
-fn restart_adapters<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec<u8>> {
+/// Lets the guest describe itself, so that the snapshot also has what a guest does in its first call only. The Go SDK lets the
+/// JSON packages examine its types there.
+async fn describe(store: &mut Store<Call>, instance: &Instance) -> Result<(), SnapshotError> {
+    let described = tokio::time::timeout(BUDGET.timeout, async {
+        let guest = bindings::Plugin::new(&mut *store, instance)?;
+        guest.operetta_controller_reconciler().call_describe(&mut *store).await
+    });
+    let described = described.await;
+    match call::finish(store, described, &BUDGET) {
+        Ok(_) => Ok(()),
+        Err(CallError::Busy(why)) => Err(SnapshotError::Busy(why)),
+        // Whoever loads the plugin reports this in full.
+        Err(CallError::Fault(fault)) => Err(SnapshotError::Unsupported(format!("describe() failed: {fault}"))),
+    }
+}
+
+/// Returns the snapshot with the original's globals in modules without a memory, and without unused data segments.
+///
+/// Wizer replaces each segment of the original by an empty one, so that those of the snapshot have other indexes. Go's linker
+/// makes up to 100,000 segments, which is all that a module may have.
+fn rewrite<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec<u8>> {
     let globals = adapters_globals(original)?;
+    // The last module that counts its data segments: only the code of such a module can use a segment by its index.
+    let mut counted = None;
     rewrite_sections(snapshot, |section| {
-        let original = globals.get(section.modules).copied().flatten();
-        let is_global = matches!(section.payload, Payload::GlobalSection(_)) && !section.is_outermost;
-        Some(original.filter(|_| is_global).unwrap_or(section.data))
+        let data = match section.payload {
+            Payload::GlobalSection(_) if !section.is_outermost => {
+                globals.get(section.modules).copied().flatten().unwrap_or(section.data).into()
+            }
+            Payload::DataCountSection { .. } => {
+                counted = Some(section.modules);
+                section.data.into()
+            }
+            Payload::DataSection(segments) if counted != Some(section.modules) => {
+                // The validation reports a malformed section.
+                active_segments(snapshot, segments.clone()).map_or(section.data.into(), Cow::Owned)
+            }
+            _ => section.data.into(),
+        };
+        Some(data)
     })
+}
+
+/// Returns the contents of a data section with its active segments only.
+fn active_segments(module: &[u8], section: DataSectionReader<'_>) -> wasmparser::Result<Vec<u8>> {
+    let mut count: u32 = 0;
+    let mut segments = Vec::new();
+    for segment in section {
+        let segment = segment?;
+        if let DataKind::Active { .. } = segment.kind {
+            count += 1;
+            segments.extend_from_slice(&module[segment.range]);
+        }
+    }
+    let mut data = Vec::with_capacity(segments.len() + size_of::<u32>() + 1);
+    count.encode(&mut data);
+    data.append(&mut segments);
+    Ok(data)
 }
 
 /// Returns the global section of each core module, in order. None for modules that define a memory, and for those
@@ -125,7 +185,7 @@ fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> 
 
 /// The instance whose state Wizer reads. Wizer's trait returns no errors, so the first one is recorded.
 struct State<'a> {
-    store: &'a mut wasmtime::Store<Call>,
+    store: &'a mut Store<Call>,
     instance: Instance,
     error: Option<wasmtime::Error>,
 }

@@ -7,7 +7,8 @@ use operetta_core::{
     ports::Reconciler,
 };
 use operetta_testkit::wat_guest::Guest;
-use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginReconciler, SnapshotError};
+use operetta_wasm::{CallLimits, LoadLimits, Plugin, PluginReconciler, SnapshotError, rewrite_sections};
+use wasmparser::Payload;
 
 use crate::{
     engine,
@@ -54,4 +55,58 @@ async fn snapshot_error_states_reason() {
     assert!(matches!(&error, SnapshotError::Unsupported(cause) if cause.contains("\"start\"")), "{error}");
     let error = snapshot(b"no wasm", "init").await.expect_err("no wasm");
     assert!(matches!(error, SnapshotError::Unsupported(_)), "{error}");
+}
+
+#[tokio::test]
+async fn each_instance_starts_from_what_describe_left() {
+    let guest =
+        guest("(global.set $ready (i32.const 1))").describe("(i32.store8 (i32.const 512) (i32.const 33)) i32.const 8");
+    let after = snapshot(&guest.build_in("guest-with-init"), "init").await.expect("a snapshot");
+    assert_eq!(reconcile(after).await, Err(Failure::Retry("!".into())));
+}
+
+#[tokio::test]
+async fn no_snapshot_is_taken_of_guest_that_cannot_describe_itself() {
+    let guest = guest("").describe("unreachable").build_in("guest-with-init");
+    let error = snapshot(&guest, "init").await.expect_err("trapped");
+    let named = |cause: &str| cause.contains("describe() failed") && cause.contains("unreachable");
+    assert!(matches!(&error, SnapshotError::Unsupported(cause) if named(cause)), "{error}");
+}
+
+/// Returns the data segments of all modules.
+fn segments(component: &[u8]) -> u32 {
+    let mut count = 0;
+    rewrite_sections(component, |section| {
+        if let Payload::DataSection(segments) = section.payload {
+            count += segments.count();
+        }
+        Some(section.data.into())
+    })
+    .expect("a component");
+    count
+}
+
+/// Go's linker makes as many data segments as a module may have, if the program is large.
+#[tokio::test]
+async fn snapshot_of_module_with_most_data_segments_has_only_its_own() {
+    let data = |at: u32| format!("(data (i32.const {}) \"\\01\")", (96 << 10) + 16 * (at % 6000));
+    let filled = (0..99_000).map(data).collect::<String>();
+    let plain = guest("(i32.store8 (i32.const 512) (i32.const 33)) (global.set $ready (i32.const 1))").with(&filled);
+    let plain = plain.build_in("guest-with-init");
+    let after = snapshot(&plain, "init").await.expect("a snapshot");
+    assert!(segments(&plain) > 99_000 && segments(&after) < 7_000, "{} of {}", segments(&after), segments(&plain));
+    assert_eq!(reconcile(after).await, Err(Failure::Retry("!".into())));
+}
+
+/// Without this, code that copies from a segment by its index would copy from another one.
+#[tokio::test]
+async fn snapshot_keeps_index_of_segment_that_code_copies() {
+    let guest = Guest::default()
+        .with(r#"(data (i32.const 98304) "?") (data $mark "!") (func (export "init"))"#)
+        .reconcile(
+            "(memory.init $mark (i32.const 512) (i32.const 0) (i32.const 1)) (call $retry (i32.const 512) (i32.const 1))",
+        )
+        .build_in("guest-with-init");
+    let after = snapshot(&guest, "init").await.expect("a snapshot");
+    assert_eq!(reconcile(after).await, Err(Failure::Retry("!".into())));
 }

@@ -22,10 +22,6 @@ use crate::{
 /// The name of the initialization function as compilers export it, and as the component has it.
 const RENAMED: (&str, &str) = ("_initialize", INITIALIZE);
 
-/// The maximum size of a module of which a snapshot is taken, in bytes. The memory of a program with controller-runtime
-/// needs more data segments than a module may have, and detecting that takes half a minute.
-const SNAPSHOT_MAX: usize = 16 << 20;
-
 /// A component, and the outcome of its snapshot; None for a language without snapshots.
 pub struct Componentized {
     pub component: Vec<u8>,
@@ -37,21 +33,17 @@ pub struct Componentized {
 /// # Errors
 /// Returns an error if the module does not fit the contract's world, or its initialization fails.
 pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Result<Componentized> {
-    let skipped = skipped(job, module.len());
-    let take = job.project.language == Language::Go && skipped.is_none();
+    let is_go = job.project.language == Language::Go;
+    let take = is_go && !job.args.no_snapshot;
     let component = steps.run("componentize", |note| {
         let component =
             if take { encode(&rename(module)?, Start::Exported) } else { encode(module, Start::Instantiation) }?;
         *note = size(component.len());
         Ok(component)
     })?;
-    if let Some(reason) = skipped {
-        let running = steps.begin("snapshot");
-        steps.end(running, &format!("skipped: {reason}"));
-        return Ok(Componentized { component, snapshot: Some(SnapshotRecord::Skipped(reason)) });
-    }
     if !take {
-        return Ok(Componentized { component, snapshot: None });
+        let skipped = is_go.then(|| SnapshotRecord::Skipped("--no-snapshot was given".to_owned()));
+        return Ok(Componentized { component, snapshot: skipped });
     }
     let running = steps.begin("snapshot");
     let engine = EngineConfig { allocation: Allocation::OnDemand, optimize: false, ..EngineConfig::default() };
@@ -73,19 +65,6 @@ pub async fn componentize(job: &Job<'_>, module: &[u8], steps: &mut Steps) -> Re
         }
         Err(error) => Err(error)
             .context("failed to initialize the runtime at build time (--no-snapshot does it in each reconcile)"),
-    }
-}
-
-/// Returns the reason why a Go module gets no snapshot; None if one is to be taken, or for another language.
-fn skipped(job: &Job<'_>, module_size: usize) -> Option<String> {
-    if job.project.language != Language::Go {
-        None
-    } else if job.args.no_snapshot {
-        Some("--no-snapshot was given".to_owned())
-    } else if module_size > SNAPSHOT_MAX {
-        Some(format!("the module has {}, snapshots are taken up to {}", size(module_size), size(SNAPSHOT_MAX)))
-    } else {
-        None
     }
 }
 

@@ -11,7 +11,7 @@ use wasmparser::Payload;
 pub fn strip(component: &[u8], names: bool) -> Result<Vec<u8>> {
     let bare = rewrite_sections(component, |section| match section.payload {
         Payload::CustomSection(custom) if !(names && custom.name() == "name") => None,
-        _ => Some(section.data),
+        _ => Some(section.data.into()),
     });
     bare.context("the component is malformed")
 }
