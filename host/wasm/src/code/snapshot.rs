@@ -3,9 +3,9 @@
 //!
 //! Everything that the guest reads during its start is part of the snapshot: random seeds, the time, arguments and
 //! environment. `describe()` is part of the start. The guest has the same imports as in any other `describe()`, so it sees
-//! nothing of a cluster. Only memory and globals
-//! are kept; handles of the host, such as stdout, are new in each instance. Adapters hold such handles and must start over,
-//! so modules without a memory of their own keep the globals of the original component.
+//! nothing of a cluster. Only memory and globals are kept; handles of the host, such as stdout, are new in each instance.
+//! Adapters hold such handles and must start over, so modules without a memory of their own keep the globals of the original
+//! component.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -75,7 +75,7 @@ pub async fn snapshot(
 
     let _slot = call::slots(engine, engine.slots_of(&component)).await?;
     let mut store = call::store(engine, Gate::describing(logs).session(None), &BUDGET);
-    let started = tokio::time::timeout(BUDGET.timeout, async {
+    let started = call::run(engine, &BUDGET, async {
         let instance = pre.instantiate_async(&mut store).await?;
         let initialize = instance.get_typed_func::<(), ()>(&mut store, function)?;
         initialize.call_async(&mut store, ()).await?;
@@ -83,8 +83,8 @@ pub async fn snapshot(
     });
     let started = started.await;
     let instance = call::finish(&mut store, started, &BUDGET)?;
-    describe(&mut store, &instance).await?;
-    let outcome = tokio::time::timeout(BUDGET.timeout, async {
+    describe(engine, &mut store, &instance).await?;
+    let outcome = call::run(engine, &BUDGET, async {
         let mut state = State { store: &mut store, instance, error: None };
         let snapshot = wizer.snapshot_component(&context, &mut state).await?;
         state.error.map_or(Ok(snapshot), Err)
@@ -98,8 +98,8 @@ pub async fn snapshot(
 
 /// Lets the guest describe itself, so that the snapshot also has what a guest does in its first call only. The Go SDK lets the
 /// JSON packages examine its types there.
-async fn describe(store: &mut Store<Call>, instance: &Instance) -> Result<(), SnapshotError> {
-    let described = tokio::time::timeout(BUDGET.timeout, async {
+async fn describe(engine: &Engine, store: &mut Store<Call>, instance: &Instance) -> Result<(), SnapshotError> {
+    let described = call::run(engine, &BUDGET, async {
         let guest = bindings::Plugin::new(&mut *store, instance)?;
         guest.operetta_controller_reconciler().call_describe(&mut *store).await
     });

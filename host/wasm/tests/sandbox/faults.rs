@@ -1,7 +1,8 @@
 //! Tests of guests that misbehave: each ends without harm to the host or to other guests.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -93,6 +94,25 @@ async fn run_beside_spinning_guest() {
     assert!(elapsed < limit + Duration::from_millis(500), "{elapsed:?}");
     assert!(reconciles >= 10, "only {reconciles} reconciles beside a spinning guest");
     assert!(slowest < Duration::from_millis(300), "{slowest:?}");
+}
+
+#[test]
+fn spinning_guest_ends_at_deadline_after_idle_time() {
+    let limit = Duration::from_millis(100);
+    let spin = async move {
+        let spin = Guest::default().reconcile("(call $spin) i32.const 16");
+        let spinner = reconciler(spin, &Arc::new(Ports::default()), limit).await;
+        // The thread that advances the epoch sleeps by now.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        spinner.reconcile(&request("a")).await
+    };
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        ended.send(runtime.block_on(spin)).expect("the test waits");
+    });
+    let outcome = end.recv_timeout(Duration::from_secs(30)).expect("the guest ends");
+    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
 }
 
 #[tokio::test]
