@@ -192,7 +192,7 @@ pub(super) fn duration(lease: &Lease) -> Duration {
 }
 
 /// Parses the group that a Lease stores. Its epochs begin with the time when the Lease was created, and so are larger than those of a
-/// group that was deleted before ([`EPOCHS_PER_SECOND`]).
+/// group that was created in an earlier second and deleted ([`EPOCHS_PER_SECOND`]).
 pub(super) fn parse_group(lease: &Lease) -> Result<Group, InvalidGroup> {
     let annotation =
         |name| lease.metadata.annotations.as_ref().and_then(|all| all.get(name)).map_or("", String::as_str);

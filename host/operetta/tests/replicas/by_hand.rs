@@ -87,6 +87,8 @@ async fn nobody_acts_in_a_new_group_before_the_leases_of_the_deleted_one_have_en
 async fn epochs_of_a_group_do_not_depend_on_the_clocks_of_replicas() {
     let control_plane = control_plane();
     let first = Replica::start(&control_plane).await;
+    // Epochs begin with the time of the group's creation, in seconds.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     control_plane.kubectl(&["delete", "lease", "operetta", "-n", "operetta-system"]);
     assert!(!first.host.ended().await.success());
     let clock = SteppedClock::new(&control_plane);
