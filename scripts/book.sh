@@ -10,7 +10,7 @@ book=target/book
 rm -rf "$book"
 mkdir -p "$book/src"
 # mdbook copies files that are not Markdown as they are, so links to sources lead to them.
-git ls-files -z -- "*.md" LICENSE docs/sessions wit examples deploy host/api benches/peers scripts plugins ":!docs/SUMMARY.md" |
+git ls-files -z -- "*.md" LICENSE docs/plots docs/sessions wit examples deploy host/api benches/peers scripts plugins ":!docs/SUMMARY.md" |
     xargs -0 cp --parents -t "$book/src"
 sed -E 's|\]\(|](docs/|; s|\]\(docs/\.\./|](|' docs/SUMMARY.md >"$book/src/SUMMARY.md"
 cp docs/book.toml "$book/"
