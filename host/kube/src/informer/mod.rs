@@ -20,6 +20,7 @@ pub mod registry;
 pub mod frames;
 mod left_out;
 pub mod list;
+mod listed;
 mod pause;
 mod reflector;
 mod scope;
@@ -47,7 +48,7 @@ use self::{frames::Unreadable, left_out::LeftOut, reflector::Reflector};
 use crate::{
     client::wire::Wire,
     discovery::ApiResource,
-    store::{Lookup, Relist, Relisted, Store, Writer, cache::Cache, overlay::Overlay},
+    store::{Lookup, Relist, Store, Writer, cache::Cache, overlay::Overlay},
 };
 
 /// The state of an informer.
@@ -166,19 +167,6 @@ impl Informer {
         Subscription { informer: self.clone(), id, resync }
     }
 
-    /// Adds the response to a write to the overlay. A list may have been faster than the response: if the object was deleted
-    /// before it, its deletion is reported here, because no event of the watch will.
-    pub fn wrote(&self, object: &Arc<Object>) {
-        let store = &self.cache.store;
-        if !self.cache.wrote(object) || object.revision() > Some(store.revision()) || store.has(object) {
-            return;
-        }
-        let mut dispatch = self.dispatch.lock();
-        if object.revision() <= Some(dispatch.listed) && !store.has(object) {
-            dispatch.tell(&Event::Deleted { object: store.pruned(object.clone()) });
-        }
-    }
-
     /// Returns a receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<InformerState> {
         self.state.subscribe()
@@ -223,37 +211,6 @@ impl Informer {
     /// Returns an object without the pruned fields.
     fn kept(&self, object: Object) -> Arc<Object> {
         self.cache.store.pruned(Arc::new(object))
-    }
-
-    /// Completes a list that began at `began`: the store becomes its content.
-    fn relisted(&self, began: Instant, found: Relist, resource_version: &str) {
-        let mut dispatch = self.dispatch.lock();
-        let first = !self.state.borrow().synced;
-        let Relisted { changed, gone } = dispatch.writer.finish(found);
-        let revision = dispatch.hear(resource_version);
-        dispatch.listed = revision;
-        let unseen = self.cache.overlay.relisted(began, revision, &self.cache.store);
-        // Deletions of others are reported below.
-        let unseen = unseen.into_iter().filter(|written| {
-            let key = written.key();
-            let in_gone = gone.binary_search_by(|object| object.key().cmp(key)).ok().map(|at| &gone[at]);
-            let in_changed = changed.binary_search_by(|(_, object)| object.key().cmp(key)).ok();
-            let replaced = in_changed.and_then(|at| changed[at].0.as_ref());
-            in_gone.or(replaced).is_none_or(|known| known.uid() != written.uid())
-        });
-        for object in unseen {
-            dispatch.tell(&Event::Deleted { object });
-        }
-        for object in gone {
-            dispatch.tell(&Event::Deleted { object });
-        }
-        for (old, object) in changed {
-            match old {
-                Some(old) if old.uid() != object.uid() => dispatch.replaced(old, object, first),
-                old => dispatch.tell(&change(old, object, first)),
-            }
-        }
-        self.state.send_modify(|state| state.synced = true);
     }
 
     /// Returns the recorder of changes, if there is one.
