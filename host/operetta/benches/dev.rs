@@ -26,7 +26,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, watcher},
 };
-use operetta_testkit::bench::{Report, Row, Samples, number};
+use operetta_testkit::bench::{Report, Row, Samples, is_chosen, number};
 use tokio::sync::mpsc;
 
 /// The number of measured saves.
@@ -98,10 +98,8 @@ async fn main() -> Result<()> {
     if cfg!(debug_assertions) && std::env::var_os("DEBUG").is_none_or(|value| value != "1") {
         bail!("this is a debug build, whose figures mean little: use `make bench-dev`, or set DEBUG=1");
     }
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let is_selected = |name: &str| only.is_empty() || only.split(',').any(|one| one == name);
-    let selected: Vec<_> = LANGUAGES.iter().filter(|language| is_selected(language.name)).collect();
-    ensure!(!selected.is_empty(), "ONLY={only} selects no language: use rust, go, ts, python or c");
+    let selected: Vec<_> = LANGUAGES.iter().filter(|language| is_chosen(language.name)).collect();
+    ensure!(!selected.is_empty(), "ONLY selects no language: use rust, go, ts, python or c");
     let mut report = Report::new("dev");
     for language in selected {
         let (new, saves) = measure(language).await.with_context(|| format!("language {}", language.name))?;

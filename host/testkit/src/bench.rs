@@ -24,14 +24,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The values of one metric, one per round; never empty.
+/// The values of one metric, one per round and in their order; never empty.
 #[derive(Clone, Debug)]
-pub struct Samples {
-    /// In the order of the rounds.
-    rounds: Vec<f64>,
-    /// The least first.
-    sorted: Vec<f64>,
-}
+pub struct Samples(Vec<f64>);
 
 #[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
 impl Samples {
@@ -41,9 +36,7 @@ impl Samples {
     /// Panics if there are none.
     pub fn new(rounds: Vec<f64>) -> Self {
         assert!(!rounds.is_empty(), "a metric needs at least one round");
-        let mut sorted = rounds.clone();
-        sorted.sort_by(f64::total_cmp);
-        Self { rounds, sorted }
+        Self(rounds)
     }
 
     /// Runs this many rounds after one that is thrown away.
@@ -68,16 +61,25 @@ impl Samples {
 
     /// The middle one; of an even number the greater of the two.
     pub fn median(&self) -> f64 {
-        self.sorted[self.sorted.len() / 2]
+        let sorted = self.sorted();
+        sorted[sorted.len() / 2]
     }
 
-    fn spread(&self) -> [f64; 2] {
-        [self.sorted[0], self.sorted[self.sorted.len() - 1]]
+    /// The least and the greatest.
+    pub fn spread(&self) -> [f64; 2] {
+        let sorted = self.sorted();
+        [sorted[0], sorted[sorted.len() - 1]]
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted
     }
 
     /// Returns the ratios of rounds of the same number.
     fn ratios(&self, peer: &Self) -> Self {
-        Self::new(self.rounds.iter().zip(&peer.rounds).map(|(ours, theirs)| ours / theirs).collect())
+        Self::new(self.0.iter().zip(&peer.0).map(|(ours, theirs)| ours / theirs).collect())
     }
 }
 
@@ -233,6 +235,13 @@ pub fn extrapolate(measured: &[(usize, f64)], size: usize) -> Option<f64> {
 pub fn number(name: &str, otherwise: usize) -> usize {
     let Ok(text) = std::env::var(name) else { return otherwise };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
+/// Reports whether `ONLY` names this contestant, or none.
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+pub fn is_chosen(name: &str) -> bool {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    only.is_empty() || only.split(',').any(|chosen| chosen == name)
 }
 
 /// Four significant digits, which is more than any bench here can promise.

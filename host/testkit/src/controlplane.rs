@@ -201,6 +201,15 @@ impl ControlPlane {
         Client::try_from(self.config().await).expect("a client")
     }
 
+    /// Returns the API server's metrics in Prometheus' text format.
+    ///
+    /// # Panics
+    /// Panics if the API server refuses to show them.
+    pub async fn metrics(&self) -> String {
+        let request = http::Request::get("/metrics").body(Vec::new()).expect("a request");
+        self.client().await.request_text(request).await.expect("metrics")
+    }
+
     /// Returns the configuration of such a client, for use in another runtime.
     pub async fn config(&self) -> Config {
         config_of(&self.kubeconfig).await

@@ -17,9 +17,9 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
 };
 
 use parking_lot::Mutex;
@@ -34,6 +34,43 @@ pub struct Peers {
     running: Mutex<HashMap<&'static str, Process>>,
     /// The peers of which it was said that they are not there.
     missing: Mutex<HashSet<String>>,
+}
+
+/// A native controller, which ends with this.
+pub struct Native(Child);
+
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+impl Native {
+    /// Starts a controller of one namespace. Apart from these settings it has no environment, so that its runtime has its
+    /// defaults. Its messages go to `stderr`.
+    ///
+    /// # Errors
+    /// Returns an error if the program cannot be started.
+    pub fn start(program: &Path, kubeconfig: &Path, namespace: &str, stderr: File) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.env_clear().env("RUST_BACKTRACE", "0").env("NAMESPACE", namespace).env("KUBECONFIG", kubeconfig);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().map(Self)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Returns its status if it has ended.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        let _already_over = self.0.kill();
+        let _reaped = self.0.wait();
+    }
 }
 
 /// What an object costs in a peer's caches.

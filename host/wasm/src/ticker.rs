@@ -1,21 +1,19 @@
 //! The thread that lets guests yield: while guests run, it advances the engine's epoch at each tick of the machine's clock.
 //!
-//! A host whose guests have all waited for [`QUIET`] has no ticks: the thread sleeps until the next guest runs.
+//! A host without a guest for a second has no ticks: the thread sleeps until the next guest runs.
 
 use std::{
     cell::Cell,
+    future::poll_fn,
     io,
-    pin::Pin,
+    pin::pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     thread::{self, JoinHandle, Thread},
     time::{Duration, Instant},
 };
-
-use pin_project_lite::pin_project;
 
 /// The time that a guest may run before it yields its thread, while no guest has run for long lately.
 const TICK: Duration = Duration::from_millis(10);
@@ -104,9 +102,16 @@ impl Clock {
         }
     }
 
-    /// Polls a guest. The epoch advances meanwhile.
-    pub fn run<F: Future>(self: &Arc<Self>, guest: F) -> Ticked<F> {
-        Ticked { clock: self.clone(), guest }
+    /// Runs a guest. The epoch advances during each of its polls. Cancel safe if the guest's future is.
+    pub async fn run<F: Future>(&self, guest: F) -> F::Output {
+        let mut guest = pin!(guest);
+        poll_fn(|cx| {
+            self.begin();
+            let _polling = Polling(self);
+            POLLED_SINCE.set(Some(Instant::now()));
+            guest.as_mut().poll(cx)
+        })
+        .await
     }
 
     /// The thread: ticks until it is stopped.
@@ -148,16 +153,6 @@ impl Clock {
     }
 }
 
-pin_project! {
-    /// A guest's future, during whose polls the epoch advances. Created by [`Clock::run`]. Cancel safe if the guest's is.
-    #[must_use = "futures do nothing unless they are polled"]
-    pub(crate) struct Ticked<F> {
-        clock: Arc<Clock>,
-        #[pin]
-        guest: F,
-    }
-}
-
 /// A poll in progress. It ends also by a panic.
 struct Polling<'a>(&'a Clock);
 
@@ -168,21 +163,12 @@ impl Drop for Polling<'_> {
     }
 }
 
-impl<F: Future> Future for Ticked<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        this.clock.begin();
-        let _polling = Polling(this.clock);
-        POLLED_SINCE.set(Some(Instant::now()));
-        this.guest.poll(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::{
+        sync::atomic::AtomicU32,
+        task::{Context, Poll},
+    };
 
     use super::*;
 
@@ -221,7 +207,7 @@ mod tests {
 
         /// Polls a guest that waits until `done`.
         fn poll_until(&self, done: impl Fn() -> bool) {
-            let guest = std::future::poll_fn(|_| {
+            let guest = poll_fn(|_| {
                 while !done() {
                     std::hint::spin_loop();
                 }
@@ -250,7 +236,7 @@ mod tests {
     fn only_guest_that_runs_for_long_is_long() {
         let clock: Arc<Clock> = Arc::default();
         let is_long = |ran: Duration| {
-            let mut guest = Box::pin(clock.run(std::future::poll_fn(|_| {
+            let mut guest = Box::pin(clock.run(poll_fn(|_| {
                 clock.ticked(Instant::now() + ran);
                 Poll::Ready(())
             })));

@@ -1,6 +1,6 @@
 // Command samplecontroller is Kubernetes' sample-controller on controller-runtime: the native counterpart of
-// examples/sample-controller/go, for the comparison in docs/sdks.md and for `make bench-density`. NAMESPACE is the namespace to
-// watch; without it, all are watched.
+// examples/sample-controller/go, for the comparison in docs/sdks.md and for `make bench-e2e` and `make bench-density`.
+// NAMESPACE is the namespace to watch; without it, all are watched.
 package main
 
 import (

@@ -16,11 +16,12 @@ impl Informer {
     /// before it, its deletion is reported here, because no event of the watch will.
     pub fn wrote(&self, object: &Arc<Object>) {
         let store = &self.cache.store;
-        if !self.cache.wrote(object) || object.revision() > Some(store.revision()) || store.has(object) {
+        let Some(revision) = object.revision() else { return };
+        if !self.cache.wrote(object) || revision > store.revision() || store.has(object) {
             return;
         }
         let mut dispatch = self.dispatch.lock();
-        if object.revision() <= Some(dispatch.listed) && !store.has(object) {
+        if revision <= dispatch.listed && !store.has(object) {
             dispatch.tell(&Event::Deleted { object: store.pruned(object.clone()) });
         }
     }

@@ -57,12 +57,11 @@ pub async fn measure(operator: &Operator, size: usize) -> anyhow::Result<Cell> {
     let code = matches!(operator, Operator::Plugin(_)).then(|| DropIn::compressed("sample-controller", &code));
     let tenants = futures::stream::iter(0..size).map(|_| tenant(&control_plane, code.as_ref()));
     let tenants: Vec<Tenant> = tenants.buffer_unordered(AT_ONCE).collect().await;
-    let client = control_plane.client().await;
-    let watches_before = watches(&client).await?;
+    let watches_before = watches(&control_plane).await;
 
     let began = Instant::now();
     let mut operators = operator.start(&control_plane, &tenants)?;
-    let ready = until_ready(client.clone(), size).await;
+    let ready = until_ready(control_plane.client().await, size).await;
     let ready_seconds = began.elapsed().as_secs_f64();
     operators.check().and(ready).map_err(|error| error.context(operators.log_tail()))?;
     sleep(Duration::from_secs(number("SETTLE", operator.settle_seconds()) as u64)).await;
@@ -77,7 +76,7 @@ pub async fn measure(operator: &Operator, size: usize) -> anyhow::Result<Cell> {
         private_mb: sum(usage::private_bytes),
         anonymous_mb: sum(usage::anonymous_bytes),
         rss_mb: sum(usage::memory_bytes),
-        watches: watches(&client).await? - watches_before,
+        watches: watches(&control_plane).await - watches_before,
         connections: pids.iter().map(|pid| usage::connections(*pid, port)).sum::<usize>() as f64,
         server_rss_mb: usage::megabytes(usage::memory_bytes(server)),
         idle_cpu: idle.percent(0),
@@ -119,10 +118,8 @@ async fn until_ready(client: Client, count: usize) -> anyhow::Result<()> {
 }
 
 /// Returns the number of watches that kube-apiserver serves.
-async fn watches(client: &Client) -> anyhow::Result<f64> {
-    let request = http::Request::get("/metrics").body(Vec::new())?;
-    let metrics = client.request_text(request).await?;
-    Ok(metric_sum(&metrics, "apiserver_longrunning_requests", &["verb=\"WATCH\""]))
+async fn watches(control_plane: &ControlPlane) -> f64 {
+    metric_sum(&control_plane.metrics().await, "apiserver_longrunning_requests", &["verb=\"WATCH\""])
 }
 
 /// The processor time of groups of processes during a quiet window.

@@ -38,7 +38,7 @@ use anyhow::Context;
 use cell::Cell;
 use operators::Operator;
 use operetta_testkit::{
-    bench::{Report, Row, Samples, extrapolate},
+    bench::{Report, Row, Samples, extrapolate, is_chosen},
     peers::Peers,
     usage,
 };
@@ -127,8 +127,6 @@ async fn measure() -> anyhow::Result<()> {
     let sizes = std::env::var("KS").ok().filter(|sizes| !sizes.is_empty()).unwrap_or_else(|| KS.to_owned());
     let mut sizes = sizes.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>().context("KS")?;
     sizes.sort_unstable();
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let is_wanted = |name: &str| only.is_empty() || only.split(',').any(|wanted| wanted == name);
 
     let programs = Peers::build_part(&["e2e"]);
     let host = programs.program(OURS.0, OURS.1).context("the host was not built")?;
@@ -140,10 +138,10 @@ async fn measure() -> anyhow::Result<()> {
         }
     }
     for &size in &sizes {
-        if is_wanted(ours.name) {
+        if is_chosen(ours.name) {
             ours.measure(size).await?;
         }
-        for peer in peers.iter_mut().filter(|peer| is_wanted(peer.name)) {
+        for peer in peers.iter_mut().filter(|peer| is_chosen(peer.name)) {
             peer.measure(size).await?;
         }
     }

@@ -3,11 +3,10 @@
 use std::{
     fs::{self, File},
     path::PathBuf,
-    process::{Child, Command, Stdio},
 };
 
 use anyhow::Context;
-use operetta_testkit::{ControlPlane, Host, HostOptions};
+use operetta_testkit::{ControlPlane, Host, HostOptions, peers::Native};
 
 /// A namespace of one operator.
 pub struct Tenant {
@@ -27,7 +26,7 @@ pub enum Operator {
 /// Running operators.
 pub enum Operators {
     Host(Box<Host>),
-    Processes { children: Vec<Child>, log: PathBuf },
+    Processes { processes: Vec<Native>, log: PathBuf },
 }
 
 impl Operator {
@@ -56,19 +55,13 @@ impl Operator {
         };
         let log = control_plane.folder().join("operators.log");
         let stderr = File::options().create(true).append(true).open(&log)?;
-        let mut operators = Operators::Processes { children: Vec::with_capacity(tenants.len()), log };
+        let mut processes = Vec::with_capacity(tenants.len());
         for tenant in tenants {
-            let mut command = Command::new(program);
-            // Without the environment, the runtimes have their defaults.
-            command.env_clear().env("RUST_BACKTRACE", "0").env("NAMESPACE", &tenant.namespace);
-            command.env("KUBECONFIG", tenant.kubeconfig.as_ref().context("a kubeconfig")?);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
-            let child = command.spawn().with_context(|| program.display().to_string())?;
-            if let Operators::Processes { children, .. } = &mut operators {
-                children.push(child);
-            }
+            let kubeconfig = tenant.kubeconfig.as_ref().context("a kubeconfig")?;
+            let process = Native::start(program, kubeconfig, &tenant.namespace, stderr.try_clone()?);
+            processes.push(process.with_context(|| program.display().to_string())?);
         }
-        Ok(operators)
+        Ok(Operators::Processes { processes, log })
     }
 }
 
@@ -78,7 +71,7 @@ impl Operators {
         match self {
             // The host's processes for compilations have ended.
             Self::Host(host) => vec![host.pid()],
-            Self::Processes { children, .. } => children.iter().map(Child::id).collect(),
+            Self::Processes { processes, .. } => processes.iter().map(Native::pid).collect(),
         }
     }
 
@@ -89,9 +82,9 @@ impl Operators {
     pub fn check(&mut self) -> anyhow::Result<()> {
         match self {
             Self::Host(host) => host.assert_sound(),
-            Self::Processes { children, .. } => {
-                for child in children {
-                    if let Some(status) = child.try_wait()? {
+            Self::Processes { processes, .. } => {
+                for process in processes {
+                    if let Some(status) = process.ended()? {
                         anyhow::bail!("an operator has ended with {status}");
                     }
                 }
@@ -108,17 +101,5 @@ impl Operators {
         };
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
-    }
-}
-
-impl Drop for Operators {
-    fn drop(&mut self) {
-        let Self::Processes { children, .. } = self else { return };
-        for child in children.iter_mut() {
-            let _already_over = child.kill();
-        }
-        for child in children {
-            let _reaped = child.wait();
-        }
     }
 }

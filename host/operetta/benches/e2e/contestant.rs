@@ -1,15 +1,14 @@
 //! The controllers that are compared, each as its users run it.
 
-use std::{
-    fmt,
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{fmt, fs::File, io, path::PathBuf, time::Duration};
 
-use operetta_testkit::{DropIn, Host, HostOptions, TestNamespace, bench::number, guest, peers::Peers, usage};
+use operetta_testkit::{
+    DropIn, Host, HostOptions, TestNamespace,
+    bench::{is_chosen, number},
+    guest,
+    peers::{Native, Peers},
+    usage,
+};
 
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,12 +57,11 @@ impl Programs {
     /// Returns those to measure: all that were built, or what `ONLY` names of them.
     ///
     /// # Errors
-    /// Returns an error if that is none, or if the host was not built.
+    /// Returns an error if that is none.
     pub fn names(&self) -> anyhow::Result<Vec<Name>> {
-        let only = std::env::var("ONLY").unwrap_or_default();
-        let asked = |name: &Name| only.is_empty() || only.split(',').any(|of| of == name.to_string());
-        let names: Vec<Name> = Name::ALL.into_iter().filter(|name| asked(name) && self.path(*name).is_some()).collect();
-        anyhow::ensure!(!names.is_empty(), "nothing to measure: ONLY={only:?}, or no program was built");
+        let is_there = |name: &Name| is_chosen(&name.to_string()) && self.path(*name).is_some();
+        let names: Vec<Name> = Name::ALL.into_iter().filter(is_there).collect();
+        anyhow::ensure!(!names.is_empty(), "nothing to measure: ONLY names no controller, or none was built");
         Ok(names)
     }
 
@@ -81,7 +79,10 @@ pub struct Contestant {
 
 enum Running {
     Host(Box<Host>),
-    Native(Child),
+    /// It ends with this.
+    Native {
+        _process: Native,
+    },
 }
 
 /// Memory in bytes.
@@ -89,8 +90,8 @@ enum Running {
 pub struct Memory {
     /// Resident memory.
     pub rss: u64,
-    /// The part of it that no other process shares.
-    pub private: u64,
+    /// The part of it that no file backs.
+    pub anonymous: u64,
 }
 
 impl Contestant {
@@ -98,8 +99,11 @@ impl Contestant {
     pub async fn start(name: Name, programs: &Programs, namespace: &TestNamespace<'_>) -> Self {
         let program = programs.path(name).expect("built: see `names`");
         if name != Name::Operetta {
-            let child = native(&program, namespace).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-            return Self { pid: child.id(), running: Running::Native(child), rss_idle: None };
+            let control_plane = namespace.control_plane();
+            let log = File::create(control_plane.folder().join("native.log")).expect("a log");
+            let process = Native::start(&program, control_plane.kubeconfig(), namespace.name(), log);
+            let process = process.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+            return Self { pid: process.pid(), running: Running::Native { _process: process }, rss_idle: None };
         }
         // The peers have no limit either.
         let recorder = number("RECORDER_MIB", 16);
@@ -125,7 +129,7 @@ impl Contestant {
 
     /// Returns the memory now.
     pub fn memory(&self) -> Memory {
-        Memory { rss: usage::memory_bytes(self.pid), private: usage::anonymous_bytes(self.pid) }
+        Memory { rss: usage::memory_bytes(self.pid), anonymous: usage::anonymous_bytes(self.pid) }
     }
 
     /// With `HOLD=1`, prints the process and waits for a line, so that a profiler can be attached.
@@ -142,26 +146,4 @@ impl Contestant {
             host.assert_sound();
         }
     }
-}
-
-impl Drop for Contestant {
-    fn drop(&mut self) {
-        if let Running::Native(child) = &mut self.running {
-            let _already_over = child.kill();
-            let _reaped = child.wait();
-        }
-    }
-}
-
-/// Starts a native controller; its messages go to a file in the control plane's folder.
-fn native(program: &Path, namespace: &TestNamespace<'_>) -> io::Result<Child> {
-    let control_plane = namespace.control_plane();
-    Command::new(program)
-        .env("KUBECONFIG", control_plane.kubeconfig())
-        .env("NAMESPACE", namespace.name())
-        .env("RUST_BACKTRACE", "0")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(control_plane.folder().join("native.log"))?)
-        .spawn()
 }

@@ -43,14 +43,14 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "p50 {:.2} ms, p99 {:.2} ms, {:.2} ms CPU a Foo; flat out {:.0}/s, {:.2} ms CPU a Foo; {:.1} MB, private {:.1} MB; {:?}",
+            "p50 {:.2} ms, p99 {:.2} ms, {:.2} ms CPU a Foo; flat out {:.0}/s, {:.2} ms CPU a Foo; {:.1} MB, anonymous {:.1} MB; {:?}",
             self.latency(0.5),
             self.latency(0.99),
             millis(self.paced_cpu),
             self.rate,
             millis(self.flat_cpu),
             megabytes(self.memory.rss),
-            megabytes(self.memory.private),
+            megabytes(self.memory.anonymous),
             self.server.by_request,
         )
     }
@@ -86,7 +86,7 @@ const METRICS: [Metric; 12] = [
     },
     less("e2e.flat_cpu", "ms", |of| millis(of.flat_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.7)]),
     less("e2e.rss", "MB", |of| megabytes(of.memory.rss), &[(Name::ControllerRuntime, 0.6), (Name::KubeRs, 0.6)]),
-    less("e2e.private", "MB", |of| megabytes(of.memory.private), &[]),
+    less("e2e.anonymous", "MB", |of| megabytes(of.memory.anonymous), &[]),
     less("e2e.requests", "/Foo", |of| of.server.requests, &[]),
     less("e2e.bytes", "B/Foo", |of| of.server.bytes, &[]),
     less("e2e.conflicts", "", |of| of.server.conflicts, &[]),

@@ -62,11 +62,11 @@ impl Load {
         Ok(latencies)
     }
 
-    /// Creates Foos, [`AT_ONCE`] at a time, and waits for all of their Deployments. Returns the number and the time.
+    /// Creates Foos, [`AT_ONCE`] at a time, and waits for all of their Deployments. Returns the time.
     ///
     /// # Errors
     /// Returns an error if a Foo cannot be created, or a Deployment does not arrive.
-    pub async fn flat_out(&mut self, count: usize) -> anyhow::Result<(usize, Duration)> {
+    pub async fn flat_out(&mut self, count: usize) -> anyhow::Result<Duration> {
         let names = self.names(count);
         let start = Instant::now();
         let foos = &self.foos;
@@ -77,7 +77,7 @@ impl Load {
         for _ in 0..count {
             last = self.arrival().await?.1.max(last);
         }
-        Ok((count, last - start))
+        Ok(last - start)
     }
 
     /// Returns the names of the next Foos.

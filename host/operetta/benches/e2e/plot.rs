@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, error::Error, path::Path};
 
-use operetta_testkit::usage::megabytes;
+use operetta_testkit::{bench::Samples, usage::megabytes};
 use plotters::{
     coord::Shift,
     prelude::{
@@ -26,7 +26,7 @@ type Groups = (&'static str, &'static [(&'static str, fn(&Figures) -> f64)]);
 const CPU: Groups =
     ("CPU for each Foo (ms)", &[("50 a second", |of| millis(of.paced_cpu)), ("flat out", |of| millis(of.flat_cpu))]);
 const MEMORY: Groups =
-    ("Memory (MB)", &[("resident", |of| megabytes(of.memory.rss)), ("private", |of| megabytes(of.memory.private))]);
+    ("Memory (MB)", &[("resident", |of| megabytes(of.memory.rss)), ("anonymous", |of| megabytes(of.memory.anonymous))]);
 const RATE: Groups = ("Foos a second, flat out", &[("", |of| of.rate)]);
 
 type Rounds = BTreeMap<Name, Vec<Figures>>;
@@ -82,13 +82,9 @@ fn latencies(area: &Area<'_>, rounds: &Rounds) -> Drawn {
 
 /// Draws a bar for each controller in each group.
 fn bars(area: &Area<'_>, rounds: &Rounds, (title, groups): Groups) -> Drawn {
-    let values = |turns: &[Figures], value: fn(&Figures) -> f64| {
-        let mut values: Vec<f64> = turns.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let highest = groups.iter().flat_map(|(_, value)| rounds.values().flat_map(|turns| values(turns, *value)));
-    let highest = highest.fold(0.0, f64::max);
+    let samples = |turns: &[Figures], value: fn(&Figures) -> f64| Samples::new(turns.iter().map(value).collect());
+    let greatest = groups.iter().flat_map(|(_, value)| rounds.values().map(|turns| samples(turns, *value).spread()[1]));
+    let highest = greatest.fold(0.0, f64::max);
     let width = rounds.len() as f64 + 1.0;
     let mut chart = ChartBuilder::on(area)
         .caption(title, font(15))
@@ -100,9 +96,9 @@ fn bars(area: &Area<'_>, rounds: &Rounds, (title, groups): Groups) -> Drawn {
     for (at, (group, value)) in groups.iter().enumerate() {
         let left = at as f64 * width + 0.5;
         for (place, (name, turns)) in rounds.iter().enumerate() {
-            let values = values(turns, *value);
+            let samples = samples(turns, *value);
             let (from, to) = (left + place as f64 + 0.1, left + place as f64 + 0.9);
-            let (least, median, greatest) = (values[0], values[values.len() / 2], values[values.len() - 1]);
+            let ([least, greatest], median) = (samples.spread(), samples.median());
             let middle = f64::midpoint(from, to);
             chart.draw_series([Rectangle::new([(from, 0.0), (to, median)], color(*name).filled())])?;
             chart.draw_series([PathElement::new([(middle, least), (middle, greatest)], INK)])?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kube::Client;
 use operetta_testkit::{AuditEvent, ControlPlane, metric_sum};
 
 /// The sums of bytes that the API server sent: responses, and events of watches. This program's own watch of Deployments and
@@ -12,7 +11,6 @@ const BYTES: [&str; 2] = ["apiserver_response_sizes_sum", "apiserver_watch_event
 /// A load that is being counted.
 pub struct Requests<'a> {
     control_plane: &'a ControlPlane,
-    client: Client,
     audited: u64,
     bytes: f64,
 }
@@ -32,21 +30,14 @@ pub struct ServerFigures {
 
 impl<'a> Requests<'a> {
     /// Begins to count.
-    ///
-    /// # Errors
-    /// Returns an error if the API server's metrics cannot be read.
-    pub async fn begin(control_plane: &'a ControlPlane) -> anyhow::Result<Self> {
-        let client = control_plane.client().await;
-        let bytes = bytes(&client).await?;
-        Ok(Self { control_plane, audited: control_plane.audit_length(), client, bytes })
+    pub async fn begin(control_plane: &'a ControlPlane) -> Self {
+        let bytes = bytes(control_plane).await;
+        Self { control_plane, audited: control_plane.audit_length(), bytes }
     }
 
     /// Returns what these Foos cost.
-    ///
-    /// # Errors
-    /// Returns an error if the API server's metrics cannot be read.
-    pub async fn end(self, foos: usize) -> anyhow::Result<ServerFigures> {
-        let sent = bytes(&self.client).await? - self.bytes;
+    pub async fn end(self, foos: usize) -> ServerFigures {
+        let sent = bytes(self.control_plane).await - self.bytes;
         let audit = self.control_plane.audit_from(self.audited);
         let mut by_request: BTreeMap<String, usize> = BTreeMap::new();
         let mut conflicts = 0;
@@ -58,7 +49,7 @@ impl<'a> Requests<'a> {
         }
         let requests: usize = by_request.values().sum();
         let (requests, bytes) = (requests as f64 / foos as f64, sent / foos as f64);
-        Ok(ServerFigures { requests, bytes, conflicts: conflicts as f64, by_request })
+        ServerFigures { requests, bytes, conflicts: conflicts as f64, by_request }
     }
 }
 
@@ -70,8 +61,8 @@ fn is_of_controller(event: &AuditEvent) -> bool {
     ["foos", "deployments", "events"].contains(&of.resource.as_str()) && !creates_foo && event.verb != "watch"
 }
 
-async fn bytes(client: &Client) -> anyhow::Result<f64> {
-    let request = http::Request::get("/metrics").body(Vec::new())?;
-    let text = client.request_text(request).await?;
-    Ok(BYTES.iter().map(|name| metric_sum(&text, name, &[])).sum())
+/// Returns the bytes that the API server has sent.
+async fn bytes(control_plane: &ControlPlane) -> f64 {
+    let metrics = control_plane.metrics().await;
+    BYTES.iter().map(|name| metric_sum(&metrics, name, &[])).sum()
 }

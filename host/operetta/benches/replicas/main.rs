@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use operetta_testkit::{
     ControlPlane, TestNamespace,
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, is_chosen, number},
     kinds,
 };
 use stage::{Replica, control_plane, drop_in, longest_wait, replica_of, time_until_touched};
@@ -44,31 +44,29 @@ async fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     let rounds = number("ROUNDS", ROUNDS);
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let is_wanted = |part: &str| only.is_empty() || only == part;
     let mut report = Report::new("replicas");
-    if is_wanted("kill") {
+    if is_chosen("kill") {
         let control_plane = control_plane();
         let killed = kill(&control_plane, rounds).await;
         report.row(Row::new("replicas.kill", "ms", Samples::new(killed.clone())));
         report.row(Row::new("replicas.kill_p99", "ms", Samples::new(vec![p99(killed)])).target(5_000.0));
     }
-    if is_wanted("stop") {
+    if is_chosen("stop") {
         let control_plane = control_plane();
         let stopped = stop(&control_plane, rounds).await;
         report.row(Row::new("replicas.stop", "ms", Samples::new(stopped.clone())));
         let longest = stopped.into_iter().fold(0.0, f64::max);
         report.row(Row::new("replicas.stop_max", "ms", Samples::new(vec![longest])).target(1_000.0));
     }
-    if is_wanted("lease_requests") {
+    if is_chosen("lease_requests") {
         let requests = Samples::new(lease_requests(&control_plane()).await);
         report.row(Row::new("replicas.lease_requests", "/s", requests).target(2.0));
     }
-    if is_wanted("watch_share") {
+    if is_chosen("watch_share") {
         let share = Samples::new(watch_share::measure(&control_plane()).await);
         report.row(Row::new("replicas.watch_share", "%", share).target(100.0 / 3.0 + 10.0));
     }
-    if is_wanted("stale_writes") {
+    if is_chosen("stale_writes") {
         let control_plane = control_plane();
         let ours = Samples::new(vec![stale_writes::of_hosts(&control_plane, rounds).await]);
         let mut row = Row::new("replicas.stale_writes", "", ours).target(0.0);
