@@ -5,7 +5,7 @@
 # To push it: target/tools/bin/oci-image push target/dist/image REGISTRY/NAME:TAG
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-profile=${PROFILE:-release}
+profile=${PROFILE:-production}
 case $(uname -m) in x86_64) own=amd64 ;; aarch64) own=arm64 ;; *) own= ;; esac
 [ $# -gt 0 ] || set -- "${own:?image: name the architectures: amd64, arm64}"
 

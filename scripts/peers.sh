@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # peers.sh [go|e2e]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
 # peer-go with client-go and controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs, and peer-leader; with `go` only
-# those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, and the host beside them. It reports a peer that
-# cannot be built; the benchmarks then run without that peer.
+# those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, and the host beside them, those in Rust in the
+# profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
@@ -23,12 +23,13 @@ go_peer() {
     fi
 }
 
-# rust_programs NAME...: builds programs of the workspace. All of it is selected, as in every native build: cargo then compiles each
+# rust_programs PROFILE NAME...: builds programs of the workspace. All of it is selected, as in every native build: cargo then compiles each
 # dependency once, with the same features, and without those of the tests.
 rust_programs() {
-    local name bins=() built=${CARGO_TARGET_DIR:-target}/release
+    local name profile=$1 bins=() built=${CARGO_TARGET_DIR:-target}/$1
+    shift
     for name; do bins+=(--bin "$name"); done
-    if cargo build --release --locked --quiet --workspace "${bins[@]}"; then
+    if cargo build --profile "$profile" --locked --quiet --workspace "${bins[@]}"; then
         for name; do cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"; done
     else
         for name; do missing "$name" "the build failed"; done
@@ -37,9 +38,9 @@ rust_programs() {
 
 if [ "${1:-}" = e2e ]; then
     go_peer peer-sample-controller ./samplecontroller
-    rust_programs operetta peer-kube-rs-sample-controller
+    rust_programs production operetta peer-kube-rs-sample-controller
     exit 0
 fi
 go_peer peer-go .
 go_peer peer-leader ./leader
-[ "${1:-}" = go ] || rust_programs peer-kube-rs peer-kube-rs-store
+[ "${1:-}" = go ] || rust_programs release peer-kube-rs peer-kube-rs-store

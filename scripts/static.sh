@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # static.sh [ARCHITECTURE...]: builds target/dist/linux-ARCHITECTURE/operetta, static release binaries, with cargo-zigbuild for
-# musl. Architectures: amd64, arm64; by default that of this machine. With PROFILE=dev it builds debug binaries.
+# musl, in the profile production. Architectures: amd64, arm64; by default that of this machine. With PROFILE=dev it builds debug binaries.
 # cargo-auditable puts the list of the dependencies into each binary: from it `cargo audit bin` and image scanners find
 # advisories about a binary without its sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-profile=${PROFILE:-release}
+profile=${PROFILE:-production}
 auditable=0.7.7
 tools=$PWD/target/tools
 export PATH=$tools/bin:$PATH
