@@ -82,7 +82,27 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server ## Run all benchmarks except bench-density; they print tables and write target/bench/*.json
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density) ## Run all benchmarks except bench-density; they print tables and write target/bench/*.json (SIZE=S: small runs of all)
+
+# Small runs show that each benchmark works; their figures mean little.
+ifeq ($(SIZE),S)
+bench-queue bench-recorder bench-store bench-informer bench-call bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server: export ROUNDS = 1
+bench-many: export ROUNDS = 2
+bench-queue: export KEYS = 1000
+bench-store: export COPIES = 2
+bench-store: export PODS = 2000
+bench-informer: export KINDS = 20
+bench-informer: export PODS = 500
+bench-e2e: export FOOS = 200
+bench-many bench-idle bench-replicas: export PLUGINS = 20
+bench-idle bench-density: export SECONDS = 5
+bench-density: KS = 1,10
+bench-density: export SETTLE = 5
+bench-dev: ONLY = c
+bench-dev: export EDITS = 1
+bench-replicas: ONLY = stale_writes
+bench-server: export OBJECTS = 500
+endif
 
 bench-call: ## Measure one call of a plugin against native code
 	@scripts/guests.sh rust
@@ -110,7 +130,8 @@ bench-informer: controlplane ## Measure the first sync of 20,000 Pods, a relist 
 bench-store: controlplane ## Measure the cache: bytes for Pods and for real objects of many kinds, and reads, beside client-go and kube-rs
 	cargo bench --locked --workspace --bench store
 
-bench-e2e: controlplane build ## Measure Foo created -> Deployment created on a real API server, and the host's memory
+bench-e2e: controlplane ## Measure Foo created -> Deployment created on a real API server, and the host's memory
+	@scripts/guests.sh rust
 	cargo bench --locked --workspace --bench e2e
 
 bench-idle: controlplane build ## Count what 200 idle plugins, and one without permissions, cost the host and the API server
