@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 /// The plugins of a namespace. They share its ServiceAccount.
 const PLUGINS: usize = 4;
-/// The times that all Plugins are reconciled. Idle ones are once a minute.
+/// The times that all Plugins are reconciled. Idle ones are every ten minutes.
 const ROUNDS: usize = 6;
 /// The time after the last change of RBAC. Decisions last ten times as long: longer than the test.
 const UNCHANGED: Duration = Duration::from_secs(20);

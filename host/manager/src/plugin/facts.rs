@@ -25,6 +25,7 @@ use crate::{
 
 /// Collects the facts about a Plugin. `host` is the address of the admin endpoints.
 pub fn facts(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str) -> Facts {
+    hosted.health.begin_read();
     let running = state.running.as_ref();
     let refusal = running.and_then(RunningShards::refusal);
     let declared = state.component.iter().flat_map(|component| &component.manifest().controllers);

@@ -9,7 +9,10 @@ pub use keys::{FailingKey, KeyHealth};
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -52,6 +55,8 @@ pub struct Health {
     controllers: Mutex<Controllers>,
     sinks: HealthSinks,
     long_runs: Mutex<LongRuns>,
+    /// True if a call has ended since the counts were read.
+    has_news: AtomicBool,
 }
 
 /// The sinks to which the health of a plugin is reported.
@@ -66,6 +71,8 @@ pub struct HealthSinks {
     pub records: PluginRecords,
     /// Called on a worker when the status has to change.
     pub changed: Box<dyn Fn() + Send + Sync>,
+    /// Called on a worker when the first call ends after the counts were read.
+    pub counted: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -130,7 +137,20 @@ pub struct ControllerHealth {
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
-        Arc::new(Self { plugin, controllers: Mutex::default(), sinks, long_runs: Mutex::default() })
+        let (controllers, long_runs, has_news) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { plugin, controllers, sinks, long_runs, has_news })
+    }
+
+    /// Records that the counts are being read: the next call that ends is news. Call it before the read, so that none is lost.
+    pub fn begin_read(&self) {
+        self.has_news.store(false, Ordering::SeqCst);
+    }
+
+    /// Records that a call has ended.
+    fn count(&self) {
+        if !self.has_news.swap(true, Ordering::SeqCst) {
+            (self.sinks.counted)();
+        }
     }
 
     /// Records the kind that a controller reconciles.
@@ -305,7 +325,9 @@ impl Observer for MapHealth {
         if let Some(failure) = failure {
             self.health.log_failure(&format!("mapping of a {}", self.kind.kind), request, failure, took);
         }
-        if self.health.record_mapping(&self.kind, request, failure, retries) {
+        let is_changed = self.health.record_mapping(&self.kind, request, failure, retries);
+        self.health.count();
+        if is_changed {
             (self.health.sinks.changed)();
         }
     }
@@ -332,7 +354,9 @@ impl Observer for Health {
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
         }
-        if self.record(request, result.as_ref().err(), retries) {
+        let is_changed = self.record(request, result.as_ref().err(), retries);
+        self.count();
+        if is_changed {
             (self.sinks.changed)();
         }
     }
@@ -385,7 +409,14 @@ mod tests {
         metrics.keep_controllers(&plugin, ["c"]);
         let health = Health::new(
             plugin,
-            HealthSinks { log: log.clone(), metrics: metrics.clone(), loops, records: no_records(), changed },
+            HealthSinks {
+                log: log.clone(),
+                metrics: metrics.clone(),
+                loops,
+                records: no_records(),
+                changed,
+                counted: Box::new(|| {}),
+            },
         );
         let request = |name: &str, retries| ReconcileRequest {
             controller: "c".into(),
@@ -450,9 +481,20 @@ mod tests {
         let plugin = ObjectKey::namespaced("n", "p");
         let log = LogStore::default().get_or_create(&plugin, LogLevel::Info);
         let loops = LoopReporter { events: Arc::new(Events::default()), cached_uid: Box::new(|_, _| None) };
-        let changed = Box::new(|| {});
-        let health =
-            Health::new(plugin, HealthSinks { log, metrics: Metrics::new(), loops, records: no_records(), changed });
+        let news = Arc::new(AtomicU32::new(0));
+        let heard = news.clone();
+        let counted = Box::new(move || {
+            heard.fetch_add(1, Ordering::Relaxed);
+        });
+        let sinks = HealthSinks {
+            log,
+            metrics: Metrics::new(),
+            loops,
+            records: no_records(),
+            changed: Box::new(|| {}),
+            counted,
+        };
+        let health = Health::new(plugin, sinks);
         let mapping = MapHealth::new(health.clone(), GroupVersionKind::new("v1", "ConfigMap"));
         let request = ReconcileRequest {
             controller: "c".into(),
@@ -471,9 +513,11 @@ mod tests {
             (error.reason.as_str(), error.message.as_str()),
             ("MapTrapped", "mapping ConfigMap n/a failed: the plugin trapped: unreachable",)
         );
+        assert_eq!(news.load(Ordering::Relaxed), 1, "the counts were not read since the first call");
+        health.begin_read();
         mapping.reconciled(&request, &Ok(NOTHING), Duration::ZERO, 0);
-        assert_eq!(health.of("c").failing, 1);
+        assert_eq!((health.of("c").failing, news.load(Ordering::Relaxed)), (1, 1), "nothing was mapped");
         mapping.reconciled(&request, &Ok(Action::Done), Duration::ZERO, 0);
-        assert_eq!(health.of("c").failing, 0);
+        assert_eq!((health.of("c").failing, news.load(Ordering::Relaxed)), (0, 2));
     }
 }

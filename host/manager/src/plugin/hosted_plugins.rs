@@ -17,6 +17,7 @@ use crate::{
         hosted_plugin::HostedPlugin,
         hot_loop::LoopReporter,
         records::PluginRecords,
+        report::COUNTS_INTERVAL,
     },
     traces::Traces,
 };
@@ -71,6 +72,11 @@ impl HostedPlugins {
         self.get(plugin).is_none_or(|hosted| hosted.permits_running_code(allowed))
     }
 
+    /// Returns the number of Plugins.
+    pub fn count(&self) -> usize {
+        self.by_key.lock().len()
+    }
+
     /// Returns the state of all Plugins.
     pub fn all(&self) -> Vec<(ObjectKey, Arc<HostedPlugin>)> {
         self.by_key.lock().iter().map(|(key, hosted)| (key.clone(), hosted.clone())).collect()
@@ -92,6 +98,7 @@ impl HostedPlugins {
         let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
         let queue = self.context.queue.clone();
         let key = plugin.clone();
+        let counting = (queue.clone(), key.clone());
         let registry = self.context.cluster.registry.clone();
         let cached = move |kind: &GroupVersionKind, key: &ObjectKey| {
             registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
@@ -105,6 +112,7 @@ impl HostedPlugins {
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid: Box::new(cached_uid) },
             records,
             changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
+            counted: Box::new(move || counting.0.enqueue_after(&counting.1, COUNTS_INTERVAL)),
         };
         HostedPlugin::new(uid, log, Health::new(plugin.clone(), sinks), self.consent.clone())
     }

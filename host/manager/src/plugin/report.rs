@@ -27,8 +27,11 @@ use crate::{
     problem::Problem,
 };
 
-/// The age at which the counts in a status are written again.
-const COUNTS_INTERVAL: Duration = Duration::from_secs(60);
+/// The age at which the counts in a status are written again, while the plugin works.
+pub(super) const COUNTS_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval at which the status of an idle plugin is computed: the bytes that it makes the host cache change without its calls, and
+/// not each authorizer reports what it changed.
+const IDLE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Reports on Plugins.
 ///
@@ -52,7 +55,7 @@ impl Reporter {
     /// The API server's error, unless the Plugin is gone.
     pub async fn write_status(&self, key: &ObjectKey, hosted: &HostedPlugin, facts: &Facts) -> Result<(), ApiError> {
         if facts.running {
-            self.context.queue.enqueue_after(key, COUNTS_INTERVAL);
+            self.context.queue.enqueue_after(key, IDLE_INTERVAL);
         }
         // Not the Plugin from the start of this reconcile: the reconcile may have written a status since.
         let Some(cached) = self.informers.plugins.cache.get(key) else { return Ok(()) };
@@ -75,7 +78,11 @@ impl Reporter {
             }
         };
         let is_kept = is_same_but_for_counts(&status, &before) && !hosted.is_status_older(COUNTS_INTERVAL);
-        if status == before || is_kept {
+        if status == before {
+            return Ok(());
+        }
+        if is_kept {
+            self.context.queue.enqueue_after(key, COUNTS_INTERVAL);
             return Ok(());
         }
         hosted.record_status_write();

@@ -160,3 +160,30 @@ async fn a_status_counts_and_says_what_was_used() {
     namespace.until_condition("traps", "Ready", "False", "Suspended").await;
     stage.others_keep_working().await;
 }
+
+/// The time by which the counts of a plugin that works again are in its status, once a minute; an idle plugin's status is computed
+/// every ten minutes.
+const COUNTED: Duration = Duration::from_secs(150);
+
+#[tokio::test]
+async fn counts_of_an_idle_plugin_follow_its_next_reconcile() {
+    let stage = Stage::new("counts").await;
+    let namespace = &stage.namespace;
+    stage.plugin("touch", guest("fixture-touch-v1"), json!({})).await;
+    namespace.until_condition("touch", "Ready", "True", "Running").await;
+    let reconciles = async || {
+        let plugin = namespace.get(kinds::PLUGIN, "touch").await.expect("it exists");
+        plugin["status"]["controllers"][0]["reconciles"].as_i64().unwrap_or_default()
+    };
+    // The second one meets a plugin that was idle when its counts were written.
+    for name in ["first", "second"] {
+        let before = reconciles().await;
+        namespace.create_touchable(name).await;
+        namespace.until_touched(name, "v1").await;
+        within(COUNTED, "the status counts the reconcile", async || match reconciles().await {
+            now if now > before => Ok(()),
+            now => Err(format!("{now} reconciles")),
+        })
+        .await;
+    }
+}
