@@ -24,6 +24,9 @@ use crate::{
 
 /// The interval between checks.
 const INTERVAL: Duration = Duration::from_secs(3);
+/// The checks after which the uses are compared with the quotas although the cache has not changed: a plugin may have begun to use what
+/// others use, too.
+const MAX_SKIPPED: u32 = 20;
 /// The time after which a stopped plugin is tried again.
 pub const RETRY: Duration = Duration::from_secs(600);
 
@@ -51,8 +54,12 @@ enum Measure {
 pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
     // The former use of plugins that are being set up and cannot be asked.
     let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
+    let mut unchanged = Unchanged::default();
     loop {
         tokio::time::sleep(INTERVAL).await;
+        if unchanged.skips(extent(&context, &all)) {
+            continue;
+        }
         let hosted_plugins = all.all();
         let uses: Vec<(ObjectKey, Uses)> = hosted_plugins
             .iter()
@@ -65,9 +72,40 @@ pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
         let measures = measures(&uses, &shares, context.tenants.quotas());
         for (((key, hosted), bytes), measure) in hosted_plugins.iter().zip(shares).zip(measures) {
             hosted.cached_bytes.store(bytes, Ordering::Relaxed);
+            if measure != Measure::Keep {
+                unchanged = Unchanged::default();
+            }
             carry_out(&context, key, hosted, measure);
         }
         before = uses.into_iter().collect();
+    }
+}
+
+/// The number of hosted plugins and of informers, and the bytes that they cache.
+type Extent = (usize, usize, u64);
+
+fn extent(context: &Context, all: &HostedPlugins) -> Extent {
+    let informers = context.cluster.registry.running();
+    let bytes = informers.iter().map(|informer| informer.cache.store.bytes() as u64).sum();
+    (all.count(), informers.len(), bytes)
+}
+
+/// Tells which checks an idle host can skip: they cost it more than its idle plugins do.
+#[derive(Debug, Default)]
+struct Unchanged {
+    checked: Option<Extent>,
+    skipped: u32,
+}
+
+impl Unchanged {
+    /// Reports whether the check with this extent can be skipped.
+    fn skips(&mut self, now: Extent) -> bool {
+        if self.checked.replace(now) == Some(now) && self.skipped < MAX_SKIPPED {
+            self.skipped += 1;
+            return true;
+        }
+        self.skipped = 0;
+        false
     }
 }
 
@@ -160,6 +198,16 @@ mod tests {
     fn plugin(name: &str, watched: &[(usize, u64)], on_demand: &[(usize, u64)]) -> (ObjectKey, Uses) {
         let map = |of: &[(usize, u64)]| of.iter().copied().collect();
         (ObjectKey::namespaced("n", name), Uses { watched: map(watched), on_demand: map(on_demand) })
+    }
+
+    #[test]
+    fn idle_host_checks_once_a_minute() {
+        let mut unchanged = Unchanged::default();
+        let checks = |unchanged: &mut Unchanged, extent| (0..42).filter(|_| !unchanged.skips(extent)).count();
+        assert_eq!(checks(&mut unchanged, (1, 2, 3)), 2);
+        assert!(!unchanged.skips((1, 2, 4)), "the cache has changed");
+        assert!(unchanged.skips((1, 2, 4)));
+        assert!(!unchanged.skips((2, 2, 4)), "a plugin has come");
     }
 
     #[test]
