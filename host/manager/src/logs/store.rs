@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU8, Ordering},
     },
 };
@@ -24,6 +24,8 @@ use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
 const KEPT: usize = 1_000;
 /// The bytes of a plugin's kept lines.
 const KEPT_BYTES: usize = 2 * 1024 * 1024;
+/// The lines that a slow follower may be behind.
+const WAITING: usize = 256;
 /// The longest message that is kept, and the longest sum of its fields, in bytes.
 const MESSAGE: usize = 16 * 1024;
 /// The characters that are read of an annotation with a level.
@@ -70,7 +72,8 @@ pub struct PluginLog {
     /// The level that the Plugin's annotation named last.
     annotated: Mutex<Option<String>>,
     kept: Mutex<Kept>,
-    tail: broadcast::Sender<Arc<LogLine>>,
+    /// Sends each line to the followers, from the first one on.
+    tail: OnceLock<broadcast::Sender<Arc<LogLine>>>,
 }
 
 /// The last lines.
@@ -111,14 +114,13 @@ impl LogStore {
     pub fn get_or_create(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
         let mut plugins = self.plugins.lock();
         let create = || {
-            let (tail, _) = broadcast::channel(256);
             let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
             Arc::new(PluginLog {
                 plugin: plugin.to_string(),
                 level: AtomicU8::new(level as u8),
                 annotated: Mutex::default(),
                 kept: Mutex::new(kept),
-                tail,
+                tail: OnceLock::new(),
             })
         };
         plugins.entry(plugin.clone()).or_insert_with(create).clone()
@@ -141,7 +143,8 @@ impl PluginLog {
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
-        (kept.lines.iter().skip(skipped).cloned().collect(), self.tail.subscribe())
+        let tail = self.tail.get_or_init(|| broadcast::channel(WAITING).0);
+        (kept.lines.iter().skip(skipped).cloned().collect(), tail.subscribe())
     }
 
     /// Applies the level in the Plugin's annotation, or `default` without one or with one that is not a level. A change is
@@ -239,9 +242,11 @@ impl PluginLog {
         trace(&self.plugin, level, &line);
         let line = Arc::new(line);
         let mut kept = self.kept.lock();
-        kept.push(line.clone());
-        // An error means that nobody follows.
-        let _followers = self.tail.send(line);
+        if let Some(tail) = self.tail.get() {
+            // An error means that nobody follows any more.
+            let _followers = tail.send(line.clone());
+        }
+        kept.push(line);
     }
 }
 
