@@ -27,11 +27,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
-use crate::{
-    gate::changes::{Change, managers},
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+use crate::object::{
+    Object, ObjectKey, changes::Change, field_managers::field_managers_of, kind::GroupVersionKind, value,
 };
 
 pub use state::{FLIPS, WINDOW};
@@ -39,9 +37,6 @@ use state::{FieldChange, State};
 
 /// The interval at which a lasting conflict is reported again.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// The maximum number of fields that are compared in one write. A write that changes more is not a conflict about a
-/// field.
-const MAX_FIELDS: usize = 32;
 
 /// A writer: a controller of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,8 +103,9 @@ pub(crate) struct Wrote<'a> {
     pub kind: &'a GroupVersionKind,
     /// The object before the write.
     pub object: &'a Object,
-    pub before: &'a Value,
-    pub after: &'a Value,
+    /// The text of the object after the write.
+    pub after: &'a str,
+    /// The first changes of the write. A write that changes more is not a conflict about a field.
     pub changes: &'a [Change<'a>],
 }
 
@@ -144,25 +140,31 @@ impl FieldConflicts {
 
     /// Records the changes of a write.
     pub(crate) fn wrote(&self, wrote: &Wrote<'_>) {
+        if wrote.changes.is_empty() {
+            return;
+        }
         // The difference includes changes that others made since the cache was filled; managedFields name their writer.
         // Removed fields have no owner.
-        let own = |change: &&Change<'_>| {
-            change.after.is_null()
-                || managers(wrote.after, &change.path).is_none_or(|owners| owners.contains(&wrote.manager))
+        let owners = field_managers_of(wrote.after, wrote.changes);
+        let is_own = |(at, change): &(usize, &Change<'_>)| {
+            let is_owner =
+                || owners.iter().any(|entry| entry.owns(*at) && entry.manager.as_deref() == Some(wrote.manager));
+            change.after == "null" || owners.is_empty() || is_owner()
         };
-        let own: Vec<_> = wrote.changes.iter().take(MAX_FIELDS).filter(own).collect();
+        let own: Vec<_> = wrote.changes.iter().enumerate().filter(is_own).collect();
         if own.is_empty() {
             return;
         }
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(wrote.author, wrote.object.uid()));
-        let fields = own.into_iter().map(|change| {
-            // Only an object that was looked up has managedFields; the cache drops them.
-            let others = managers(wrote.before, &change.path).into_iter().flatten();
+        // Only an object that was looked up has managedFields; the cache drops them.
+        let former = field_managers_of(wrote.object.json(), wrote.changes);
+        let fields = own.into_iter().map(|(at, change)| {
+            let others = former.iter().filter(|entry| entry.owns(at)).filter_map(|entry| entry.manager.as_deref());
             let field = FieldChange {
                 field: self.hash(&(wrote.object.uid(), &change.path)),
-                before: self.hash(change.before),
-                after: self.hash(change.after),
+                before: value::hash(change.before, &self.hasher),
+                after: value::hash(change.after, &self.hasher),
                 candidate,
                 manager: others.into_iter().find(|manager| *manager != wrote.manager),
             };

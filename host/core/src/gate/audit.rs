@@ -13,21 +13,23 @@ use crate::{
     controller::request::ReconcileRequest,
     gate::{
         attempt::Attempt,
-        changes::{Change, changes},
         operation::{Verb, Written},
         raw_request::RawResponse,
     },
-    object::{Object, ObjectKey, kind::GroupVersionKind, tree::tree},
+    object::{
+        Object, ObjectKey,
+        changes::changes,
+        fields::{seek, string},
+        kind::GroupVersionKind,
+    },
     ports::ObjectLookup,
     status::ApiError,
 };
 
-/// The maximum number of paths in one record; further ones are only counted.
-const MAX_PATHS: usize = 32;
-/// Bytes of one path. A longer one is cut: the writer chooses the names of fields.
-const MAX_PATH: usize = 256;
 /// Bytes of all paths of one record. Those that do not fit are counted only.
 const MAX_PATH_BYTES: usize = 4_096;
+/// The maximum size of an object that is compared, in bytes. API servers store objects of up to 1.5 MiB by default.
+const MAX_COMPARED: usize = 8 << 20;
 
 /// A plugin as its audit records name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,19 +227,22 @@ impl Audit {
     /// such as the Scale that a patch of `scale` returns.
     fn compare(&self, begun: &mut Begun, answer: &str) {
         let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
-        let Some((before, after)) = tree(known.json()).zip(tree(answer)) else { return };
-        if before["kind"] != after["kind"] || after["metadata"]["uid"] != known.uid() {
+        if !is_version_of(known, answer) {
             return;
         }
-        let changes = changes(&before, &after);
-        begun.record.changed = Some(named(&changes));
+        let Some(changes) = changes(known.json(), answer, MAX_COMPARED) else { return };
+        begun.record.changed = Some(changes.paths(MAX_PATH_BYTES));
         if !begun.record.dry_run {
             let author = &begun.author;
             let manager = begun.manager.as_str();
-            let before = &before;
-            let after = &after;
-            let changes = changes.as_slice();
-            self.conflicts.wrote(&Wrote { author, manager, kind, object: known, before, after, changes });
+            self.conflicts.wrote(&Wrote {
+                author,
+                manager,
+                kind,
+                object: known,
+                after: answer,
+                changes: &changes.named,
+            });
         }
     }
 
@@ -259,16 +264,11 @@ fn outcome(error: &ApiError) -> String {
     format!("{} {}", error.status.code, error.status.reason).trim().to_owned()
 }
 
-/// Returns the paths of changes, up to [`MAX_PATHS`].
-fn named(changes: &[Change<'_>]) -> Vec<String> {
-    let mut room = MAX_PATH_BYTES;
-    let fits = |path: &String| room.checked_sub(path.len()).map(|left| room = left).is_some();
-    let paths = changes.iter().take(MAX_PATHS).map(|change| change.path.shortened(MAX_PATH));
-    let mut paths: Vec<String> = paths.take_while(fits).collect();
-    if changes.len() > paths.len() {
-        paths.push(format!("and {} more", changes.len() - paths.len()));
-    }
-    paths
+/// Reports whether a response is a version of an object, by the kind and the uid.
+fn is_version_of(object: &Object, answer: &str) -> bool {
+    let read = |json, steps: &[&str]| seek(json, steps)?.value_text(0).ok().and_then(string);
+    let is_uid = |uid| uid == object.uid();
+    read(object.json(), &["kind"]) == read(answer, &["kind"]) && read(answer, &["metadata", "uid"]).is_some_and(is_uid)
 }
 
 #[cfg(test)]
@@ -331,28 +331,22 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_are_cut_between_characters() {
-        let field = "é".repeat(1 << 20);
-        let after = serde_json::json!({"data": {&field: 1}, "x": 1});
-        let paths = named(&changes(&serde_json::json!({"data": {}}), &after));
-        assert_eq!(paths, [format!(".data.{}… (2097158 bytes)", "é".repeat(125)), ".x".to_owned()]);
-    }
-
-    #[test]
-    fn paths_of_one_record_are_bounded_together() {
-        let deep = (0..32).map(|number| (format!("{}{number:02}", "f".repeat(1 << 16)), number.into()));
-        let after = serde_json::Value::Object(deep.collect());
-        let paths = named(&changes(&serde_json::json!({}), &after));
-        let bytes: usize = paths.iter().map(String::len).sum();
-        assert!(bytes < MAX_PATH_BYTES + 32, "{bytes} bytes");
-        assert_eq!(paths.last().map(String::as_str), Some(&*format!("and {} more", 33 - paths.len())));
-    }
-
-    #[test]
-    fn endless_changes_are_counted() {
-        let fields = (0..100).map(|number| format!(r#""f{number:02}":{number}"#)).collect::<Vec<_>>().join(",");
-        let after = serde_json::from_str(&format!("{{{fields}}}")).expect("json");
-        let paths = named(&changes(&serde_json::json!({}), &after));
-        assert_eq!((paths.len(), paths[0].as_str(), paths[32].as_str()), (33, ".f00", "and 68 more"));
+    fn other_objects_and_pages_are_not_compared() {
+        let text = r#"{"kind":"Deployment","metadata":{"name":"a","uid":"u"}}"#;
+        let kind = GroupVersionKind::new("apps/v1", "Deployment");
+        let known = Object::from_json(text, &kind, crate::object::ManagedFields::Drop).expect("an object");
+        for (answer, is_version) in [
+            (text, true),
+            (r#" {"metadata" : {"uid":"\u0075"}, "kind":"\u0044eployment"}"#, true),
+            (r#"{"kind":"Scale","metadata":{"name":"a","uid":"u"}}"#, false),
+            (r#"{"kind":"Deployment","metadata":{"name":"a","uid":"v"}}"#, false),
+            (r#"{"kind":"Deployment","metadata":{"name":"a"}}"#, false),
+            (r#"{"kind":"Deployment","metadata":"u"}"#, false),
+            (r#"{"kind":"Deployment","metadata":{"uid":["u"]}}"#, false),
+            ("<html>", false),
+            ("", false),
+        ] {
+            assert_eq!(is_version_of(&known, answer), is_version, "{answer}");
+        }
     }
 }

@@ -18,7 +18,6 @@
 pub(crate) mod attempt;
 pub mod audit;
 pub mod bytes;
-pub mod changes;
 mod config;
 pub mod operation;
 pub mod options;

@@ -8,7 +8,7 @@ use crate::{
         operation::{Operation, Page, Written},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
-    object::{Object, scanner::field},
+    object::{Object, fields::field},
     recorder::{OpenCall, RecordedCall, current_call, record::Call},
     status::{ApiError, ErrorKind, Status},
 };

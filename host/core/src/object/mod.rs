@@ -5,6 +5,11 @@
 //! because it is a quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of
 //! such bytes: a store keeps only the bytes.
 
+pub(crate) mod changes;
+#[cfg(test)]
+mod changes_tests;
+pub mod field_managers;
+pub(crate) mod fields;
 pub mod kind;
 mod metadata;
 pub mod projection;
@@ -15,6 +20,7 @@ pub(crate) mod scanner;
 pub mod selector;
 mod signs;
 pub mod tree;
+pub(crate) mod value;
 
 use std::{
     fmt,
@@ -24,7 +30,7 @@ use std::{
 pub use operetta_api::ObjectKey;
 use serde::Deserialize;
 
-use crate::object::{kind::GroupVersionKind, prune::Prune, scanner::field};
+use crate::object::{fields::field, kind::GroupVersionKind, prune::Prune};
 pub use crate::object::{
     metadata::{Labels, Metadata},
     raw_object::RawObject,

@@ -1,6 +1,6 @@
 //! Field projection of lists: reduces a JSON text to some paths, without building a tree.
 
-use crate::object::scanner::Fields;
+use crate::object::fields::Fields;
 
 /// Fields that are always kept, because they identify the object and its version.
 const ALWAYS: [&str; 6] =

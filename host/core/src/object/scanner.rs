@@ -99,6 +99,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Reads an array up to its next value, and returns true. At the end of the array, skips the bracket and returns false.
+    /// `first` is true before the array's first value, and is cleared.
+    #[inline]
+    pub(crate) fn item(&mut self, first: &mut bool) -> Result<bool, ScanError> {
+        match (self.peek(), std::mem::take(first)) {
+            (Some(b']'), _) => {
+                self.at += 1;
+                Ok(false)
+            }
+            (Some(b','), false) => {
+                self.at += 1;
+                Ok(true)
+            }
+            (_, true) => Ok(true),
+            (_, false) => self.fail("`,` or `]`"),
+        }
+    }
+
     /// Reads a field's name and the colon after it.
     #[inline]
     fn name(&mut self) -> Result<Quoted, ScanError> {
@@ -213,6 +231,31 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Skips a value inside of `depth` levels, and returns its text.
+    #[inline]
+    pub(crate) fn value_text(&mut self, depth: usize) -> Result<&'a str, ScanError> {
+        let range = self.value(depth)?;
+        Ok(&self.text[range])
+    }
+
+    /// Skips a value that has this text, which is a value at the same depth. Returns false, at the value's begin, if the
+    /// text is another one.
+    #[inline]
+    pub(crate) fn skip_same(&mut self, value: &str) -> bool {
+        self.peek();
+        let bytes = self.text.as_bytes();
+        if !bytes[self.at..].starts_with(value.as_bytes()) {
+            return false;
+        }
+        let end = self.at + value.len();
+        // A number may have more digits.
+        let is_longer = matches!(bytes.get(end), Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+        if !is_longer {
+            self.at = end;
+        }
+        !is_longer
+    }
+
     #[inline]
     fn literal(&mut self, literal: &'static str) -> Result<(), ScanError> {
         if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
@@ -274,79 +317,6 @@ impl<'a> Scanner<'a> {
         // Half a surrogate pair is valid JSON but no text: it stays escaped.
         let decoded = serde_json::from_str(&self.text[start - 1..=end]);
         decoded.map_or_else(|_| Cow::Borrowed(&self.text[start..end]), Cow::Owned)
-    }
-}
-
-/// An iterator over the fields of an object and the texts of their values. It ends early if the text is not JSON.
-pub(crate) struct Fields<'a> {
-    text: &'a str,
-    /// None after the end.
-    scanner: Option<Scanner<'a>>,
-    first: bool,
-}
-
-impl<'a> Fields<'a> {
-    /// Returns the fields of an object; None if the text is not an object.
-    #[inline]
-    pub(crate) fn of(text: &'a str) -> Option<Self> {
-        let mut scanner = Scanner::new(text);
-        if scanner.peek() != Some(b'{') {
-            return None;
-        }
-        scanner.at += 1;
-        Some(Self { text, scanner: Some(scanner), first: true })
-    }
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = (Cow<'a, str>, &'a str);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut scanner = self.scanner.take()?;
-        let name = scanner.field(&mut self.first).ok()??;
-        let value = scanner.value(0).ok()?;
-        self.scanner = Some(scanner);
-        Some((scanner.text_of(&name), &self.text[value]))
-    }
-}
-
-/// Returns the text of an object's field; None without it, and if the text is not an object.
-pub(crate) fn field<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
-    Fields::of(object)?.find(|(name, _)| name == wanted).map(|(_, value)| value)
-}
-
-/// An iterator over the texts of an array's values. It ends early if the text is not JSON.
-pub(crate) struct Items<'a> {
-    text: &'a str,
-    /// None after the end.
-    scanner: Option<Scanner<'a>>,
-}
-
-impl<'a> Items<'a> {
-    /// Returns the values of an array; None if the text is not an array.
-    pub(crate) fn of(text: &'a str) -> Option<Self> {
-        let mut scanner = Scanner::new(text);
-        if scanner.peek() != Some(b'[') {
-            return None;
-        }
-        scanner.at += 1;
-        let is_empty = scanner.peek() == Some(b']');
-        Some(Self { text, scanner: Some(scanner).filter(|_| !is_empty) })
-    }
-}
-
-impl<'a> Iterator for Items<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut scanner = self.scanner.take()?;
-        let value = scanner.value(0).ok()?;
-        if scanner.peek() == Some(b',') {
-            scanner.at += 1;
-            self.scanner = Some(scanner);
-        }
-        Some(&self.text[value])
     }
 }
 
@@ -441,12 +411,5 @@ mod tests {
         ] {
             assert_eq!(whole(text).expect_err(text).to_string(), message);
         }
-    }
-
-    #[test]
-    fn returns_fields_in_order_with_decoded_names() {
-        let fields: Vec<_> = Fields::of(r#" {"a": [1] , "\u0062":{"x":"}"}}"#).expect("an object").collect();
-        assert_eq!(fields, [("a".into(), "[1]"), ("b".into(), r#"{"x":"}"}"#)]);
-        assert!(Fields::of("[]").is_none());
     }
 }

@@ -8,7 +8,6 @@
 //! Records are encoded when they end, so that a record has few bytes and one allocation. They are bounded in bytes and in
 //! time, and a busy plugin shortens its own history before that of others (`rings.rs`).
 
-mod changed;
 pub mod explain;
 #[cfg(test)]
 mod explain_tests;
@@ -19,6 +18,7 @@ pub mod record;
 mod rings;
 mod sources;
 mod triggers;
+mod writers;
 
 use std::sync::Arc;
 
@@ -28,24 +28,29 @@ use tokio::time::Instant;
 
 pub(crate) use self::triggers::Waiting;
 pub use self::{
-    changed::managed_fields,
     facts::{Facts, WriteFact},
     open::{OpenCall, OpenReconcile, Outcome, RecordedCall, SpanContext, Trace, current_call, recorded},
     rings::{Counts, Limits},
     triggers::Triggers,
 };
 use self::{
-    changed::{changed, writers},
     record::{Cause, Change, Reconcile, Source, Trigger},
     rings::{Found, Marks, Pattern, Rings, decode, encode},
     sources::Sources,
+    writers::writers,
 };
-use crate::{handler::event::Event, nondeterminism, object::ObjectKey};
+use crate::{
+    handler::event::Event,
+    nondeterminism,
+    object::{ObjectKey, changes::changes},
+};
 
 /// The maximum number of triggers of one reconcile that are recorded.
 pub const MAX_TRIGGERS: usize = 8;
 /// The maximum number of calls of one reconcile that are recorded.
 pub const MAX_CALLS: usize = 128;
+/// The maximum size of an object whose versions are compared, in bytes.
+const MAX_COMPARED: usize = 256 << 10;
 
 /// The history that a ring has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,16 +115,16 @@ impl Recorder {
         if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
             return;
         }
-        let changed = event.old().map(|old| changed(old, event.object()));
-        let changed = changed.as_ref().and_then(Option::as_ref);
+        let changed = event.old().and_then(|old| changes(old.json(), event.object().json(), MAX_COMPARED));
+        let named = changed.as_ref().map(|changed| changed.named.as_slice()).unwrap_or_default();
         let change = Change {
             at: nondeterminism::wall_clock(),
             object,
             cause: trigger.cause,
             before: event.old().map(|old| old.resource_version().to_owned()).unwrap_or_default(),
             resource_version: trigger.resource_version,
-            paths: changed.map(|changed| changed.paths()),
-            writers: managed_fields.map(|text| writers(text, changed)).unwrap_or_default(),
+            paths: changed.as_ref().map(|changed| changed.paths(usize::MAX)),
+            writers: managed_fields.map(|text| writers(text, named)).unwrap_or_default(),
         };
         if let Some(bytes) = encode(&change) {
             let mut marks = Marks::default();

@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
 use operetta_core::{
-    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    recorder::managed_fields,
+    object::{ManagedFields, Object, ObjectKey, field_managers::managed_fields, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
