@@ -11,9 +11,11 @@
 //! - `many.load`: the time to load a plugin whose code is in the cache.
 //! - `many.rotation_1`, `_100`, `_1000`: a reconcile, with this number of plugins called in turn. The difference is the
 //!   cost of misses in the processor's caches and in the instance pool.
+//! - `many.same_digest`: a reconcile, with 100 plugins of the same digest called in turn, as 100 tenants of one operator.
 //! - `many.mapped_again`: a reconcile, with 100 plugins called in turn, where each call maps the code again.
 //!
-//! `PLUGINS=100` runs fewer plugins.
+//! `PLUGINS=100` runs fewer plugins. `ONLY=rotation_1,rotation_100` measures these metrics alone, for a profiler; `memory` stands for
+//! the first four.
 
 mod common;
 
@@ -26,7 +28,7 @@ use std::{
 
 use common::{AnyError, Ports, deployment, reconcile, reconciler, runtime};
 use operetta_testkit::{
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, is_chosen, number},
     usage::anonymous_bytes,
     wat_guest::numbered,
 };
@@ -51,15 +53,16 @@ fn main() -> Result<(), AnyError> {
     let wasm = std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/pod-tracker.wasm"))?;
     let ports = Arc::new(Ports(Arc::new(deployment()?)));
     let runtime = runtime()?;
-    let fill = |engine: &Engine, plugins: usize| -> Result<Vec<PluginReconciler>, AnyError> {
-        let load = |at| {
+    let load_all = |engine: &Engine, numbers: &[usize]| -> Result<Vec<PluginReconciler>, AnyError> {
+        let load = |&at: &usize| {
             let component = numbered(&wasm, at);
             let limits = LoadLimits::default();
             let loaded = Plugin::load(engine, component, &limits, ports.clone());
             Ok(reconciler(&Arc::new(runtime.block_on(loaded)?), &ports))
         };
-        (0..plugins).map(load).collect()
+        numbers.iter().map(load).collect()
     };
+    let fill = |engine: &Engine, plugins: usize| load_all(engine, &Vec::from_iter(0..plugins));
     if std::env::args().any(|argument| argument == COMPILE) {
         return fill(&engine(u64::MAX)?, plugins).map(drop);
     }
@@ -72,39 +75,61 @@ fn main() -> Result<(), AnyError> {
     let mut report = Report::new("many");
     let engine_of_all = engine(u64::MAX)?;
     drop(fill(&engine_of_all, 1)?);
-    let pid = std::process::id();
-    let before = anonymous_bytes(pid);
+    let before = anonymous_bytes(std::process::id());
     let started = Instant::now();
     let all = fill(&engine_of_all, plugins)?;
     let took = started.elapsed().as_secs_f64() * 1e3 / plugins as f64;
-    let each = |bytes: u64| Samples::new(vec![bytes.saturating_sub(before) as f64 / 1024.0 / plugins as f64]);
-    let loaded = each(anonymous_bytes(pid));
+    if is_chosen("memory") {
+        memory(&mut report, &runtime, &engine_of_all, &all, before);
+        report.row(Row::new("many.load", "ms", Samples::new(vec![took])));
+    }
+    rotations(&mut report, &runtime, &all, rounds);
+    drop(all);
+    if is_chosen("same_digest") {
+        let same = load_all(&engine_of_all, &[0; 100])?;
+        report.row(Row::new("many.same_digest", "us", Samples::of(rounds, || rotate(&runtime, &same, CALLS))));
+    }
+    if is_chosen("mapped_again") {
+        let some = engine(0)?;
+        let unmapped = fill(&some, 100.min(plugins))?;
+        let samples = Samples::of(rounds, || rotate(&runtime, &unmapped, 200));
+        report.row(Row::new("many.mapped_again", "us", samples));
+    }
+    report.finish()?;
+    Ok(())
+}
+
+/// Measures the memory of each plugin, of a process that had `before` bytes without them.
+fn memory(report: &mut Report, runtime: &Runtime, engine: &Engine, all: &[PluginReconciler], before: u64) {
+    let each = || {
+        let bytes = anonymous_bytes(std::process::id()).saturating_sub(before);
+        Samples::new(vec![bytes as f64 / 1024.0 / all.len() as f64])
+    };
+    let loaded = each();
     runtime.block_on(async {
-        while engine_of_all.mapped().mapped > 0 {
+        while engine.mapped().mapped > 0 {
             tokio::time::sleep(IDLE / 10).await;
         }
         // Freed memory is returned to the system after a second: docs/decisions/0006-memory-goes-back.md.
         tokio::time::sleep(IDLE).await;
     });
-    report.row(Row::new("many.idle", "KiB", each(anonymous_bytes(pid))).target(60.0));
+    report.row(Row::new("many.idle", "KiB", each()).target(60.0));
     report.row(Row::new("many.loaded", "KiB", loaded));
-    rotate(&runtime, &all, plugins);
-    report.row(Row::new("many.live", "KiB", each(anonymous_bytes(pid))).target(120.0));
-    report.row(Row::new("many.load", "ms", Samples::new(vec![took])));
+    rotate(runtime, all, all.len());
+    report.row(Row::new("many.live", "KiB", each()).target(120.0));
+}
 
-    let of = [1, 100.min(plugins), plugins];
-    let round = |of: usize| rotate(&runtime, &all[..of], CALLS);
-    let samples = Samples::interleaved(rounds, &mut [&mut || round(of[0]), &mut || round(of[1]), &mut || round(of[2])]);
-    for (of, samples) in of.into_iter().zip(samples) {
-        report.row(Row::new(format!("many.rotation_{of}"), "us", samples));
+/// Measures a reconcile of 1, 100 and all plugins in turn.
+fn rotations(report: &mut Report, runtime: &Runtime, all: &[PluginReconciler], rounds: usize) {
+    let mut sizes = vec![1, 100.min(all.len()), all.len()];
+    sizes.dedup();
+    sizes.retain(|of| is_chosen(&format!("rotation_{of}")));
+    let mut measured: Vec<_> = sizes.iter().map(|&of| move || rotate(runtime, &all[..of], CALLS)).collect();
+    let mut measured: Vec<&mut dyn FnMut() -> f64> = measured.iter_mut().map(|one| one as _).collect();
+    for (of, samples) in sizes.iter().zip(Samples::interleaved(rounds, &mut measured)) {
+        let row = Row::new(format!("many.rotation_{of}"), "us", samples);
+        report.row(if *of == 1 { row } else { row.target(80.0) });
     }
-    drop(all);
-    let some = engine(0)?;
-    let unmapped = fill(&some, 100.min(plugins))?;
-    let samples = Samples::of(rounds, || rotate(&runtime, &unmapped, 200));
-    report.row(Row::new("many.mapped_again", "us", samples));
-    report.finish()?;
-    Ok(())
 }
 
 /// Makes an engine with this limit on mapped code.

@@ -300,6 +300,7 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .max_tables_per_module(TABLES)
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
+        .max_unused_warm_slots(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
         .linear_memory_keep_resident(resident.memory)
         .table_keep_resident(resident.table)
         .pagemap_scan(Enabled::Auto);
@@ -311,8 +312,9 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
 
 /// The bytes that a free slot keeps mapped.
 ///
-/// Every slot that was ever in use counts, because wasmtime keeps them all until their code is unloaded: after a peak of
-/// calls, `max_unused_warm_slots` bounds nothing.
+/// Every slot that was ever in use counts, because wasmtime keeps them all until their code is unloaded. All slots do come into
+/// use: a plugin's next call gets the slot of its last one, where the image of its memory is still mapped, and another plugin gets
+/// a slot that none had before. docs/decisions/0034-a-slot-for-each-plugin.md has the reasons.
 #[derive(Debug, PartialEq, Eq)]
 struct Resident {
     memory: usize,

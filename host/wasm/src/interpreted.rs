@@ -45,6 +45,6 @@ async fn load(engine: &Engine, folder: &Path, name: &str, limits: &LoadLimits) -
     let (bytes, inspection) = read.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))?.map_err(missing)?;
     let inspection = inspection?;
     let (obtained, _) = Code::obtain(engine, Arc::new(bytes), &inspection.digest, limits.compilations.as_ref()).await?;
-    let code = MappedCode::new(engine, obtained, exports_mapper(&inspection))?;
+    let code = MappedCode::new(engine, obtained, &inspection.digest, exports_mapper(&inspection))?;
     Ok(Interpreter { code, inspection })
 }

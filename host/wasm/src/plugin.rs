@@ -84,7 +84,7 @@ impl Plugin {
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
         let (obtained, provenance) =
             Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;
-        let code = MappedCode::new(engine, obtained, exports_mapper(&inspection))?;
+        let code = MappedCode::new(engine, obtained, &inspection.digest, exports_mapper(&inspection))?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
         Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: None })
     }

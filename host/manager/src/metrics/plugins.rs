@@ -57,10 +57,14 @@ pub async fn sample(hosted_plugins: &HostedPlugins, own: &[Arc<Controller>], sam
 /// Adds samples of the plugins' compiled code.
 pub fn sample_code(code: MappedTotals, samples: &mut Samples) {
     let one = |value: u64| [(Labels::new(), value)];
-    samples.gauge("operetta_plugins_loaded", "Number of plugins whose code is loaded", one(code.loaded as u64));
+    samples.gauge(
+        "operetta_plugins_loaded",
+        "Number of components whose code is loaded; plugins of one digest share it",
+        one(code.loaded as u64),
+    );
     samples.gauge(
         "operetta_plugins_mapped",
-        "Number of plugins whose code is mapped into memory",
+        "Number of components whose code is mapped into memory",
         one(code.mapped as u64),
     );
     samples.gauge("operetta_mapped_code_bytes", "Address space of mapped code in bytes", one(code.bytes));

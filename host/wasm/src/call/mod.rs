@@ -172,3 +172,29 @@ fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
 fn trap_text(trap: Trap) -> String {
     trap.to_string().trim_start_matches("wasm trap: ").to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Instance, Module};
+
+    use super::*;
+    use crate::EngineConfig;
+
+    #[test]
+    fn next_call_gets_slot_of_last_one() {
+        // More than the slots that wasmtime keeps by default, and fewer than those of one shard on a machine with 16 processors.
+        const PLUGINS: u32 = 110;
+        let engine = Engine::new(&EngineConfig::default()).expect("an engine");
+        let module = |number| format!("(module (memory 1) (data (i32.const 0) \"{number}\"))");
+        let compile = |number| Module::new(engine.wasmtime(), wat::parse_str(module(number)).expect("text"));
+        let modules: Vec<_> = (0..PLUGINS).map(|number| compile(number).expect("compiles")).collect();
+        for round in 0..2 {
+            for module in &modules {
+                let mut store = Store::new(engine.wasmtime(), ());
+                Instance::new(&mut store, module, &[]).expect("an instance");
+            }
+            let metrics = engine.wasmtime().pooling_allocator_metrics().expect("a pool");
+            assert_eq!(metrics.unused_warm_memories(), PLUGINS, "round {round}");
+        }
+    }
+}

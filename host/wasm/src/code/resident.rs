@@ -4,6 +4,9 @@
 //! called for a while is unmapped. When all code together exceeds a limit, the least recently called is unmapped sooner.
 //! The next call maps it again from its file, which takes about a millisecond and compiles nothing. Calls in flight and
 //! warm instances keep their code mapped. Code without a file also stays mapped.
+//!
+//! Plugins of the same digest share their code: it is mapped once, however many tenants run it. Each call has a fresh instance, so
+//! they share nothing that a guest can write.
 
 use std::{
     fs::File,
@@ -26,9 +29,11 @@ use super::{
 };
 use crate::{Engine, LoadError};
 
-/// The code of one plugin.
+/// The code of all plugins of one digest.
 pub(crate) struct MappedCode {
     engine: Engine,
+    /// The digest of the component.
+    digest: String,
     /// The file from which it can be mapped again; None if it is in no file.
     file: Option<File>,
     /// True if it exports a mapper.
@@ -49,6 +54,7 @@ pub(crate) struct ResidentSet {
     max_bytes: u64,
     /// The time for which code stays mapped after its last call.
     max_idle: Duration,
+    /// Each digest occurs once among those that are in use.
     codes: Mutex<Vec<Weak<MappedCode>>>,
     /// The start of its clock.
     since: Instant,
@@ -59,9 +65,9 @@ pub(crate) struct ResidentSet {
 /// The amount of mapped code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedTotals {
-    /// The number of loaded plugins.
+    /// The number of loaded components. Plugins of the same digest share one.
     pub loaded: usize,
-    /// The number of loaded plugins whose code is mapped.
+    /// The number of loaded components whose code is mapped.
     pub mapped: usize,
     /// The size of mapped code in bytes.
     pub bytes: u64,
@@ -70,7 +76,8 @@ pub struct MappedTotals {
 }
 
 impl MappedCode {
-    /// Links code, and adds it to the mapped code of its engine.
+    /// Links code, and adds it to the mapped code of its engine. Returns the code of a plugin that has the same digest, if one is
+    /// loaded.
     ///
     /// # Errors
     /// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
@@ -78,11 +85,17 @@ impl MappedCode {
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
-    pub(crate) fn new(engine: &Engine, obtained: Obtained, has_mapper: bool) -> Result<Arc<Self>, LoadError> {
+    pub(crate) fn new(
+        engine: &Engine,
+        obtained: Obtained,
+        digest: &str,
+        has_mapper: bool,
+    ) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
         let linked = link(engine, &component, has_mapper)?;
         let code = Arc::new(Self {
             engine: engine.clone(),
+            digest: digest.to_owned(),
             file,
             has_mapper,
             bytes: size(&component),
@@ -90,7 +103,9 @@ impl MappedCode {
             mapping: tokio::sync::Mutex::default(),
             used: AtomicU64::new(engine.resident_set().now()),
         });
-        engine.resident_set().put(&code);
+        if let Some(shared) = engine.resident_set().put(&code) {
+            return Ok(shared);
+        }
         if code.file.is_some() {
             tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.resident_set().max_idle));
         }
@@ -151,12 +166,18 @@ impl ResidentSet {
         self.since.elapsed().as_nanos() as u64
     }
 
-    fn put(&self, code: &Arc<MappedCode>) {
+    /// Adds code, or returns the code of the same digest that it has.
+    fn put(&self, code: &Arc<MappedCode>) -> Option<Arc<MappedCode>> {
         let mut codes = self.codes.lock();
         codes.retain(|code| code.strong_count() > 0);
+        let same = codes.iter().filter_map(Weak::upgrade).find(|other| other.digest == code.digest);
+        if same.is_some() {
+            return same;
+        }
         codes.push(Arc::downgrade(code));
         drop(codes);
         self.make_room();
+        None
     }
 
     /// Unmaps the least recently called code until the limit is met. The code that was called last stays mapped.

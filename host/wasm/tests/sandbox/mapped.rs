@@ -67,6 +67,28 @@ async fn least_recently_called_code_is_unmapped() {
 }
 
 #[tokio::test]
+async fn plugins_of_same_digest_share_code() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let engine = engine(Some(&temporary.path().join("compiled")));
+    let ports = Arc::new(Ports::default());
+    let first = load(&engine, guest(0), &ports).await;
+    let second = load(&engine, guest(0), &ports).await;
+    assert_eq!((engine.mapped().loaded, engine.mapped().mapped), (1, 1));
+    let other = load(&engine, guest(1), &ports).await;
+    assert_eq!((engine.mapped().loaded, engine.mapped().mapped), (2, 1), "only one fits");
+    for plugin in [&first, &second] {
+        assert_eq!(plugin.reconcile(&request("a")).await, Err(Failure::Retry("0".to_owned())));
+    }
+    assert_eq!(engine.mapped().again, 1, "mapped for the first, and still mapped for the second");
+    drop(first);
+    assert_eq!(other.reconcile(&request("a")).await, Err(Failure::Retry("1".to_owned())));
+    let alone = second.reconcile(&request("a")).await;
+    assert_eq!(alone, Err(Failure::Retry("0".to_owned())), "the code outlives the plugin that loaded it");
+    drop((second, other));
+    assert_eq!(engine.mapped().loaded, 0);
+}
+
+#[tokio::test]
 async fn idle_code_is_unmapped_and_mapped_again() {
     let temporary = tempfile::tempdir().expect("a directory");
     let idle = Duration::from_millis(100);
