@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
-use crate::json::{decode, encode, with_type};
+use crate::json::{decode, encode, from_str, with_type};
 use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
 use crate::{ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt};
 
@@ -213,7 +213,7 @@ impl Context {
     /// # Errors
     /// Returns a terminal error if it does not fit the type.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.backend.config()).context("the plugin's config").terminal()
+        from_str(&self.backend.config()).context("the plugin's config").terminal()
     }
 
     fn replace<T: Object>(&self, object: &T, part: Part, options: &WriteOptions) -> Result<T, ApiError> {

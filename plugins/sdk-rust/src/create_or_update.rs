@@ -1,7 +1,7 @@
 //! Create-or-update: brings one object to its desired state, and writes only if something changes.
 
 use crate::context::found;
-use crate::json::semantically_equal;
+use crate::json::{semantically_equal, to_string};
 use crate::options::Read;
 use crate::{Context, Error, Object};
 
@@ -59,7 +59,7 @@ impl Context {
             unchanged_key(&object)?;
             return Ok((self.create(&object)?, OperationResult::Created));
         };
-        let before = serde_json::to_string(&stored)?;
+        let before = to_string(&stored)?;
         mutate(&mut stored)?;
         unchanged_key(&stored)?;
         if semantically_equal(&stored, &before)? {

@@ -43,8 +43,9 @@ pub(crate) type Pair = (String, String);
 /// Returns `panic: MESSAGE at FILE:LINE:COLUMN`, in one line. The host looks for the line that begins with `panic: `.
 #[cfg(any(target_arch = "wasm32", test))]
 pub(crate) fn panic_text(message: Option<&str>, location: Option<&std::panic::Location<'_>>) -> String {
-    let lines = message.unwrap_or("(a panic without a text)").lines().map(str::trim);
-    let message = lines.collect::<Vec<_>>().join(" ");
+    let mut lines = message.unwrap_or("(a panic without a text)").lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    let message = lines.fold(first, |text, line| text + " " + line);
     location.map_or_else(|| format!("panic: {message}"), |location| format!("panic: {message} at {location}"))
 }
 
@@ -167,6 +168,20 @@ impl Visit for Line {
         } else {
             self.fields.push((field.name().to_owned(), value.to_owned()));
         }
+    }
+
+    /// As JSON has it: the standard library's formatting of floats is a twentieth of a plugin.
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.record_str(field, &crate::json::float(value));
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.record_str(field, &crate::json::decimal(value));
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        let sign = if value < 0 { "-" } else { "" };
+        self.record_str(field, &(sign.to_owned() + &crate::json::decimal(value.unsigned_abs())));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

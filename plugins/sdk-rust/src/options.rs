@@ -226,7 +226,7 @@ pub(crate) enum PatchType {
 pub struct Patch {
     pub(crate) kind: PatchType,
     /// The body. The call that sends the patch returns the error of writing it.
-    pub(crate) body: Result<String, serde_json::Error>,
+    pub(crate) body: Result<String, crate::json::Fault>,
     pub(crate) force: bool,
     pub(crate) subresource: Option<String>,
     pub(crate) options: WriteOptions,
@@ -249,7 +249,7 @@ impl Patch {
     }
 
     fn new(kind: PatchType, body: &impl Serialize) -> Self {
-        let body = serde_json::to_string(body);
+        let body = crate::json::to_string(body);
         Self { kind, body, force: false, subresource: None, options: WriteOptions::default() }
     }
 

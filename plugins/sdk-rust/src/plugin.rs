@@ -75,7 +75,7 @@ impl Plugin {
     pub fn manifest(&self) -> String {
         let controllers = self.controllers.iter().map(Controller::manifest).collect();
         let manifest = Manifest { indexes: self.indexes.clone(), ..Manifest::new(controllers) };
-        serde_json::to_string(&manifest).unwrap_or_default()
+        crate::json::to_string(&manifest).unwrap_or_default()
     }
 
     /// Reconciles the context's request with the controller that it names.

@@ -83,7 +83,7 @@ impl RawRequest {
 
     /// Sets the body to a value as JSON.
     pub fn json(self, body: &impl Serialize) -> Self {
-        match serde_json::to_string(body) {
+        match crate::json::to_string(body) {
             Ok(body) => Self { body: Some(body), body_error: None, ..self },
             Err(error) => Self { body_error: Some(error.to_string()), ..self },
         }
@@ -122,7 +122,7 @@ impl RawResponse {
         if !(200..300).contains(&self.status) {
             return Err(self.error());
         }
-        serde_json::from_str(&self.body).map_err(|error| {
+        crate::json::from_str(&self.body).map_err(|error| {
             let name = std::any::type_name::<T>();
             ApiError::malformed(format!("failed to decode the response into {name}: {error}"))
         })
@@ -144,7 +144,7 @@ impl RawResponse {
             details: Option<Details>,
         }
         // A proxy answers with a page of its own.
-        let body = serde_json::from_str(&self.body);
+        let body = crate::json::from_str(&self.body);
         let Body { reason, message, details } =
             body.unwrap_or_else(|_| Body { message: self.body.chars().take(500).collect(), ..Body::default() });
         let Details { causes, retry_after_seconds } = details.unwrap_or_default();

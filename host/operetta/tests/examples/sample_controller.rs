@@ -1,6 +1,6 @@
 //! sample-controller: the six points of Kubernetes' own.
 
-use operetta_testkit::{AuditEvent, Host, Kind, TestNamespace, eventually, kinds};
+use operetta_testkit::{AuditEvent, Host, Kind, TestNamespace, eventually, kinds, plugin_path};
 use serde_json::{Value, json};
 
 use crate::installed;
@@ -20,6 +20,13 @@ in_each_language!(
 );
 
 const FOO: Kind = Kind("samplecontroller.k8s.io/v1alpha1", "Foo");
+
+/// A ConfigMap takes 1 MiB of a component; this leaves room for an author's own code.
+#[test]
+fn plugin_in_rust_has_at_most_400_kib() {
+    let size = std::fs::metadata(plugin_path("sample-controller")).expect("a file").len();
+    assert!(size <= 400 << 10, "{size} bytes: see docs/decisions/0033-size-of-rust-plugins.md");
+}
 
 /// The plugin at work in a namespace of its own.
 async fn running(component: &str) -> (&'static Host, TestNamespace<'static>) {

@@ -134,6 +134,11 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
         }
     }
 
+    if lang == "rust" {
+        let size = fs::metadata(project.dir.join(format!("build/{name}.wasm"))).expect("a component").len();
+        assert!(size <= 256 << 10, "{size} bytes: see docs/decisions/0033-size-of-rust-plugins.md");
+    }
+
     let host = host().await;
     let control_plane = ControlPlane::shared().await;
     let namespace = control_plane.namespace(&name).await;
@@ -165,6 +170,29 @@ async fn builds_tests_and_runs(lang: &str, kind: &'static str) {
     let whole: Duration = took.iter().map(|(_, took)| *took).sum();
     let parts: Vec<_> = took.iter().map(|(what, took)| format!("{what}: {:.1} s", took.as_secs_f64())).collect();
     say(&format!("{lang}: from nothing to the first reconcile in {:.1} s ({})", whole.as_secs_f64(), parts.join(", ")));
+}
+
+/// The settings of a profile and of its packages, without the name of the profile.
+fn settings(manifest: &str, profile: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut settings = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.starts_with(&format!("[profile.{profile}"));
+        }
+        if inside && !line.is_empty() && !line.starts_with('#') && !line.starts_with("inherits") {
+            settings.push(line.replace(&format!("profile.{profile}"), "profile"));
+        }
+    }
+    settings
+}
+
+#[test]
+fn a_new_project_is_compiled_as_the_guests_here() {
+    let read = |path: &str| fs::read_to_string(repository().join(path)).expect(path);
+    let guests = settings(&read("Cargo.toml"), "guest");
+    assert!(guests.len() > 5, "{guests:?}");
+    assert_eq!(settings(&read("host/operetta/templates/rust/Cargo.toml"), "release"), guests);
 }
 
 #[tokio::test]

@@ -104,7 +104,8 @@ impl Cargo {
         format!(
             "[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = {:?}\npublish = false\n\n[lib]\ncrate-type = \
              [\"cdylib\"]\n\n[dependencies]\n{}\n\n# A workspace of its own, in any folder.\n[workspace]\nexclude = [\"sdk\"]\n\n\
-             [profile.release]\nopt-level = 2\nlto = true\ncodegen-units = 1\npanic = \"abort\"\nstrip = true\n",
+             [profile.release]\nopt-level = \"s\"\nlto = true\ncodegen-units = 1\npanic = \"abort\"\nstrip = true\n\n\
+             [profile.release.package.k8s-openapi]\nopt-level = 2\n",
             self.edition,
             lines.join("\n")
         )

@@ -1,10 +1,50 @@
 //! Objects as JSON text. Every object that is sent has apiVersion and kind, even if its type has no such fields.
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+mod cast;
+mod de;
+mod fault;
+mod float;
+mod key;
+mod read;
+mod ser;
+mod string;
+mod time;
+mod value;
+mod variant;
+mod write;
+
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::fault::Fault;
+pub(crate) use self::float::decimal;
+use self::read::Reader;
+use self::write::Writer;
+pub(crate) use self::write::float;
 use crate::{ApiError, GroupVersionKind, Object};
+
+/// Writes a value as JSON.
+///
+/// # Errors
+/// Returns an error if its type refuses to be written, or a key is not a string, number or boolean.
+pub(crate) fn to_string(value: &(impl Serialize + ?Sized)) -> Result<String, Fault> {
+    let mut writer = Writer::new();
+    writer.value(value)?;
+    Ok(writer.into_text())
+}
+
+/// Reads a value from JSON.
+///
+/// # Errors
+/// Returns an error with a position if the text is not JSON, or not such a value.
+pub(crate) fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Fault> {
+    let mut reader = Reader::new(text);
+    match T::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value)) {
+        Ok(value) => Ok(value),
+        Err(fault) => Err(reader.locate(fault)),
+    }
+}
 
 /// Writes an object as the API server expects it.
 ///
@@ -12,9 +52,14 @@ use crate::{ApiError, GroupVersionKind, Object};
 /// Returns a malformed error if the object cannot be written as a JSON object.
 pub(crate) fn encode(object: &impl Object) -> Result<String, ApiError> {
     let kind = object.group_version_kind();
-    let text = serde_json::to_string(object)
-        .map_err(|error| ApiError::malformed(format!("this {kind} cannot be written as JSON: {error}")))?;
+    let text = to_string(object).map_err(|error| unwritable(&kind, &error))?;
     with_type(text, &kind)
+}
+
+#[cold]
+#[inline(never)]
+fn unwritable(kind: &GroupVersionKind, error: &Fault) -> ApiError {
+    ApiError::malformed(format!("this {kind} cannot be written as JSON: {error}"))
 }
 
 /// Adds apiVersion and kind to an object's text if they are missing.
@@ -22,23 +67,17 @@ pub(crate) fn encode(object: &impl Object) -> Result<String, ApiError> {
 /// # Errors
 /// Returns a malformed error if the text is not a JSON object.
 pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String, ApiError> {
-    #[derive(Deserialize)]
-    struct TypeMeta {
-        #[serde(rename = "apiVersion")]
-        api_version: Option<IgnoredAny>,
-        kind: Option<IgnoredAny>,
-    }
     // The text of k8s-openapi's types begins like this: it need not be parsed.
     if text.starts_with("{\"apiVersion\":\"") && text.get(15..).and_then(after_string) == Some(",\"kind\":\"") {
         return Ok(text);
     }
-    let has: TypeMeta = serde_json::from_str(&text)
+    let (has_api_version, has_kind) = type_members(&text)
         .map_err(|error| ApiError::malformed(format!("this {kind} is not a JSON object: {error}")))?;
     let mut members = String::new();
-    if has.api_version.is_none() {
+    if !has_api_version {
         members.push_str(&member("apiVersion", &kind.api_version));
     }
-    if has.kind.is_none() {
+    if !has_kind {
         members.push_str(&member("kind", &kind.kind));
     }
     let rest = text.trim_start().get(1..).unwrap_or_default();
@@ -48,6 +87,20 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
     Ok(format!("{{{members}{rest}"))
 }
 
+/// Reports whether an object has an apiVersion and a kind.
+fn type_members(text: &str) -> Result<(bool, bool), Fault> {
+    let mut reader = Reader::new(text);
+    let mut has = (false, false);
+    reader.open(b'{', &"an object")?;
+    while let Some((key, _)) = reader.key()? {
+        has.0 |= key == "apiVersion";
+        has.1 |= key == "kind";
+        reader.skip()?;
+    }
+    reader.close(b'}');
+    reader.end().map(|()| has)
+}
+
 /// Returns the nine bytes after the string literal whose content begins here.
 fn after_string(text: &str) -> Option<&str> {
     let end = text.find('"')?;
@@ -55,7 +108,11 @@ fn after_string(text: &str) -> Option<&str> {
 }
 
 fn member(name: &str, value: &str) -> String {
-    format!("\"{name}\":{},", Value::from(value))
+    let mut writer = Writer::new();
+    writer.member(name);
+    writer.string(value);
+    writer.raw(",");
+    writer.into_text()
 }
 
 /// Reads an object of a kind as a `T`.
@@ -63,11 +120,14 @@ fn member(name: &str, value: &str) -> String {
 /// # Errors
 /// Returns a malformed error if the object does not fit the type.
 pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|error| {
-        let name = std::any::type_name::<T>();
-        let name = name.rsplit("::").next().unwrap_or(name);
-        ApiError::malformed(format!("this {kind} does not fit the type {name}: {error}"))
-    })
+    from_str(text).map_err(|error| misfit(kind, std::any::type_name::<T>(), &error))
+}
+
+#[cold]
+#[inline(never)]
+fn misfit(kind: &GroupVersionKind, name: &str, error: &Fault) -> ApiError {
+    let name = name.rfind(':').and_then(|at| name.get(at + 1..)).unwrap_or(name);
+    ApiError::malformed(format!("this {kind} does not fit the type {name}: {error}"))
 }
 
 /// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do not differ
@@ -76,12 +136,12 @@ pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -
 /// # Errors
 /// Returns a malformed error if one of them is not JSON.
 pub(crate) fn semantically_equal(a: &impl Serialize, b: &str) -> Result<bool, ApiError> {
-    let failed = |error: serde_json::Error| ApiError::malformed(format!("not JSON: {error}"));
-    let a = serde_json::to_string(a).map_err(failed)?;
+    let failed = |error: Fault| ApiError::malformed(format!("not JSON: {error}"));
+    let a = to_string(a).map_err(failed)?;
     if a == b {
         return Ok(true);
     }
-    Ok(same(&serde_json::from_str(&a).map_err(failed)?, &serde_json::from_str(b).map_err(failed)?))
+    Ok(same(&from_str(&a).map_err(failed)?, &from_str(b).map_err(failed)?))
 }
 
 fn same(a: &Value, b: &Value) -> bool {
@@ -107,41 +167,4 @@ fn is_empty(value: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn typed(text: &str) -> String {
-        with_type(text.to_owned(), &GroupVersionKind::new("e.dev/v1", "Foo")).expect(text)
-    }
-
-    #[test]
-    fn adds_missing_api_version_and_kind() {
-        for (given, sent) in [
-            (r#"{"spec":1}"#, r#"{"apiVersion":"e.dev/v1","kind":"Foo","spec":1}"#),
-            ("{}", r#"{"apiVersion":"e.dev/v1","kind":"Foo"}"#),
-            (r#"{"kind":"Bar"}"#, r#"{"apiVersion":"e.dev/v1","kind":"Bar"}"#),
-            (r#"{"apiVersion":"v1","kind":"Pod"}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#),
-            (r#"{"apiVersion":"v1","a":"b"}"#, r#"{"kind":"Foo","apiVersion":"v1","a":"b"}"#),
-        ] {
-            assert_eq!(typed(given), sent);
-        }
-        assert!(with_type("[]".to_owned(), &GroupVersionKind::new("v1", "Pod")).is_err());
-    }
-
-    #[test]
-    fn absent_null_and_empty_are_equal() {
-        for (a, b, equal) in [
-            (json!({}), json!({"a": null, "b": [], "c": {"d": {}}}), true),
-            (json!({"a": [1, {"b": []}]}), json!({"a": [1, {}]}), true),
-            (json!({"a": 0}), json!({}), false),
-            (json!({"a": ""}), json!({}), false),
-            (json!({"a": [1]}), json!({"a": [1, 1]}), false),
-            (json!({"a": [null]}), json!({"a": []}), false),
-        ] {
-            assert_eq!(same(&a, &b), equal, "{a} {b}");
-            assert_eq!(same(&b, &a), equal, "{b} {a}");
-        }
-    }
-}
+mod tests;
