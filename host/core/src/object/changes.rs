@@ -97,8 +97,8 @@ impl Changes<'_> {
 }
 
 /// Returns the fields in which two objects differ, except those that every write changes. A list counts as one field, and
-/// so does an object that was added or removed. A field that is null counts as absent. The spelling of values does not count (see [`super::value`]). None if a
-/// text has more than `max_bytes`, is not JSON or would take too long.
+/// so does an object that was added or removed. A field that is null counts as absent. The spelling of values does not
+/// count (see [`super::value`]). None if a text has more than `max_bytes`, is not JSON or would take too long.
 pub(crate) fn changes<'a>(before: &'a str, after: &'a str, max_bytes: usize) -> Option<Changes<'a>> {
     if before.len().max(after.len()) > max_bytes {
         return None;

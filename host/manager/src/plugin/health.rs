@@ -137,8 +137,13 @@ pub struct ControllerHealth {
 impl Health {
     /// Creates the health of a plugin that has not reconciled anything yet.
     pub fn new(plugin: ObjectKey, sinks: HealthSinks) -> Arc<Self> {
-        let (controllers, long_runs, has_news) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { plugin, controllers, sinks, long_runs, has_news })
+        Arc::new(Self {
+            plugin,
+            controllers: Mutex::default(),
+            sinks,
+            long_runs: Mutex::default(),
+            has_news: AtomicBool::default(),
+        })
     }
 
     /// Records that the counts are being read: the next call that ends is news. Call it before the read, so that none is lost.
@@ -146,10 +151,13 @@ impl Health {
         self.has_news.store(false, Ordering::SeqCst);
     }
 
-    /// Records that a call has ended.
-    fn count(&self) {
+    /// Tells that a call has ended, after it was recorded, and whether the status changes.
+    fn ended(&self, is_changed: bool) {
         if !self.has_news.swap(true, Ordering::SeqCst) {
             (self.sinks.counted)();
+        }
+        if is_changed {
+            (self.sinks.changed)();
         }
     }
 
@@ -325,11 +333,7 @@ impl Observer for MapHealth {
         if let Some(failure) = failure {
             self.health.log_failure(&format!("mapping of a {}", self.kind.kind), request, failure, took);
         }
-        let is_changed = self.health.record_mapping(&self.kind, request, failure, retries);
-        self.health.count();
-        if is_changed {
-            (self.health.sinks.changed)();
-        }
+        self.health.ended(self.health.record_mapping(&self.kind, request, failure, retries));
     }
 }
 
@@ -354,11 +358,7 @@ impl Observer for Health {
         if let Err(failure) = result {
             self.log_failure("reconcile", request, failure, took);
         }
-        let is_changed = self.record(request, result.as_ref().err(), retries);
-        self.count();
-        if is_changed {
-            (self.sinks.changed)();
-        }
+        self.ended(self.record(request, result.as_ref().err(), retries));
     }
 
     fn looping(&self, controller: &str, key: &ObjectKey, how: &Looping) {

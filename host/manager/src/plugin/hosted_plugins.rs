@@ -96,9 +96,11 @@ impl HostedPlugins {
 
     fn create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
         let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
-        let queue = self.context.queue.clone();
-        let key = plugin.clone();
-        let counting = (queue.clone(), key.clone());
+        let enqueue_after = |delay| {
+            let queue = self.context.queue.clone();
+            let key = plugin.clone();
+            Box::new(move || queue.enqueue_after(&key, delay))
+        };
         let registry = self.context.cluster.registry.clone();
         let cached = move |kind: &GroupVersionKind, key: &ObjectKey| {
             registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
@@ -111,8 +113,8 @@ impl HostedPlugins {
             metrics: self.context.metrics.clone(),
             loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid: Box::new(cached_uid) },
             records,
-            changed: Box::new(move || queue.enqueue_after(&key, HEALTH_DELAY)),
-            counted: Box::new(move || counting.0.enqueue_after(&counting.1, COUNTS_INTERVAL)),
+            changed: enqueue_after(HEALTH_DELAY),
+            counted: enqueue_after(COUNTS_INTERVAL),
         };
         HostedPlugin::new(uid, log, Health::new(plugin.clone(), sinks), self.consent.clone())
     }
