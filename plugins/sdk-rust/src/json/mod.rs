@@ -5,6 +5,7 @@ mod de;
 mod fault;
 mod float;
 mod key;
+mod name;
 mod read;
 mod ser;
 mod string;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, Unexpected, VariantAccess, Visitor};
 
-use super::de::Key;
 use super::fault::Fault;
+use super::name::Key;
 use super::read::Reader;
 
 type Result<T> = std::result::Result<T, Fault>;
