@@ -6,7 +6,11 @@
 //! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as combined;
 //! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
 
-use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    num::NonZeroUsize,
+    time::Duration,
+};
 
 use lru::LruCache;
 use operetta_core::ports::EventNote;
@@ -44,29 +48,10 @@ pub enum Decision {
     },
 }
 
-/// The identity of an Event: everything but time and count.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
-    similar: Similar,
-    message: String,
-}
-
-/// The identity of similar Events: everything but time, count and message.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Similar {
-    about: About,
-    event_type: &'static str,
-    reason: String,
-    action: String,
-}
-
-/// The object of an Event.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct About {
-    kind: String,
-    key: String,
-    uid: String,
-}
+/// The identity of an Event: a hash of everything but time and count. Its texts come from a plugin and may be long, so they are not
+/// kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(u64);
 
 struct Bucket {
     tokens: f64,
@@ -74,7 +59,8 @@ struct Bucket {
 }
 
 struct Window {
-    messages: HashSet<String>,
+    /// The hashes of at most [`SIMILAR_LIMIT`] messages.
+    messages: Vec<u64>,
     last: Instant,
 }
 
@@ -83,43 +69,45 @@ struct Written {
     count: u32,
 }
 
-/// The state of one event source.
+/// The state of one event source. It grows with what the source emits, to less than two megabytes.
 pub struct Correlator {
-    buckets: LruCache<About, Bucket>,
-    windows: LruCache<Similar, Window>,
+    /// Its keys are random, so nobody can make two Events with the same hash.
+    hasher: RandomState,
+    /// For each object.
+    buckets: LruCache<u64, Bucket>,
+    /// For the Events that differ only in their message.
+    windows: LruCache<u64, Window>,
     written: LruCache<Key, Written>,
 }
 
 impl Default for Correlator {
     fn default() -> Self {
-        Self { buckets: LruCache::new(CACHE), windows: LruCache::new(CACHE), written: LruCache::new(CACHE) }
+        Self { hasher: RandomState::new(), buckets: empty(), windows: empty(), written: empty() }
     }
+}
+
+/// Returns a cache of [`CACHE`] entries that allocates nothing yet: most sources emit few Events. `LruCache::new` would allocate all.
+fn empty<K: std::hash::Hash + Eq, V>() -> LruCache<K, V> {
+    let mut cache = LruCache::unbounded();
+    cache.resize(CACHE);
+    cache
 }
 
 impl Correlator {
     /// Decides about an Event that arrived at `now`.
     pub fn correlate(&mut self, note: &EventNote, now: Instant) -> Decision {
-        let about = About {
-            kind: note.regarding.to_string(),
-            key: note.key.to_string(),
-            uid: note.uid.clone().unwrap_or_default(),
-        };
-        if !self.admit(&about, now) {
+        let about = self.hasher.hash_one((&note.regarding, &note.key, &note.uid));
+        if !self.admit(about, now) {
             return Decision::Drop;
         }
-        let similar = Similar {
-            about,
-            event_type: note.event_type.as_str(),
-            reason: note.reason.clone(),
-            action: note.action.clone(),
-        };
+        let similar = self.hasher.hash_one((about, note.event_type.as_str(), &note.reason, &note.action));
         // Combined Events count as one Event whatever their message, so they are remembered without it.
-        let (message, remembered) = if self.too_many_similar(&similar, &note.note, now) {
-            (format!("(combined from similar events): {}", note.note), String::new())
+        let (message, remembered) = if self.too_many_similar(similar, &note.note, now) {
+            (format!("(combined from similar events): {}", note.note), "")
         } else {
-            (note.note.clone(), note.note.clone())
+            (note.note.clone(), note.note.as_str())
         };
-        let key = Key { similar, message: remembered };
+        let key = Key(self.hasher.hash_one((similar, remembered)));
         match self.written.get_mut(&key) {
             Some(Written { name, count }) => {
                 *count += 1;
@@ -135,13 +123,13 @@ impl Correlator {
     }
 
     /// Forgets an Event that no longer exists at the API server, where Events live an hour. The next one is new.
-    pub fn forget(&mut self, key: &Key) {
-        self.written.pop(key);
+    pub fn forget(&mut self, key: Key) {
+        self.written.pop(&key);
     }
 
-    fn admit(&mut self, about: &About, now: Instant) -> bool {
+    fn admit(&mut self, about: u64, now: Instant) -> bool {
         let fresh = || Bucket { tokens: SPAM_BURST, at: now };
-        let bucket = self.buckets.get_or_insert_mut(about.clone(), fresh);
+        let bucket = self.buckets.get_or_insert_mut(about, fresh);
         let earned = now.saturating_duration_since(bucket.at).as_secs_f64() * SPAM_PER_SECOND;
         bucket.tokens = (bucket.tokens + earned).min(SPAM_BURST);
         bucket.at = now;
@@ -152,18 +140,18 @@ impl Correlator {
         admitted
     }
 
-    fn too_many_similar(&mut self, similar: &Similar, message: &str, now: Instant) -> bool {
-        let fresh = || Window { messages: HashSet::new(), last: now };
-        let window = self.windows.get_or_insert_mut(similar.clone(), fresh);
+    fn too_many_similar(&mut self, similar: u64, message: &str, now: Instant) -> bool {
+        let message = self.hasher.hash_one(message);
+        let fresh = || Window { messages: Vec::new(), last: now };
+        let window = self.windows.get_or_insert_mut(similar, fresh);
         if now.saturating_duration_since(window.last) > SIMILAR_WINDOW {
             window.messages.clear();
         }
         window.last = now;
-        if window.messages.len() < SIMILAR_LIMIT || window.messages.contains(message) {
-            window.messages.insert(message.to_owned());
-            return window.messages.len() >= SIMILAR_LIMIT;
+        if window.messages.len() < SIMILAR_LIMIT && !window.messages.contains(&message) {
+            window.messages.push(message);
         }
-        true
+        window.messages.len() >= SIMILAR_LIMIT
     }
 }
 
@@ -190,7 +178,7 @@ mod tests {
     fn record(correlator: &mut Correlator, note: &EventNote, now: Instant) -> Decision {
         let decision = correlator.correlate(note, now);
         if let Decision::Create { key, .. } = &decision {
-            correlator.created(key.clone(), format!("event-of-{}", note.note));
+            correlator.created(*key, format!("event-of-{}", note.note));
         }
         decision
     }
@@ -242,5 +230,23 @@ mod tests {
         let later = now + Duration::from_secs(301);
         assert_ne!(record(&mut correlator, &note("a", "m"), later), Decision::Drop);
         assert_eq!(record(&mut correlator, &note("a", "m"), later), Decision::Drop);
+    }
+
+    #[test]
+    fn remembers_a_limited_number_of_events_of_a_flood() {
+        let mut correlator = Correlator::default();
+        let now = Instant::now();
+        for number in 0..2 * CACHE.get() {
+            record(&mut correlator, &note(&number.to_string(), "m"), now);
+        }
+        assert_eq!(correlator.buckets.len(), CACHE.get());
+        assert_eq!(correlator.windows.len(), CACHE.get());
+        assert_eq!(correlator.written.len(), CACHE.get());
+        let newest = note(&(2 * CACHE.get() - 1).to_string(), "m");
+        assert!(matches!(record(&mut correlator, &newest, now), Decision::Count { count: 2, .. }));
+        assert!(
+            matches!(record(&mut correlator, &note("0", "m"), now), Decision::Create { .. }),
+            "the oldest is forgotten"
+        );
     }
 }

@@ -107,7 +107,7 @@ async fn write(
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
             match send(wire, built(request, patch.to_string())?).await {
                 // Events live an hour: the first one is gone, so this one is new.
-                Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(key),
+                Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(*key),
                 other => return other.map(drop),
             }
             (key, message)
@@ -118,7 +118,7 @@ async fn write(
     let body = serde_json::to_string(&event).map_err(|error| ApiError::new(ErrorKind::Other, error.to_string()))?;
     let request = http::Request::post(collection).header(http::header::CONTENT_TYPE, "application/json");
     send(wire, built(request, body)?).await?;
-    correlator.created(key.clone(), name);
+    correlator.created(*key, name);
     Ok(())
 }
 
