@@ -3,8 +3,8 @@
 use std::{fs, path::Path, sync::Arc};
 
 use crate::{
-    Code, Engine, LoadError, LoadLimits,
-    check::{Offered, check_imports, exports_mapper},
+    Engine, LoadError, LoadLimits,
+    check::{Offered, check_imports},
     code::{
         interpreters::{Interpreter, Interpreters},
         resident::MappedCode,
@@ -44,7 +44,6 @@ async fn load(engine: &Engine, folder: &Path, name: &str, limits: &LoadLimits) -
     });
     let (bytes, inspection) = read.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))?.map_err(missing)?;
     let inspection = inspection?;
-    let (obtained, _) = Code::obtain(engine, Arc::new(bytes), &inspection.digest, limits.compilations.as_ref()).await?;
-    let code = MappedCode::new(engine, obtained, &inspection.digest, exports_mapper(&inspection))?;
+    let (code, _) = MappedCode::obtain(engine, Arc::new(bytes), &inspection, limits.compilations.as_ref()).await?;
     Ok(Interpreter { code, inspection })
 }

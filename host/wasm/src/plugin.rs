@@ -19,9 +19,9 @@ use operetta_core::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    Code, Engine, Inspection, LoadError, Origin, Provenance,
+    Engine, Inspection, LoadError, Origin, Provenance,
     call::{self, Budget, CallError},
-    check::{check, exports_mapper},
+    check::check,
     code::{digest, link::Linked, resident::MappedCode},
     interpreted::interpreter,
     program::Program,
@@ -82,9 +82,7 @@ impl Plugin {
         let max_bytes = limits.max_wasm_bytes;
         let inspection = nondeterminism::blocking(move || check(&to_check, max_bytes));
         let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-        let (obtained, provenance) =
-            Code::obtain(engine, bytes, &inspection.digest, limits.compilations.as_ref()).await?;
-        let code = MappedCode::new(engine, obtained, &inspection.digest, exports_mapper(&inspection))?;
+        let (code, provenance) = MappedCode::obtain(engine, bytes, &inspection, limits.compilations.as_ref()).await?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
         Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: None })
     }

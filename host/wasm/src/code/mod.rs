@@ -77,7 +77,7 @@ pub struct Worker {
 /// The origin of a plugin's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The cache had it.
+    /// The cache had it, or a loaded plugin of the same digest.
     Cache,
     /// This process compiled it.
     Here,

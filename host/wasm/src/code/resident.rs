@@ -19,15 +19,15 @@ use std::{
 
 use operetta_core::nondeterminism;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use wasmtime::component::Component;
 
 use super::{
-    Obtained,
+    Code, Inspection, Obtained, Origin, Provenance,
     link::{Linked, link},
     trusted,
 };
-use crate::{Engine, LoadError};
+use crate::{Engine, LoadError, check::exports_mapper};
 
 /// The code of all plugins of one digest.
 pub(crate) struct MappedCode {
@@ -76,21 +76,31 @@ pub struct MappedTotals {
 }
 
 impl MappedCode {
-    /// Links code, and adds it to the mapped code of its engine. Returns the code of a plugin that has the same digest, if one is
-    /// loaded.
+    /// Returns the code of a component: that of a loaded plugin of the same digest, or else [`Code::obtain`] has it.
     ///
     /// # Errors
-    /// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
-    /// contract.
+    /// Returns the errors of [`Code::obtain`], and [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an
+    /// interface differs from the contract.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
-    pub(crate) fn new(
+    pub(crate) async fn obtain(
         engine: &Engine,
-        obtained: Obtained,
-        digest: &str,
-        has_mapper: bool,
-    ) -> Result<Arc<Self>, LoadError> {
+        bytes: Arc<Vec<u8>>,
+        inspection: &Inspection,
+        compilations: Option<&Arc<Semaphore>>,
+    ) -> Result<(Arc<Self>, Provenance), LoadError> {
+        let digest = &inspection.digest;
+        if let Some(shared) = engine.resident_set().get(digest) {
+            return Ok((shared, Provenance { origin: Origin::Cache, took: Duration::ZERO }));
+        }
+        let (obtained, provenance) = Code::obtain(engine, bytes, digest, compilations).await?;
+        Ok((Self::link(engine, obtained, digest, exports_mapper(inspection))?, provenance))
+    }
+
+    /// Links code, and adds it to the mapped code of its engine. Returns the code of the same digest instead if another plugin was
+    /// loaded meanwhile.
+    fn link(engine: &Engine, obtained: Obtained, digest: &str, has_mapper: bool) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
         let linked = link(engine, &component, has_mapper)?;
         let code = Arc::new(Self {
@@ -166,11 +176,16 @@ impl ResidentSet {
         self.since.elapsed().as_nanos() as u64
     }
 
+    /// Returns the code of a digest that is in use.
+    fn get(&self, digest: &str) -> Option<Arc<MappedCode>> {
+        find(&self.codes.lock(), digest)
+    }
+
     /// Adds code, or returns the code of the same digest that it has.
     fn put(&self, code: &Arc<MappedCode>) -> Option<Arc<MappedCode>> {
         let mut codes = self.codes.lock();
         codes.retain(|code| code.strong_count() > 0);
-        let same = codes.iter().filter_map(Weak::upgrade).find(|other| other.digest == code.digest);
+        let same = find(&codes, &code.digest);
         if same.is_some() {
             return same;
         }
@@ -214,6 +229,10 @@ impl ResidentSet {
             again: self.again.load(Ordering::Relaxed),
         }
     }
+}
+
+fn find(codes: &[Weak<MappedCode>], digest: &str) -> Option<Arc<MappedCode>> {
+    codes.iter().filter_map(Weak::upgrade).find(|code| code.digest == digest)
 }
 
 /// Unmaps code whenever it has been idle for this time. Returns when the code is dropped.
