@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
     Client, Config,
@@ -24,6 +24,12 @@ use crate::client::{
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 /// The idle time after which TCP checks that the API server is still there, as client-go's dialer does.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The time after which an idle connection is closed, as in Go's http.Transport. Each has its buffers here and at the API server.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The most that is read from a connection at once, in bytes. By default it would be 408 KiB, which a connection that once read a
+/// component would keep.
+const READ_BUFFER: usize = 64 << 10;
 
 /// The error of connecting. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +143,9 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let mut http = HttpClient::builder(TokioExecutor::new());
+    // Without a timer, idle connections are only closed when another one is needed.
+    http.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT).http1_max_buf_size(READ_BUFFER);
     let service = ServiceBuilder::new()
         .option_layer(observed)
         .layer(config.base_uri_layer())
@@ -145,7 +154,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
         .map_err(BoxError::from)
         .map_request(with_own_token::<Body>)
         .map_request(at_socket)
-        .service(HttpClient::builder(TokioExecutor::new()).build(connector));
+        .service(http.build(connector));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
@@ -156,7 +165,7 @@ mod tests {
     use http::{Method, Request, StatusCode};
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;
@@ -168,14 +177,35 @@ mod tests {
         fn responded(&self, _: &str, _: &Method, _: Option<StatusCode>, _: Duration) {}
     }
 
-    /// Returns the head of a request that a server got.
-    async fn head(listener: &TcpListener) -> String {
+    /// Serves one request, with this header `connection` in the response. Returns the head of the request, and the connection.
+    async fn serve_one(listener: &TcpListener, connection: &str) -> (String, TcpStream) {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let mut bytes = vec![0; 4096];
         let read = stream.read(&mut bytes).await.expect("a request");
-        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-        stream.write_all(response).await.expect("written");
-        String::from_utf8_lossy(&bytes[..read]).to_lowercase()
+        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: {connection}\r\n\r\n{{}}");
+        stream.write_all(response.as_bytes()).await.expect("written");
+        (String::from_utf8_lossy(&bytes[..read]).to_lowercase(), stream)
+    }
+
+    /// Returns the head of a request that a server got.
+    async fn head(listener: &TcpListener) -> String {
+        serve_one(listener, "close").await.0
+    }
+
+    #[tokio::test]
+    async fn idle_connection_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let client = connect_with(Config::new(url.parse().expect("a URL"))).expect("a client");
+        let request = Request::get("/version").body(Vec::new()).expect("a request");
+        let (sent, (_, mut connection)) =
+            tokio::join!(client.request_text(request), serve_one(&listener, "keep-alive"));
+        assert_eq!(sent.expect("a response"), "{}");
+        tokio::time::pause();
+        let open = tokio::time::timeout(IDLE_TIMEOUT - Duration::from_secs(1), connection.read(&mut [0])).await;
+        assert!(open.is_err(), "{open:?}: closed too early");
+        let closed = tokio::time::timeout(IDLE_TIMEOUT + Duration::from_secs(1), connection.read(&mut [0])).await;
+        assert_eq!(closed.expect("closed in time").expect("closed in order"), 0);
     }
 
     #[tokio::test]
