@@ -10,6 +10,9 @@ use operetta_testkit::{
     usage,
 };
 
+/// The ServiceAccount of the plugin and of the peers.
+const SERVICE_ACCOUNT: &str = "plugin";
+
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
@@ -95,13 +98,16 @@ pub struct Memory {
 }
 
 impl Contestant {
-    /// Starts a controller for a namespace.
+    /// Starts a controller for a namespace, whose requests are authorized as those of its ServiceAccount. An administrator's would
+    /// cost the API server less.
     pub async fn start(name: Name, programs: &Programs, namespace: &TestNamespace<'_>) -> Self {
         let program = programs.path(name).expect("built: see `names`");
+        namespace.allow_all(SERVICE_ACCOUNT).await;
         if name != Name::Operetta {
             let control_plane = namespace.control_plane();
+            let kubeconfig = control_plane.kubeconfig_of(namespace.name(), SERVICE_ACCOUNT);
             let log = File::create(control_plane.folder().join("native.log")).expect("a log");
-            let process = Native::start(&program, control_plane.kubeconfig(), namespace.name(), log);
+            let process = Native::start(&program, &kubeconfig, namespace.name(), log);
             let process = process.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
             return Self { pid: process.pid(), running: Running::Native { _process: process }, rss_idle: None };
         }
@@ -111,7 +117,6 @@ impl Contestant {
         let options = HostOptions { config, ..HostOptions::default() };
         let host = Host::start(&program, namespace.control_plane(), &options).await;
         let rss_idle = Some(host.memory_bytes());
-        namespace.allow_all("plugin").await;
         namespace.drop_in(&DropIn::new("sample-controller", guest("sample-controller"))).await;
         namespace.until_condition("sample-controller", "Ready", "True", "Running").await;
         Self { pid: host.pid(), running: Running::Host(Box::new(host)), rss_idle }
