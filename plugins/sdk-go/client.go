@@ -191,7 +191,7 @@ func (c *Client) Patch(ctx context.Context, object Object, patch Patch) error {
 		return unnamed(object)
 	}
 	kind := KindOfObject(object)
-	body, err := json.Marshal(patch.Body)
+	body, err := marshal(patch.Body)
 	if err != nil {
 		return malformed("the patch of %s %s cannot be written as JSON: %v", kind, KeyOf(object), err)
 	}

@@ -4,7 +4,6 @@ package operetta
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 )
 
@@ -78,7 +77,7 @@ func (c *Client) CreateOrUpdate(ctx context.Context, object Object, mutate func(
 		return Unchanged, fmt.Errorf("%s %s: %w", kind, key, err)
 	}
 	carryOver(whole, before, after)
-	body, err := json.Marshal(whole)
+	body, err := marshal(whole)
 	if err != nil {
 		return Unchanged, err
 	}
