@@ -14,23 +14,12 @@ import (
 // encode writes the object as JSON, with apiVersion and kind.
 func encode(object Object) ([]byte, error) {
 	kind := KindOfObject(object)
-	text, err := marshal(object)
+	text, err := codec.Marshal(object)
 	if err != nil {
 		return nil, malformed("this %s cannot be written as JSON: %v", kind, err)
 	}
 	return withType(text, kind)
 }
-
-// marshal is json.Marshal.
-func marshal(value any) ([]byte, error) {
-	if text, ok := codec.Append(make([]byte, 0, textSize), value); ok {
-		return text, nil
-	}
-	return json.Marshal(value)
-}
-
-// textSize is the size that most objects have as text.
-const textSize = 4 << 10
 
 // withType adds apiVersion and kind to an object's text where they are missing.
 func withType(text []byte, kind GroupVersionKind) ([]byte, error) {

@@ -2,15 +2,18 @@
 
 package operetta
 
-import "reflect"
+import (
+	"encoding/json"
+	"reflect"
+)
 
-// rehearse encodes and decodes an empty object of each type. The packages that do it examine a type when they meet it first,
-// which takes milliseconds for one with a Pod's template. `operetta build` takes its snapshot afterwards, so that no reconcile
-// has to do it.
+// rehearse encodes and decodes an empty object of each type. encoding/json, which a reconciler may call, and the codec examine a
+// type when they meet it first, which takes milliseconds for one with a Pod's template. `operetta build` takes its snapshot
+// afterwards, so that no reconcile has to do it.
 func rehearse(types map[reflect.Type]bool) {
 	for pointer := range types {
 		object := reflect.New(pointer.Elem()).Interface().(Object)
-		if text, err := encode(object); err == nil {
+		if text, err := json.Marshal(object); err == nil {
 			_ = decode(text, object)
 		}
 	}

@@ -39,7 +39,7 @@ func (u *Unstructured) MarshalJSON() ([]byte, error) {
 		members = map[string]any{}
 	}
 	members["apiVersion"], members["kind"], members["metadata"] = u.APIVersion, u.Kind, &u.ObjectMeta
-	return marshal(members)
+	return codec.Marshal(members)
 }
 
 // UnmarshalJSON reads any object.

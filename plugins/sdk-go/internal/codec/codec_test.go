@@ -134,10 +134,11 @@ var texts = []string{
 	`{"text":"\x"}`, `{"text":"\u12"}`, `{"text":"a`, `{"text":"\`, `{"text":1}`, `{"text":null}`, `{"TEXT":"a"}`,
 	`{"text":"a","text":null}`, `{"text":"a","Text":"b"}`, `{"int":1.0}`, `{"int":01}`, `{"int":-}`, `{"int":1e2}`, `{"int":-0}`,
 	`{"int":9223372036854775807}`, `{"int":9223372036854775808}`, `{"int8":128}`, `{"int8":-128}`, `{"int8":-129}`,
-	`{"uint8":256}`, `{"uint8":-1}`, `{"uint64":18446744073709551616}`, `{"float":1e400}`, `{"float":-0}`, `{"float":1.}`,
+	`{"uint8":256}`, `{"uint8":-1}`, `{"uint64":-1}`, `{"uint64":18446744073709551616}`, `{"float":1e400}`, `{"float":-0}`, `{"float":1.}`,
 	`{"float":.5}`, `{"float":1e}`, `{"half":1e39}`, `{"bytes":"!"}`, `{"bytes":[1,2]}`, `{"bytes":""}`, `{"any":1e400}`,
-	`{"any":[1 2]}`, `{"any":{"a" 1}}`, `{"any":{1:2}}`, `{"any":tru}`, `{"any":nul}`, `{"inner":{"name":"a"},"inner":{"next":{}}}`,
+	`{"any":[1 2]}`, `{"any":{"a" 1}}`, `{"any":{1:2}}`, `{"any":t}`, `{"any":nul}`, `{"inner":{"name":"a"},"inner":{"next":{}}}`,
 	`{"inner":{"next":{"name":"a"}},"inner":{"next":{"name":"b"}}}`, `{"inners":[{"name":"a"}],"inners":[{}]}`,
+	`{"inner":{"next":{"name":"a"}},"inner":{"next":{}}}`, `{"any":-0}`, `{"any":[-0,-1]}`,
 	`{"tree":{"a":1},"tree":{"b":2}}`, `{"labels":{"a":"1"},"labels":{"b":"2"}}`, `{"labels":{"a":"1","a":"2"}}`,
 	`{"labels":{"a":null}}`, `{"labels":{"a":1}}`, `{"labels":null,"tree":null,"any":null,"int32":null,"strings":null}`,
 	`{"custom":null}`, `{"custom":{"up":1}}`, `{"time":"yesterday"}`, `{"stamp":null}`, `{"level":"x"}`, `{"level":null}`,
@@ -162,6 +163,10 @@ func check(t *testing.T, text string) (read, wrote bool) {
 		t.Fatalf("%.300q:\nread %+v\nwant %+v", text, got, want)
 	}
 	wantText, wantErr := json.Marshal(&want)
+	// -0 is equal to 0.
+	if again, _ := json.Marshal(&got); !bytes.Equal(again, wantText) {
+		t.Fatalf("%.300q: read %s\nwant %s", text, again, wantText)
+	}
 	gotText, wrote := Append(nil, &want)
 	if wrote && (wantErr != nil || !bytes.Equal(gotText, wantText)) {
 		t.Fatalf("%.300q:\nwrote %s\nwant  %s (%v)", text, gotText, wantText, wantErr)

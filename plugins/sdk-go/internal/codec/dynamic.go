@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -32,8 +33,14 @@ func (r *reader) any() (any, bool) {
 	switch {
 	case !ok:
 		return nil, false
-	case r.numbers:
+	case r.numbers == asWritten:
 		return json.Number(text), true
+	case r.numbers == integers && isInteger:
+		return integer, true
+	case r.numbers == integers && !strings.ContainsAny(text, ".eE"):
+		if integer, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return integer, true
+		}
 	case isInteger:
 		return float64(integer), true
 	}

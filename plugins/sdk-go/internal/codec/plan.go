@@ -251,8 +251,8 @@ func plain(name string) bool {
 }
 
 // find returns the field of a name, and where to look for the next one: most texts have their fields in an order. As in
-// encoding/json, upper and lower case do not matter if no field has just this name.
-func (p *plan) find(name string, from int) (*field, int) {
+// encoding/json, upper and lower case do not matter if no field has just this name, unless exact is set.
+func (p *plan) find(name string, from int, exact bool) (*field, int) {
 	for i := from; i < len(p.fields); i++ {
 		if len(p.fields[i].name) == len(name) && p.fields[i].name == name {
 			return &p.fields[i], i + 1
@@ -264,7 +264,7 @@ func (p *plan) find(name string, from int) (*field, int) {
 		}
 	}
 	for i := range p.fields {
-		if strings.EqualFold(p.fields[i].name, name) {
+		if !exact && strings.EqualFold(p.fields[i].name, name) {
 			return &p.fields[i], i + 1
 		}
 	}

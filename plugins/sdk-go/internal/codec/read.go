@@ -12,29 +12,47 @@ import (
 // Read reads a JSON text into a pointer to a zero value, as json.Unmarshal does. It returns false if it gives up; the value is
 // then undefined. The value keeps the text, which must not change afterwards.
 func Read(text []byte, into any) bool {
+	r := newReader(text, floats)
+	return r.read(into)
+}
+
+// ReadExact reads a text as [Read] does, but as UnmarshalCaseSensitivePreserveInts of sigs.k8s.io/json: upper and lower case of
+// names matter, and integers in dynamic values become int64. unmarshal is that function.
+func ReadExact(text []byte, into any, unmarshal Unmarshal) bool {
+	r := newReader(text, integers)
+	r.exact, r.other = true, unmarshal
+	return r.read(into)
+}
+
+func newReader(text []byte, numbers numbers) reader {
+	return reader{text: unsafe.String(unsafe.SliceData(text), len(text)), numbers: numbers, other: json.Unmarshal}
+}
+
+func (r *reader) read(into any) bool {
 	value := reflect.ValueOf(into)
 	if value.Kind() != reflect.Pointer || value.IsNil() {
 		return false
 	}
-	r := reader{text: unsafe.String(unsafe.SliceData(text), len(text))}
-	return r.value(planOf(value.Type().Elem()), value.UnsafePointer()) && r.peek() == 0 && r.at == len(r.text)
+	return r.value(planOf(value.Type().Elem()), value.UnsafePointer()) && r.isAtEnd()
 }
+
+func (r *reader) isAtEnd() bool { return r.peek() == 0 && r.at == len(r.text) }
 
 // ReadMap reads a JSON object. Numbers become json.Number. It returns false if it gives up. The map keeps the text, which must
 // not change afterwards.
 func ReadMap(text []byte) (map[string]any, bool) {
-	r := reader{text: unsafe.String(unsafe.SliceData(text), len(text)), numbers: true}
+	r := newReader(text, asWritten)
 	if r.peek() != '{' {
 		return nil, false
 	}
 	members, ok := r.object()
-	return members, ok && r.peek() == 0 && r.at == len(r.text)
+	return members, ok && r.isAtEnd()
 }
 
 // ReadObject reads the members of a JSON object that a struct has into the struct, which must be zero, and returns the others.
 // Numbers in the others become json.Number. It returns false if it gives up. Both keep the text, which must not change afterwards.
 func ReadObject(text []byte, into any) (map[string]any, bool) {
-	r := reader{text: unsafe.String(unsafe.SliceData(text), len(text)), numbers: true}
+	r := newReader(text, asWritten)
 	value := reflect.ValueOf(into)
 	p := planOf(value.Type().Elem())
 	if r.peek() != '{' {
@@ -48,7 +66,7 @@ func ReadObject(text []byte, into any) (map[string]any, bool) {
 		if name, ok = r.name(); !ok {
 			return nil, false
 		}
-		member, next := p.find(name, 0)
+		member, next := p.find(name, 0, false)
 		switch {
 		case member == nil:
 			others[name], ok = r.any()
@@ -66,13 +84,13 @@ func ReadObject(text []byte, into any) (map[string]any, bool) {
 		done, ok = r.next('}')
 		more = !done
 	}
-	return others, ok && r.peek() == 0 && r.at == len(r.text)
+	return others, ok && r.isAtEnd()
 }
 
 // Has reports which of two names a JSON object has with a value other than null; upper and lower case do not matter. It returns
 // false for ok if it gives up.
 func Has(text []byte, first, second string) (hasFirst, hasSecond, ok bool) {
-	r := reader{text: unsafe.String(unsafe.SliceData(text), len(text))}
+	r := newReader(text, floats)
 	if r.peek() != '{' {
 		return false, false, false
 	}
@@ -154,7 +172,7 @@ func (r *reader) value(p *plan, to unsafe.Pointer) bool {
 	return r.foreign(p, to)
 }
 
-// foreign reads a value by the type's method, or by encoding/json.
+// foreign reads a value by the type's method, or by another package.
 func (r *reader) foreign(p *plan, to unsafe.Pointer) bool {
 	start := r.at
 	if !r.skip() {
@@ -165,7 +183,7 @@ func (r *reader) foreign(p *plan, to unsafe.Pointer) bool {
 	if p.reads == custom {
 		return value.(json.Unmarshaler).UnmarshalJSON(text) == nil
 	}
-	return json.Unmarshal(text, value) == nil
+	return r.other(text, value) == nil
 }
 
 func (r *reader) record(p *plan, to unsafe.Pointer) bool {
@@ -177,7 +195,7 @@ func (r *reader) record(p *plan, to unsafe.Pointer) bool {
 			return false
 		}
 		var member *field
-		if member, from = p.find(name, from); member == nil {
+		if member, from = p.find(name, from, r.exact); member == nil {
 			ok = r.skip()
 		} else {
 			ok = r.value(member.plan, unsafe.Add(to, member.offset))

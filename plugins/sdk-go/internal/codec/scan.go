@@ -5,14 +5,33 @@ import "unicode/utf8"
 // maxDepth is the nesting at which a reader or writer gives up. encoding/json reports an error much later.
 const maxDepth = 500
 
+// Unmarshal is json.Unmarshal, or a function of this form.
+type Unmarshal = func(text []byte, into any) error
+
+// numbers is the type of numbers in dynamic values.
+type numbers uint8
+
+const (
+	// floats are float64.
+	floats numbers = iota
+	// asWritten are json.Number.
+	asWritten
+	// integers are int64 if they are integers in its range, and float64 otherwise.
+	integers
+)
+
 // reader reads a JSON text. Its methods return false to give up.
 type reader struct {
 	text string
 	at   int
 	// depth is the nesting at at.
 	depth int
-	// numbers is true if numbers in dynamic values become json.Number.
-	numbers bool
+	// numbers is the type of numbers in dynamic values.
+	numbers numbers
+	// exact is true if upper and lower case of names matter.
+	exact bool
+	// other reads what this package does not know.
+	other Unmarshal
 	// values holds the elements of the lists that are being read.
 	values []any
 	names  []string

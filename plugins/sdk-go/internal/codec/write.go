@@ -19,6 +19,17 @@ type writer struct {
 	names []string
 }
 
+// textSize is the size that most objects have as text.
+const textSize = 4 << 10
+
+// Marshal is json.Marshal.
+func Marshal(value any) ([]byte, error) {
+	if text, ok := Append(make([]byte, 0, textSize), value); ok {
+		return text, nil
+	}
+	return json.Marshal(value)
+}
+
 // Append appends what a pointer or map refers to as JSON, as json.Marshal writes it. It returns false if it gives up.
 func Append(out []byte, object any) ([]byte, bool) {
 	w := writer{out: out}
