@@ -105,7 +105,8 @@ func (l LogLevel) String() string {
 // LogField is a field of a log line.
 type LogField struct{ Name, Value string }
 
-// API has the imports of the contract, with objects as JSON. Its methods return errors of type *[APIError].
+// API has the imports of the contract, with objects as JSON. Its methods return errors of type *[APIError]. The texts that they
+// return do not change afterwards: objects that are read from them share their memory.
 type API interface {
 	Get(kind GroupVersionKind, key Key, read Read) ([]byte, error)
 	List(kind GroupVersionKind, options ListOptions) (Page, error)

@@ -77,6 +77,12 @@ func allocCall(align, size uintptr) unsafe.Pointer {
 	return address(uint32(at))
 }
 
+// prepareArena makes the arena's first memory part of a snapshot: growing the memory costs each reconcile two system calls.
+func prepareArena() {
+	allocCall(1, pageSize)
+	resetArena()
+}
+
 // resetArena frees the memory that the host wrote.
 func resetArena() { arenaNext = arenaBase }
 

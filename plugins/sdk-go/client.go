@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // Client reads and writes objects under the identity of the plugin's ServiceAccount, as controller-runtime's client
@@ -191,7 +193,7 @@ func (c *Client) Patch(ctx context.Context, object Object, patch Patch) error {
 		return unnamed(object)
 	}
 	kind := KindOfObject(object)
-	body, err := json.Marshal(patch.Body)
+	body, err := codec.Marshal(patch.Body)
 	if err != nil {
 		return malformed("the patch of %s %s cannot be written as JSON: %v", kind, KeyOf(object), err)
 	}

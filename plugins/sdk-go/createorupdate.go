@@ -4,8 +4,9 @@ package operetta
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // OperationResult is the outcome of [Client.CreateOrUpdate].
@@ -78,7 +79,7 @@ func (c *Client) CreateOrUpdate(ctx context.Context, object Object, mutate func(
 		return Unchanged, fmt.Errorf("%s %s: %w", kind, key, err)
 	}
 	carryOver(whole, before, after)
-	body, err := json.Marshal(whole)
+	body, err := codec.Marshal(whole)
 	if err != nil {
 		return Unchanged, err
 	}

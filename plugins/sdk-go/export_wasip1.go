@@ -31,6 +31,7 @@ func enter() func() {
 //go:wasmexport operetta:controller/reconciler@0.1.0#describe
 func exportDescribe() unsafe.Pointer {
 	defer enter()()
+	prepareArena()
 	text, err := describe()
 	if err != nil {
 		// describe has no error in the contract: the host reports the last line of stderr.

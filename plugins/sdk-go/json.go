@@ -7,45 +7,38 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // encode writes the object as JSON, with apiVersion and kind.
 func encode(object Object) ([]byte, error) {
 	kind := KindOfObject(object)
-	text, err := json.Marshal(object)
+	text, err := codec.Marshal(object)
 	if err != nil {
 		return nil, malformed("this %s cannot be written as JSON: %v", kind, err)
 	}
 	return withType(text, kind)
 }
 
-// rehearse encodes and decodes an empty object of each type of [RegisterKind]. encoding/json examines a type when it meets it
-// first, which takes milliseconds for one with a Pod's template. `operetta build` takes its snapshot afterwards, so that no
-// reconcile has to do it.
-func rehearse() {
-	kinds.Range(func(pointer, _ any) bool {
-		object := reflect.New(pointer.(reflect.Type).Elem()).Interface()
-		if text, err := json.Marshal(object); err == nil {
-			_ = json.Unmarshal(text, object)
-		}
-		return true
-	})
-}
-
 // withType adds apiVersion and kind to an object's text where they are missing.
 func withType(text []byte, kind GroupVersionKind) ([]byte, error) {
-	var has struct {
-		APIVersion *json.RawMessage `json:"apiVersion"`
-		Kind       *json.RawMessage `json:"kind"`
-	}
-	if err := json.Unmarshal(text, &has); err != nil {
-		return nil, malformed("this %s is not a JSON object: %v", kind, err)
+	hasVersion, hasKind, ok := codec.Has(text, "apiVersion", "kind")
+	if !ok {
+		var has struct {
+			APIVersion *json.RawMessage `json:"apiVersion"`
+			Kind       *json.RawMessage `json:"kind"`
+		}
+		if err := json.Unmarshal(text, &has); err != nil {
+			return nil, malformed("this %s is not a JSON object: %v", kind, err)
+		}
+		hasVersion, hasKind = has.APIVersion != nil, has.Kind != nil
 	}
 	var missing []byte
 	for _, member := range []struct {
 		name, value string
 		there       bool
-	}{{"apiVersion", kind.APIVersion, has.APIVersion != nil}, {"kind", kind.Kind, has.Kind != nil}} {
+	}{{"apiVersion", kind.APIVersion, hasVersion}, {"kind", kind.Kind, hasKind}} {
 		if !member.there {
 			value, _ := json.Marshal(member.value)
 			missing = fmt.Appendf(missing, "%q:%s,", member.name, value)
@@ -61,10 +54,14 @@ func withType(text []byte, kind GroupVersionKind) ([]byte, error) {
 	return append(append([]byte{'{'}, missing...), rest...), nil
 }
 
-// decode reads an object and replaces its previous value.
+// decode reads an object and replaces its previous value. The object keeps the text, which must not change afterwards.
 func decode(text []byte, object Object) error {
 	kind := KindOfObject(object)
 	if value := reflect.ValueOf(object); value.Kind() == reflect.Pointer && !value.IsNil() {
+		value.Elem().SetZero()
+		if any, ok := object.(*Unstructured); ok && any.read(text) || !ok && codec.Read(text, object) {
+			return nil
+		}
 		value.Elem().SetZero()
 	}
 	if err := json.Unmarshal(text, object); err != nil {
@@ -73,8 +70,11 @@ func decode(text []byte, object Object) error {
 	return nil
 }
 
-// decodeMap reads a JSON object; numbers stay as they are written.
+// decodeMap reads a JSON object; numbers stay as they are written. The map keeps the text.
 func decodeMap(text []byte) (map[string]any, error) {
+	if members, ok := codec.ReadMap(text); ok {
+		return members, nil
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var members map[string]any

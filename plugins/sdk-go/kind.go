@@ -48,7 +48,7 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Object is a pointer to a Kubernetes object as a Go type, which encoding/json reads and writes. There are three kinds of
+// Object is a pointer to a Kubernetes object as a Go type, which is read and written as by encoding/json. There are three kinds of
 // such types.
 //
 // A struct of your own embeds [TypeMeta] and [ObjectMeta], has the fields that you use, and returns its kind:

@@ -4,6 +4,7 @@ package operetta
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -58,10 +59,17 @@ type Source struct {
 	FieldSelector string      `json:"fieldSelector,omitempty"`
 	Predicates    []Predicate `json:"predicates,omitempty"`
 	Prune         []string    `json:"prune,omitempty"`
+
+	// object is the Go type of the objects, a pointer; nil if [Of] did not make the source.
+	object reflect.Type
 }
 
 // Of returns the source of all objects of a type's kind.
-func Of[T any, P Pointer[T]]() Source { return OfKind(KindOf[T, P]()) }
+func Of[T any, P Pointer[T]]() Source {
+	source := OfKind(KindOf[T, P]())
+	source.object = reflect.TypeFor[P]()
+	return source
+}
 
 // OfKind returns the source of all objects of a kind that has no Go type.
 func OfKind(kind GroupVersionKind) Source {

@@ -85,7 +85,7 @@ func (p *Plugin) Describe() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rehearse()
+	rehearse(p.types())
 	return json.Marshal(manifest)
 }
 

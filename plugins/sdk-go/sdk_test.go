@@ -82,26 +82,6 @@ func TestDuplicateControllerNamesAreAnError(t *testing.T) {
 	}
 }
 
-// rehearsed counts how often an object is written and read as JSON.
-type rehearsed struct{ ConfigMap }
-
-var written, read int
-
-func (*rehearsed) MarshalJSON() ([]byte, error) { written++; return []byte("{}"), nil }
-func (*rehearsed) UnmarshalJSON([]byte) error   { read++; return nil }
-
-// A snapshot is taken after Describe, so no reconcile has to examine the type.
-func TestDescribeEncodesAndDecodesRegisteredKinds(t *testing.T) {
-	written, read = 0, 0
-	operetta.RegisterKind[rehearsed](operetta.GVK("v1", "Rehearsed"))
-	plugin := operetta.NewPlugin(operetta.For("a", func(context.Context, *operetta.Client, *ConfigMap) (operetta.Result, error) {
-		return operetta.Done(), nil
-	}))
-	if _, err := plugin.Describe(); err != nil || written != 1 || read != 1 {
-		t.Fatalf("written %d times, read %d times: %v", written, read, err)
-	}
-}
-
 func TestPanicErrorNamesItsLocation(t *testing.T) {
 	cluster := operettatest.New(t)
 	_, err := run(t, cluster, func(context.Context, *operetta.Client) (operetta.Result, error) { return sing(nil) })

@@ -3,9 +3,12 @@
 package operetta
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // Unstructured is an object of any kind, as a map. Numbers in Fields are json.Number, so that 64-bit integers survive.
@@ -36,11 +39,14 @@ func (u *Unstructured) MarshalJSON() ([]byte, error) {
 		members = map[string]any{}
 	}
 	members["apiVersion"], members["kind"], members["metadata"] = u.APIVersion, u.Kind, &u.ObjectMeta
-	return json.Marshal(members)
+	return codec.Marshal(members)
 }
 
 // UnmarshalJSON reads any object.
 func (u *Unstructured) UnmarshalJSON(text []byte) error {
+	if u.read(bytes.Clone(text)) {
+		return nil
+	}
 	var typed struct {
 		TypeMeta
 		ObjectMeta `json:"metadata"`
@@ -57,6 +63,19 @@ func (u *Unstructured) UnmarshalJSON(text []byte) error {
 	delete(fields, "metadata")
 	u.TypeMeta, u.ObjectMeta, u.Fields = typed.TypeMeta, typed.ObjectMeta, fields
 	return nil
+}
+
+// read reads any object. It returns false if it gives up, and does not change u then. The object keeps the text.
+func (u *Unstructured) read(text []byte) bool {
+	var typed struct {
+		TypeMeta
+		ObjectMeta `json:"metadata"`
+	}
+	fields, ok := codec.ReadObject(text, &typed)
+	if ok {
+		u.TypeMeta, u.ObjectMeta, u.Fields = typed.TypeMeta, typed.ObjectMeta, fields
+	}
+	return ok
 }
 
 // Get returns the value at a path of fields, e.g. Get("spec", "replicas"), and reports whether there is one; null is

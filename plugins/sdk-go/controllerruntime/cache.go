@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +65,7 @@ func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, 
 	if !ok {
 		return false, fmt.Errorf("%T is not a client.Object", created)
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, object); err != nil {
+	if err := unmarshal(text, object); err != nil {
 		return false, err
 	}
 	return slices.Contains(extract(object), value), nil

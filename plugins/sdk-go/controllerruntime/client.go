@@ -20,6 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"operetta.dev/sdk-go"
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // kubeClient is a client.Client over the host's API. Its errors are apimachinery's.
@@ -72,22 +73,32 @@ func (c *kubeClient) encode(object client.Object) (target, []byte, error) {
 		return of, nil, err
 	}
 	object.GetObjectKind().SetGroupVersionKind(of.GroupVersionKind)
-	text, err := json.Marshal(object)
+	text, err := codec.Marshal(object)
 	if err != nil {
 		return of, nil, fmt.Errorf("%s cannot be written as JSON: %w", of, err)
 	}
 	return of, text, nil
 }
 
-// decode reads an object or a list and replaces its previous value.
+// decode reads an object or a list and replaces its previous value. The object keeps the text.
 func decode(text []byte, into runtime.Object) error {
-	if value := reflect.ValueOf(into); value.Kind() == reflect.Pointer && !value.IsNil() {
-		value.Elem().SetZero()
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, into); err != nil {
+	if err := unmarshal(text, into); err != nil {
 		return fmt.Errorf("failed to decode the API server's response into %T: %w", into, err)
 	}
 	return nil
+}
+
+// unmarshal reads an object or a list as UnmarshalCaseSensitivePreserveInts does, and replaces its previous value. The object keeps
+// the text, which must not change afterwards.
+func unmarshal(text []byte, into runtime.Object) error {
+	if value := reflect.ValueOf(into); value.Kind() == reflect.Pointer && !value.IsNil() {
+		value.Elem().SetZero()
+		if codec.ReadExact(text, into, kjson.UnmarshalCaseSensitivePreserveInts) {
+			return nil
+		}
+		value.Elem().SetZero()
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 }
 
 // answered decodes the result of a call into an object, or converts its error.

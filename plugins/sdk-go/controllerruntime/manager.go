@@ -92,9 +92,9 @@ func (m *manager) controller(label string) (*controller, error) {
 	return nil, fmt.Errorf("the plugin has no controller %q", label)
 }
 
-// rehearse encodes and decodes an empty object of each watched kind, and an empty list of them. Both JSON packages examine a
-// type when they meet it first, which takes milliseconds for one with a Pod's template. `operetta build` takes its snapshot afterwards, so that no
-// reconcile has to do it.
+// rehearse encodes and decodes an empty object of each watched kind, and an empty list of them. encoding/json, which
+// client.MergeFrom uses, and the SDK's codec examine a type when they meet it first, which takes milliseconds for one with a
+// Pod's template. `operetta build` takes its snapshot afterwards, so that no reconcile has to do it.
 func (m *manager) rehearse() {
 	for _, of := range m.controllers {
 		watches, err := m.watches(of)

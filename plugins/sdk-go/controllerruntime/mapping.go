@@ -20,6 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"operetta.dev/sdk-go"
+	"operetta.dev/sdk-go/internal/codec"
 )
 
 // handlerOf returns the name of a handler's type, also of a handler that controller-runtime has wrapped.
@@ -164,6 +165,10 @@ func (w watched) decode(text []byte) (client.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is not a client.Object", w.object)
 	}
+	if codec.ReadExact(text, object, kjson.UnmarshalCaseSensitivePreserveInts) {
+		return object, nil
+	}
+	object, _ = w.object.DeepCopyObject().(client.Object)
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, object); err != nil {
 		return nil, fmt.Errorf("failed to decode the %s to map into %T: %w", w.kind.Kind, object, err)
 	}
