@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-density bench-start bench-dev bench-replicas bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -82,7 +82,7 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density) ## Run all benchmarks except bench-density; they print tables and write target/bench/*.json (SIZE=S: small runs of all)
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density bench-scale) ## Run all benchmarks except bench-density and bench-scale; they print tables and write target/bench/*.json (SIZE=S: small runs of all)
 
 # Small runs show that each benchmark works; their figures mean little.
 ifeq ($(SIZE),S)
@@ -96,6 +96,10 @@ bench-informer: export PODS = 500
 bench-e2e: export FOOS = 200
 bench-many bench-idle bench-replicas: export PLUGINS = 20
 bench-idle bench-density: export SECONDS = 5
+bench-scale: export SECONDS = 1
+bench-scale: export OBJECTS = 2000
+bench-scale: export PLUGINS = 100
+bench-scale: export RATE = 100
 bench-density: KS = 1,10
 bench-density: export SETTLE = 5
 bench-dev: ONLY = c
@@ -153,6 +157,9 @@ bench-dev: ## Measure operetta dev in each language: from a save, and from a new
 bench-replicas: controlplane build ## Measure fail-over, requests and watches of several replicas, and stale writes beside controller-runtime (ONLY=kill, stop, lease_requests, watch_share or stale_writes)
 	@scripts/guests.sh rust
 	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench replicas
+
+bench-scale: controlplane ## Measure a host with a million objects, 10,000 plugins and 1,000 keys a second against a model (ONLY=objects,plugins,rate,all; SERVER=real)
+	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench scale
 
 bench-server: controlplane ## Measure the embedded API server beside kube-apiserver with etcd: start, memory, requests, watches
 	cargo bench --locked --workspace --bench server

@@ -49,6 +49,8 @@ enum Supervisor {
     Shared { _process: SharedProcess },
     /// The embedded API server, in this process.
     Embedded { thread: EmbeddedThread },
+    /// The embedded API server, in a child of this process, which ends with its standard input.
+    EmbeddedProcess(Child),
 }
 
 impl ControlPlane {
@@ -116,6 +118,25 @@ impl ControlPlane {
         Ok(Self { supervisor, folder, kubeconfig, count: AtomicU32::new(0) })
     }
 
+    /// Starts the embedded API server in a process of its own, without controllers and audit log, so that its memory and its
+    /// processor time are not this program's. The command, with a folder as its last argument, calls
+    /// [`serve_embedded`](crate::serve_embedded). Blocks until the server is ready.
+    ///
+    /// # Errors
+    /// Returns why it does not start.
+    pub fn start_embedded_process(mut command: Command) -> Result<Self, String> {
+        let folder = new_folder()?;
+        let text = |error: io::Error| format!("{}: {error}", folder.display());
+        let mut child = command.arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(text)?;
+        fs::write(folder.join("pids.json"), json!({"kube-apiserver": child.id()}).to_string()).map_err(text)?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(text)?;
+        }
+        let kubeconfig = ready_kubeconfig(&line).ok_or("the embedded API server ended")?;
+        Ok(Self { supervisor: Supervisor::EmbeddedProcess(child), folder, kubeconfig, count: AtomicU32::new(0) })
+    }
+
     /// Attaches to the control plane of a nextest run, and starts it if this test is the first. Blocks until it is ready.
     fn attach(run: &TestRun, with: &[&str]) -> Result<Self, String> {
         shared::check_group()?;
@@ -163,7 +184,7 @@ impl ControlPlane {
     pub(crate) fn unique(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         match self.supervisor {
-            Supervisor::Own(_) | Supervisor::Embedded { .. } => count.to_string(),
+            Supervisor::Own(_) | Supervisor::Embedded { .. } | Supervisor::EmbeddedProcess(_) => count.to_string(),
             Supervisor::Shared { .. } => format!("{}-{count}", std::process::id()),
         }
     }
@@ -230,7 +251,7 @@ impl ControlPlane {
     pub(crate) fn refusals(&self) -> Option<&Refusals> {
         match &self.supervisor {
             Supervisor::Embedded { thread } => Some(&thread.refusals),
-            Supervisor::Own(_) | Supervisor::Shared { .. } => None,
+            Supervisor::Own(_) | Supervisor::Shared { .. } | Supervisor::EmbeddedProcess(_) => None,
         }
     }
 
@@ -295,7 +316,9 @@ impl ControlPlane {
     pub fn kill_apiserver(&self) {
         match &self.supervisor {
             Supervisor::Embedded { thread } => thread.kill(),
-            Supervisor::Own(_) | Supervisor::Shared { .. } => drop(signal("-9", self.pid("kube-apiserver"))),
+            Supervisor::Own(_) | Supervisor::Shared { .. } | Supervisor::EmbeddedProcess(_) => {
+                let _sent = signal("-9", self.pid("kube-apiserver"));
+            }
         }
     }
 
@@ -331,6 +354,10 @@ impl Drop for ControlPlane {
                 let _either_way = supervisor.wait();
             }
             Supervisor::Embedded { .. } => {}
+            Supervisor::EmbeddedProcess(server) => {
+                let _already_over = server.kill();
+                let _reaped = server.wait();
+            }
             Supervisor::Shared { .. } => return,
         }
         let _removed_later = fs::remove_dir_all(&self.folder);

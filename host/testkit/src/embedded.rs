@@ -1,4 +1,4 @@
-//! The embedded API server for tests, in a thread of the test program.
+//! The embedded API server for tests, in a thread of the test program or in a process of its own.
 
 use std::{
     fs::{self, File},
@@ -39,9 +39,19 @@ pub(crate) struct EmbeddedThread {
 type Kill = mpsc::Sender<()>;
 
 impl EmbeddedThread {
-    /// Starts a server with all controllers or none, and writes the administrator's kubeconfig into a folder. Returns the
-    /// path of the kubeconfig.
+    /// Starts a server with all controllers or none, and writes the administrator's kubeconfig and the audit log into a folder.
+    /// Returns the path of the kubeconfig.
     pub fn start(folder: &Path, has_controllers: bool) -> Result<(Self, PathBuf), String> {
+        let log = File::create(folder.join("audit.log")).map_err(|error| error.to_string())?;
+        Self::start_with(folder, has_controllers, Some(Arc::new(AuditFile(Mutex::new(log)))))
+    }
+
+    /// Starts a server with this audit log, or without one.
+    fn start_with(
+        folder: &Path,
+        has_controllers: bool,
+        audit: Option<Arc<dyn AuditSink>>,
+    ) -> Result<(Self, PathBuf), String> {
         // An earlier call may have installed the same provider.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let credentials = Credentials::generate().map_err(|error| error.to_string())?;
@@ -51,8 +61,7 @@ impl EmbeddedThread {
         options.controllers = if has_controllers { Controllers::all() } else { Controllers::none() };
         let refusals = Arc::new(Refusals::default());
         options.admission.push(refusals.clone());
-        let log = File::create(folder.join("audit.log")).map_err(|error| error.to_string())?;
-        options.audit = Some(Arc::new(AuditFile(Mutex::new(log))));
+        options.audit = audit;
         let server = EmbeddedServer::start(options).map_err(|error| error.to_string())?;
         let (kills, killed) = unbounded_channel();
         let (started, ready) = mpsc::channel();
@@ -81,6 +90,17 @@ impl EmbeddedThread {
         let sent = self.kills.as_ref().is_some_and(|kills| kills.send(killed).is_ok());
         assert!(sent && is_down.recv().is_ok(), "the embedded API server has ended");
     }
+}
+
+/// Runs a server without controllers and audit log until standard input ends, and prints a line when it is ready: the process of
+/// [`ControlPlane::start_embedded_process`](crate::ControlPlane::start_embedded_process). `folder` is its last argument.
+///
+/// # Errors
+/// Returns why the server does not start, or the error of standard input or output.
+pub fn serve_embedded(folder: &Path) -> Result<(), String> {
+    let (_server, kubeconfig) = EmbeddedThread::start_with(folder, false, None)?;
+    println!("ready KUBECONFIG={}", kubeconfig.display());
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop).map_err(|error| error.to_string())
 }
 
 /// Serves until nobody can kill the server any more.

@@ -70,6 +70,7 @@ pub use clock::SteppedClock;
 pub use collector::{Collector, ReceivedSpan};
 pub use controlplane::ControlPlane;
 pub use crd::{any_schema, crd, with_status};
+pub use embedded::serve_embedded;
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy, Held};
 pub use guests::{guest, guest_path, plugin, plugin_path};
 pub use host::{Host, HostOptions, LogLine, metric_sum};
