@@ -29,6 +29,11 @@ func (r *reader) any() (any, bool) {
 	case 'f':
 		return false, r.literal("false")
 	}
+	return r.anyNumber()
+}
+
+// anyNumber reads a number of a value of any type.
+func (r *reader) anyNumber() (any, bool) {
 	text, integer, isInteger, ok := r.number()
 	switch {
 	case !ok:
