@@ -62,6 +62,9 @@ impl HostInformers {
         let config_map = resolve(discovery, "v1", "ConfigMap").await?;
         let config_maps = registry.informer(&config_map, own(labelled(&format!("{PLUGIN_LABEL}=true"))));
         let parts = registry.informer(&config_map, own(labelled(PART_OF)));
+        // They are listed by namespace: without an order each such list sorts the objects of all namespaces, and a start makes
+        // one for each Plugin.
+        [&plugins, &config_maps, &parts].iter().for_each(|informer| informer.cache.store.keep_order());
         let namespace = resolve(discovery, "v1", "Namespace").await?;
         let namespaces =
             registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL} in ({})", OptIn::VALUES.join(","))));

@@ -162,16 +162,21 @@ const CPU: usize = 4;
 const VALUES: [(&str, &str); 5] =
     [("anonymous", "MB"), ("peak", "MB"), ("ready", "s"), ("start_cpu", "s"), ("cpu", "%")];
 
-/// A line: its value at zero, and what one more adds.
+/// A line, or a curve: the value at zero, what one more adds, and what each pair adds.
 #[derive(Clone, Copy)]
 struct Line {
     fixed: f64,
     each: f64,
+    pair: f64,
 }
 
 impl Line {
     fn at(self, size: f64) -> f64 {
-        self.fixed + self.each * size
+        self.fixed + self.added(size)
+    }
+
+    fn added(self, size: f64) -> f64 {
+        self.each * size + self.pair * size * size
     }
 }
 
@@ -179,7 +184,19 @@ impl Line {
 fn line(points: &[Point], value: usize) -> Option<Line> {
     let [(small, below), (large, above)] = points else { return None };
     let each = (above[value] - below[value]) / (large - small);
-    Some(Line { fixed: below[value] - each * small, each })
+    Some(Line { fixed: below[value] - each * small, each, pair: 0.0 })
+}
+
+/// Returns what plugins take: a line, but the curve through zero and two points for the times of a start, in which each plugin costs
+/// more the more there are.
+fn plugin_line(points: &[Point], value: usize) -> Option<Line> {
+    let [(small, below), (large, above)] = points else { return None };
+    if value != SECONDS && value != START_CPU {
+        return line(points, value);
+    }
+    let (slope_small, slope_large) = (below[value] / small, above[value] / large);
+    let pair = (slope_large - slope_small) / (large - small);
+    Some(Line { fixed: 0.0, each: slope_small - pair * small, pair })
 }
 
 impl Model {
@@ -188,7 +205,7 @@ impl Model {
         let point = [cell.idle.anonymous_mb, cell.peak_mb, cell.reconciled, cpu, cell.idle_cpu];
         match is_small {
             true => self.objects.push((cell.count as f64, point)),
-            false => self.compare("objects", cell.count as f64, &self.objects.clone(), &point),
+            false => self.compare("objects", cell.count, &point),
         }
     }
 
@@ -196,7 +213,7 @@ impl Model {
         let point = [cell.idle.anonymous_mb, cell.peak_mb, cell.ready, cell.loaded.cpu, cell.idle_cpu];
         match is_small {
             true => self.plugins.push((cell.count as f64, point)),
-            false => self.compare("plugins", cell.count as f64, &self.plugins.clone(), &point),
+            false => self.compare("plugins", cell.count, &point),
         }
     }
 
@@ -214,23 +231,24 @@ impl Model {
         let plugins = cell.sizes.plugins as f64;
         let measured = [cell.reading.anonymous_mb, cell.peak_mb, cell.ready, cell.cpu];
         for (value, measured) in measured.into_iter().enumerate() {
-            let lines = (line(&self.objects, value), line(&self.plugins, value));
+            let lines = (line(&self.objects, value), plugin_line(&self.plugins, value));
             let (Some(object), Some(plugin)) = lines else { return };
             let (name, unit) = VALUES[value];
-            let model = object.at(objects) + plugin.each * plugins;
+            let model = object.at(objects) + plugin.added(plugins);
             self.compared.push((format!("all.{name}"), unit, model, measured));
         }
         if let (Some(key), Some(plugin)) = (line(&self.rates, CPU), line(&self.plugins, CPU)) {
-            let model = key.at(cell.rate.achieved) + plugin.each * plugins;
+            let model = key.at(cell.rate.achieved) + plugin.added(plugins);
             self.compared.push(("all.cpu".to_owned(), "%", model, cell.rate.cpu));
         }
     }
 
     /// Compares a full cell with the line of the small ones.
-    fn compare(&mut self, cells: &str, size: f64, points: &[Point], measured: &[f64; 5]) {
+    fn compare(&mut self, cells: &str, size: usize, measured: &[f64; 5]) {
         for (value, (name, unit)) in VALUES.into_iter().enumerate() {
-            if let Some(line) = line(points, value) {
-                self.compared.push((format!("{cells}.{name}"), unit, line.at(size), measured[value]));
+            let line = if cells == "objects" { line(&self.objects, value) } else { plugin_line(&self.plugins, value) };
+            if let Some(line) = line {
+                self.compared.push((format!("{cells}.{name}"), unit, line.at(size as f64), measured[value]));
             }
         }
     }
@@ -241,7 +259,8 @@ impl Model {
         for (part, points) in parts {
             let values = if part == "key" { CPU..CPU + 1 } else { ANONYMOUS..CPU + 1 };
             for value in values {
-                let Some(line) = line(points, value) else { continue };
+                let line = if part == "plugin" { plugin_line(points, value) } else { line(points, value) };
+                let Some(line) = line else { continue };
                 let (name, unit) = VALUES[value];
                 row(report, format!("scale.constant.{part}.{name}_fixed"), unit, line.fixed);
                 // In bytes, microseconds, or percent of a core.
@@ -252,6 +271,9 @@ impl Model {
                     _ => (unit, 1.0),
                 };
                 row(report, format!("scale.constant.{part}.{name}"), unit, line.each * factor);
+                if line.pair != 0.0 {
+                    row(report, format!("scale.constant.{part}.{name}_pair"), unit, line.pair * factor);
+                }
             }
         }
         for (name, unit, model, measured) in &self.compared {
