@@ -69,7 +69,7 @@ struct Written {
     count: u32,
 }
 
-/// The state of one event source. It grows with what the source emits, to less than two megabytes.
+/// The state of one event source. It grows with what the source emits, to less than three megabytes.
 pub struct Correlator {
     /// Its keys are random, so nobody can make two Events with the same hash.
     hasher: RandomState,
