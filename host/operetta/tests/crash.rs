@@ -116,7 +116,8 @@ async fn until_journal_is_read(host: &Host) {
 }
 
 /// Kills the host during a step for a plugin until it was killed twice in a row. A step may end before it is killed: `again`
-/// lets the host do it once more.
+/// lets the host do it once more, with a new version of its source. After a first death the host retries the old version by itself,
+/// and a new one would not be quarantined.
 async fn kill_twice_during(host: &mut Host, step: &str, plugin: &str, again: impl AsyncFn()) {
     for _ in 0..20 {
         let began = Instant::now();
@@ -131,8 +132,8 @@ async fn kill_twice_during(host: &mut Host, step: &str, plugin: &str, again: imp
         until_journal_is_read(host).await;
         match crashes(host, step, plugin) {
             2.. => return,
-            _ if was_in_flight => {}
-            _ => again().await,
+            0 if !was_in_flight => again().await,
+            _ => {}
         }
     }
     panic!("{step} of {plugin} was not in flight twice in a row: {}", host.log());
