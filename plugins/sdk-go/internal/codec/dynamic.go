@@ -66,11 +66,8 @@ func (r *reader) object() (map[string]any, bool) {
 			return nil, false
 		}
 		members[name] = value
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
-	r.depth--
 	return members, ok
 }
 
@@ -83,14 +80,11 @@ func (r *reader) array() ([]any, bool) {
 			return nil, false
 		}
 		r.values = append(r.values, value)
-		var done bool
-		done, ok = r.next(']')
-		more = !done
+		more, ok = r.next(']')
 	}
 	elements := make([]any, len(r.values)-base)
 	copy(elements, r.values[base:])
 	r.values = r.values[:base]
-	r.depth--
 	return elements, ok
 }
 

@@ -80,9 +80,7 @@ func ReadObject(text []byte, into any) (map[string]any, bool) {
 		if !ok {
 			return nil, false
 		}
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
 	return others, ok && r.isAtEnd()
 }
@@ -106,9 +104,7 @@ func Has(text []byte, first, second string) (hasFirst, hasSecond, ok bool) {
 		if !r.skip() {
 			return false, false, false
 		}
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
 	return hasFirst, hasSecond, ok
 }
@@ -203,11 +199,8 @@ func (r *reader) record(p *plan, to unsafe.Pointer) bool {
 		if !ok {
 			return false
 		}
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
-	r.depth--
 	return ok
 }
 
@@ -233,11 +226,8 @@ func (r *reader) mapping(p *plan, to unsafe.Pointer) bool {
 			return false
 		}
 		members.SetMapIndex(reflect.ValueOf(name).Convert(p.of.Key()), element.Elem())
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
-	r.depth--
 	return ok
 }
 
@@ -250,23 +240,12 @@ func (r *reader) texts(to *map[string]string) bool {
 		if name, ok = r.name(); !ok {
 			return false
 		}
-		switch r.peek() {
-		case '"':
-			value, ok = r.string()
-		case 'n':
-			ok = r.literal("null")
-		default:
-			ok = false
-		}
-		if !ok {
+		if value, ok = r.stringOrNull(); !ok {
 			return false
 		}
 		members[name] = value
-		var done bool
-		done, ok = r.next('}')
-		more = !done
+		more, ok = r.next('}')
 	}
-	r.depth--
 	return ok
 }
 
@@ -288,12 +267,9 @@ func (r *reader) list(p *plan, to unsafe.Pointer) bool {
 			return false
 		}
 		length++
-		var done bool
-		done, ok = r.next(']')
-		more = !done
+		more, ok = r.next(']')
 	}
 	*(*sliceOf)(to) = sliceOf{elements.UnsafePointer(), length, capacity}
-	r.depth--
 	return ok
 }
 
@@ -302,28 +278,28 @@ func (r *reader) strings(to unsafe.Pointer) bool {
 	more, ok := r.enter(']')
 	for more && ok {
 		var value string
-		switch r.peek() {
-		case '"':
-			value, ok = r.string()
-		case 'n':
-			ok = r.literal("null")
-		default:
-			ok = false
-		}
-		if !ok {
+		if value, ok = r.stringOrNull(); !ok {
 			return false
 		}
 		r.names = append(r.names, value)
-		var done bool
-		done, ok = r.next(']')
-		more = !done
+		more, ok = r.next(']')
 	}
 	values := make([]string, len(r.names)-base)
 	copy(values, r.names[base:])
 	r.names = r.names[:base]
 	*(*[]string)(to) = values
-	r.depth--
 	return ok
+}
+
+// stringOrNull reads a string; null is an empty one.
+func (r *reader) stringOrNull() (string, bool) {
+	switch r.peek() {
+	case '"':
+		return r.string()
+	case 'n':
+		return "", r.literal("null")
+	}
+	return "", false
 }
 
 func (r *reader) binary(to unsafe.Pointer) bool {

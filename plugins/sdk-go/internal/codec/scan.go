@@ -65,12 +65,16 @@ func (r *reader) literal(word string) bool {
 	return true
 }
 
-// next reads the separator after an element of a list or object, which end closes. It returns false for more, true at
-// the end; ok is false for anything else.
-func (r *reader) next(end byte) (done, ok bool) {
+// next reads the separator after an element of a list or object, or end, which closes it: more is false then. ok is false for
+// anything else.
+func (r *reader) next(end byte) (more, ok bool) {
 	c := r.peek()
 	r.at++
-	return c == end, c == end || c == ','
+	if c == end {
+		r.depth--
+		return false, true
+	}
+	return true, c == ','
 }
 
 // name reads the name of a member, and the colon.
@@ -251,16 +255,13 @@ func (r *reader) skipAll(end byte) bool {
 		if !r.skip() {
 			return false
 		}
-		var done bool
-		done, ok = r.next(end)
-		more = !done
+		more, ok = r.next(end)
 	}
-	r.depth--
 	return ok
 }
 
 // enter reads the first byte of a list or an object, and the last one if it is empty: more is false then. ok is false if it is
-// nested too deeply. The caller decreases depth at the end.
+// nested too deeply.
 func (r *reader) enter(end byte) (more, ok bool) {
 	r.at++
 	if r.depth++; r.depth > maxDepth {
@@ -268,6 +269,7 @@ func (r *reader) enter(end byte) (more, ok bool) {
 	}
 	if r.peek() == end {
 		r.at++
+		r.depth--
 		return false, true
 	}
 	return true, true
