@@ -180,6 +180,9 @@ impl Line {
     }
 }
 
+/// Returns the line of a value through the points of the small cells; see [`line`].
+type Fit = fn(&[Point], usize) -> Option<Line>;
+
 /// Returns the line through the points of two small cells; None unless both were measured.
 fn line(points: &[Point], value: usize) -> Option<Line> {
     let [(small, below), (large, above)] = points else { return None };
@@ -205,7 +208,7 @@ impl Model {
         let point = [cell.idle.anonymous_mb, cell.peak_mb, cell.reconciled, cpu, cell.idle_cpu];
         match is_small {
             true => self.objects.push((cell.count as f64, point)),
-            false => self.compare("objects", cell.count, &point),
+            false => self.compare("objects", cell.count, &point, |model, value| line(&model.objects, value)),
         }
     }
 
@@ -213,7 +216,7 @@ impl Model {
         let point = [cell.idle.anonymous_mb, cell.peak_mb, cell.ready, cell.loaded.cpu, cell.idle_cpu];
         match is_small {
             true => self.plugins.push((cell.count as f64, point)),
-            false => self.compare("plugins", cell.count, &point),
+            false => self.compare("plugins", cell.count, &point, |model, value| plugin_line(&model.plugins, value)),
         }
     }
 
@@ -244,10 +247,9 @@ impl Model {
     }
 
     /// Compares a full cell with the line of the small ones.
-    fn compare(&mut self, cells: &str, size: usize, measured: &[f64; 5]) {
+    fn compare(&mut self, cells: &str, size: usize, measured: &[f64; 5], line: impl Fn(&Self, usize) -> Option<Line>) {
         for (value, (name, unit)) in VALUES.into_iter().enumerate() {
-            let line = if cells == "objects" { line(&self.objects, value) } else { plugin_line(&self.plugins, value) };
-            if let Some(line) = line {
+            if let Some(line) = line(self, value) {
                 self.compared.push((format!("{cells}.{name}"), unit, line.at(size as f64), measured[value]));
             }
         }
@@ -255,12 +257,12 @@ impl Model {
 
     /// Adds the constants, the model's values and their errors.
     pub fn report(&self, report: &mut Report) {
-        let parts = [("object", &self.objects), ("plugin", &self.plugins), ("key", &self.rates)];
-        for (part, points) in parts {
+        let parts: [(&str, &[Point], Fit); 3] =
+            [("object", &self.objects, line), ("plugin", &self.plugins, plugin_line), ("key", &self.rates, line)];
+        for (part, points, fit) in parts {
             let values = if part == "key" { CPU..CPU + 1 } else { ANONYMOUS..CPU + 1 };
             for value in values {
-                let line = if part == "plugin" { plugin_line(points, value) } else { line(points, value) };
-                let Some(line) = line else { continue };
+                let Some(line) = fit(points, value) else { continue };
                 let (name, unit) = VALUES[value];
                 row(report, format!("scale.constant.{part}.{name}_fixed"), unit, line.fixed);
                 // In bytes, microseconds, or percent of a core.
