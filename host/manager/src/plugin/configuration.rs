@@ -6,15 +6,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{
-    authz::access_review::{Access, Grants, ReadVerb, SubjectGrants, remedy_for},
+    authz::access_review::{Grants, SubjectGrants},
     gate::PluginConfig,
     object::ObjectKey,
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::informer::Subscription;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
@@ -22,11 +20,11 @@ use crate::{
     context::Context,
     crash_journal::Step,
     plugin::{
+        config_part::{self, Part, PartData},
         config_text::{MAX_DEPTH, config_key, config_object},
         crash_guard::CrashGuard,
-        crd::{ConfigKind, ConfigRef, ConfigSource, Plugin},
-        object_watch::watch_object,
-        secrets::{Secrets, Texts, secret_text, text},
+        crd::{ConfigRef, ConfigSource, Plugin},
+        secrets::{Secrets, Texts, text},
     },
     problem::Problem,
 };
@@ -51,13 +49,9 @@ struct ReadParts {
     config: Secrets,
 }
 
-/// A ConfigMap or Secret, watched.
-struct Part {
-    kind: ConfigKind,
-    reference: ConfigRef,
-    key: ObjectKey,
-    metadata: Subscription,
-}
+/// The parts as the API server returned them, to be parsed; None for an optional one that does not exist.
+#[derive(Default)]
+struct Unparsed(Vec<Option<PartData>>);
 
 impl Configuration {
     /// Reads the configuration as JSON text. Returns the problem when it cannot be read, or None when it only has to
@@ -103,8 +97,7 @@ impl Configuration {
             Ok(data) => data,
             Err(problem) => return Ok(Err(Some(problem))),
         };
-        let digest = operetta_wasm::digest(versions.as_deref().unwrap_or_default().as_bytes());
-        let noted = match guard.note(key, plugin, Step::ParseConfig, &digest) {
+        let noted = match guard.note(key, plugin, Step::ParseConfig, &data.digest()) {
             Ok(noted) => noted,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -119,18 +112,18 @@ impl Configuration {
         Ok(merged)
     }
 
-    /// Reads the texts of the parts; None of an optional one that does not exist.
+    /// Reads the texts of the parts.
     async fn read_parts(
         &self,
         context: &Context,
         plugin: &ObjectKey,
         grants: &SubjectGrants,
-    ) -> Result<Result<Vec<Option<Texts>>, Problem>, ApiError> {
-        let mut all = Vec::with_capacity(self.parts.len());
+    ) -> Result<Result<Unparsed, Problem>, ApiError> {
+        let mut all = Unparsed::default();
         for part in &self.parts {
-            all.push(match part.data(context, grants).await {
+            all.0.push(match part.data(context, grants).await {
                 Ok(data) => Some(data),
-                Err(error) if error.kind == ErrorKind::NotFound && part.reference.optional => None,
+                Err(error) if error.kind == ErrorKind::NotFound && part.reference().optional => None,
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     let at = plugin.namespace.as_deref().unwrap_or_default();
                     let message = format!("{part} of spec.configFrom does not exist in namespace {at:?}");
@@ -144,11 +137,11 @@ impl Configuration {
     }
 
     /// Parses the texts of the parts and merges them.
-    fn parse(&self, data: &[Option<Texts>]) -> Result<Secrets, Problem> {
+    fn parse(&self, data: &Unparsed) -> Result<Secrets, Problem> {
         let mut whole = Secrets::default();
-        for (part, data) in self.parts.iter().zip(data) {
+        for (part, data) in self.parts.iter().zip(&data.0) {
             let Some(data) = data else { continue };
-            whole = add(whole, &part.reference, data)
+            whole = add(whole, part.reference(), &data.texts)
                 .map_err(|what| Problem::new(reasons::INVALID_CONFIG, format!("{part} of spec.configFrom: {what}")))?;
         }
         Ok(whole)
@@ -164,15 +157,12 @@ impl Configuration {
         let mut before = std::mem::take(&mut self.parts);
         for source in sources {
             let Some((kind, reference)) = source.chosen() else { continue };
-            let same = |part: &Part| part.kind == kind && part.reference == *reference;
-            if let Some(at) = before.iter().position(same) {
+            if let Some(at) = before.iter().position(|part| part.is(kind, reference)) {
                 self.parts.push(before.swap_remove(at));
                 continue;
             }
             let resource = context.cluster.discovery.resolve(&kind.gvk()).await?;
-            let key = ObjectKey { namespace: plugin.namespace.clone(), name: reference.name.clone() };
-            let metadata = watch_object(context, plugin, &resource, &key);
-            self.parts.push(Part { kind, reference: reference.clone(), key, metadata });
+            self.parts.push(Part::watch(context, plugin, kind, reference.clone(), &resource));
             self.read = None;
         }
         if !before.is_empty() {
@@ -195,61 +185,12 @@ impl Configuration {
     }
 }
 
-impl Part {
-    fn access(&self) -> Access {
-        Access {
-            verb: ReadVerb::Get.into(),
-            group: String::new(),
-            version: "v1".to_owned(),
-            resource: self.kind.resource().to_owned(),
-            namespace: self.key.namespace.clone(),
-            name: Some(self.key.name.clone()),
-        }
-    }
-
-    fn forbidden(&self, grants: &SubjectGrants) -> Problem {
-        let account = grants.subject();
-        let ObjectKey { namespace, name } = &self.key;
-        let remedy = remedy_for(account, "get", ("", self.kind.resource()), namespace.as_deref(), Some(name));
-        let message = format!(
-            "ServiceAccount {}/{} may not get {self}, which spec.configFrom names: {remedy}",
-            account.namespace, account.name
-        );
-        Problem::new(FORBIDDEN, message)
-    }
-
-    /// Returns the version of the part, or `none` when it does not exist; None when the watch does not know.
-    fn version(&self) -> Option<String> {
-        let informer = self.metadata.informer();
-        let state = informer.state().borrow().clone();
-        if !state.synced || state.error.is_some() {
-            return None;
-        }
-        let found = informer.cache.get(&self.key);
-        Some(found.map_or_else(|| "none ".to_owned(), |found| format!("{}/{} ", found.uid(), found.resource_version())))
-    }
-
-    /// Reads its texts by key, as the ServiceAccount.
-    async fn data(&self, context: &Context, grants: &SubjectGrants) -> Result<Texts, ApiError> {
-        let object = context.cluster.get_as(grants, &self.kind.gvk(), &self.key).await?;
-        let unreadable = |_| ApiError::new(ErrorKind::Other, format!("failed to decode {self}"));
-        Ok(match self.kind {
-            ConfigKind::ConfigMap => {
-                let config_map = serde_json::from_str::<ConfigMap>(object.json()).map_err(unreadable)?;
-                config_map.data.into_iter().flatten().map(|(key, text)| (key, text.into())).collect()
-            }
-            ConfigKind::Secret => {
-                let secret = serde_json::from_str::<Secret>(object.json()).map_err(unreadable)?;
-                secret.data.into_iter().flatten().filter_map(|(key, bytes)| Some((key, secret_text(bytes)?))).collect()
-            }
-        })
-    }
-}
-
-/// Writes the part as `Secret "x"`.
-impl std::fmt::Display for Part {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {:?}", self.kind.as_str(), self.key.name)
+impl Unparsed {
+    /// Returns the digest of the versions of what was read, which the watches do not know before they have synced.
+    fn digest(&self) -> String {
+        let versions: String =
+            self.0.iter().map(|part| part.as_ref().map_or(config_part::NONE, |part| &part.version)).collect();
+        operetta_wasm::digest(versions.as_bytes())
     }
 }
 

@@ -161,7 +161,7 @@ impl DropInController {
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         self.check_owner(key, &uid)?;
-        let noted = self.note(key, metadata)?;
+        let noted = self.note(key, &uid, config_map.metadata.resource_version.as_deref().unwrap_or_default())?;
         let spec = spec(&config_map, is_consented);
         drop(noted);
         let spec = spec.map_err(|text| {
@@ -208,8 +208,8 @@ impl DropInController {
 
     /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during whose parsing the host
     /// crashed twice in a row.
-    fn note(&self, key: &ObjectKey, metadata: &Object) -> Result<Noted, Failure> {
-        let version = format!("{}/{}", metadata.uid(), metadata.resource_version());
+    fn note(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Result<Noted, Failure> {
+        let version = format!("{uid}/{resource_version}");
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let work = Work::new(Step::ParseDropIn, namespace, &key.name, &version, "");
         self.guard.begin(work).map_err(|held| match held {
@@ -218,7 +218,7 @@ impl DropInController {
             }
             Held::Suspected(text) => Failure::Retry(text),
             Held::Quarantined(text) => {
-                self.warn(key, metadata.uid().to_owned(), reasons::CRASH_QUARANTINED, text.clone());
+                self.warn(key, uid.to_owned(), reasons::CRASH_QUARANTINED, text.clone());
                 Failure::Terminal(text)
             }
         })

@@ -6,6 +6,7 @@
 //! [`report`] writes.
 
 pub mod assembly;
+mod config_part;
 pub mod config_text;
 pub mod configuration;
 pub mod crash_guard;
