@@ -42,7 +42,6 @@ use crate::{
         host_informers::{HostInformers, resolve},
         hosted_plugins::HostedPlugins,
         ownership::Ownership,
-        queue::PluginQueue,
         reconcile::PluginController,
         report::Reporter,
         source::{Loader, hand_over::ConfigMapHandOver},
@@ -212,7 +211,7 @@ impl Manager {
         context.metrics.keep_controllers(&host(), [PLUGINS, DROP_INS]);
         let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
         let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard, ownership.clone());
-        let queue = PluginQueue::new();
+        let queue = drop_ins.queue();
         let drop_ins = self.controller(DROP_INS, queue.work_queue(), drop_ins);
         let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, queue);
         let group = self.replicas.group();

@@ -33,6 +33,7 @@ use crate::{
         digest_pin::foreign_manager,
         host_informers::HostInformers,
         ownership::Ownership,
+        queue::PluginQueue,
         source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
     },
 };
@@ -45,6 +46,7 @@ const MANAGER: &str = "operetta-drop-in";
 /// The reconciler of labelled ConfigMaps.
 pub struct DropInController {
     context: Arc<Context>,
+    queue: PluginQueue,
     informers: Arc<HostInformers>,
     hand_over: Arc<ConfigMapHandOver>,
     guard: Arc<CrashGuard>,
@@ -79,7 +81,7 @@ impl Applied {
 }
 
 impl DropInController {
-    /// Creates the reconciler.
+    /// Creates the reconciler, and its queue.
     pub fn new(
         context: Arc<Context>,
         informers: Arc<HostInformers>,
@@ -87,7 +89,13 @@ impl DropInController {
         guard: Arc<CrashGuard>,
         ownership: Arc<Ownership>,
     ) -> Arc<Self> {
-        Arc::new(Self { context, informers, hand_over, guard, ownership, applied: Mutex::default() })
+        let queue = PluginQueue::new();
+        Arc::new(Self { context, queue, informers, hand_over, guard, ownership, applied: Mutex::default() })
+    }
+
+    /// Returns the queue of the ConfigMaps to reconcile.
+    pub fn queue(&self) -> PluginQueue {
+        self.queue.clone()
     }
 
     /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
@@ -144,6 +152,9 @@ impl DropInController {
 
     /// Applies the Plugin of the labelled ConfigMap with this metadata.
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
+        if !self.queue.may_follow(key) {
+            return Ok(());
+        }
         let namespace = key.namespace.as_deref().unwrap_or_default();
         if let Err(problem) = self.informers.check_namespace(namespace).await.map_err(retry)? {
             self.warn(key, metadata.uid().to_owned(), problem.reason, problem.message);

@@ -16,7 +16,15 @@ const FORGET_BEYOND: usize = 1_024;
 
 /// The recent changes of objects, as a token bucket for each object.
 #[derive(Default)]
-pub struct Pace(Mutex<HashMap<ObjectKey, Instant>>);
+pub struct Pace(Mutex<HashMap<ObjectKey, Changes>>);
+
+/// The recent changes of an object.
+struct Changes {
+    /// The time when the bucket is full again.
+    full_at: Instant,
+    /// The time when changes that were not followed at once are to be followed.
+    due: Option<Instant>,
+}
 
 impl Pace {
     /// Notes a change of an object. Returns the delay after which the host should follow it: zero, or a second if the
@@ -25,15 +33,34 @@ impl Pace {
         self.delay_at(object, Instant::now())
     }
 
+    /// Follows the changes of an object, if none of them must wait. Returns the delay if one must.
+    pub fn follow(&self, object: &ObjectKey) -> Duration {
+        self.follow_at(object, Instant::now())
+    }
+
     fn delay_at(&self, object: &ObjectKey, now: Instant) -> Duration {
-        let mut full_at = self.0.lock();
-        if full_at.len() >= FORGET_BEYOND {
-            full_at.retain(|_, full_at| *full_at > now);
+        let mut objects = self.0.lock();
+        if objects.len() >= FORGET_BEYOND {
+            objects.retain(|_, changes| changes.full_at > now);
         }
-        let bucket = full_at.entry(object.clone()).or_insert(now);
+        let changes = objects.entry(object.clone()).or_insert(Changes { full_at: now, due: None });
         // Changes that wait merge into one, so that no more than the next one is paid for in advance.
-        *bucket = (*bucket).max(now).min(now + INTERVAL * BURST) + INTERVAL;
-        bucket.saturating_duration_since(now + INTERVAL * BURST)
+        changes.full_at = changes.full_at.max(now).min(now + INTERVAL * BURST) + INTERVAL;
+        let delay = changes.full_at.saturating_duration_since(now + INTERVAL * BURST);
+        if changes.due.is_none() && !delay.is_zero() {
+            changes.due = Some(now + delay);
+        }
+        changes.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+
+    fn follow_at(&self, object: &ObjectKey, now: Instant) -> Duration {
+        let mut objects = self.0.lock();
+        let Some(changes) = objects.get_mut(object) else { return Duration::ZERO };
+        let delay = changes.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
+        if delay.is_zero() {
+            changes.due = None;
+        }
+        delay
     }
 }
 
@@ -48,23 +75,33 @@ mod tests {
         let start = Instant::now();
         let burst: Vec<_> = (0..BURST).map(|_| pace.delay_at(&object, start)).collect();
         assert_eq!(burst, [Duration::ZERO; BURST as usize]);
-        // The queue keeps the earliest time.
-        let mut due = None;
         let mut followed = 0;
         for tenth in 0..600 {
             let now = start + Duration::from_millis(100) * tenth;
-            if due.is_some_and(|due| due <= now) {
-                (due, followed) = (None, followed + 1);
-            }
-            let at = now + pace.delay_at(&object, now);
-            assert!(at - now <= INTERVAL, "{:?}", at - now);
-            due = Some(due.map_or(at, |due: Instant| due.min(at)));
+            let delay = pace.delay_at(&object, now);
+            assert!(delay <= INTERVAL, "{delay:?}");
+            // Whatever else causes a reconcile, and however often.
+            followed += u32::from(pace.follow_at(&object, now).is_zero());
         }
         assert!((50..=62).contains(&followed), "{followed} of the changes in a minute were followed");
         let other = ObjectKey::namespaced("a", "c");
         assert_eq!(pace.delay_at(&other, start), Duration::ZERO, "each object has its own");
+        assert_eq!(pace.follow_at(&other, start), Duration::ZERO);
         let later = start + Duration::from_secs(60 + u64::from(BURST) + 1);
         assert_eq!(pace.delay_at(&object, later), Duration::ZERO, "the burst is available again");
+    }
+
+    #[test]
+    fn change_that_is_due_is_followed_although_more_changes_come() {
+        let pace = Pace::default();
+        let object = ObjectKey::namespaced("a", "b");
+        let start = Instant::now();
+        let delay = (0..=BURST).map(|_| pace.delay_at(&object, start)).last().expect("a change");
+        assert_eq!((delay, pace.follow_at(&object, start)), (INTERVAL, INTERVAL));
+        let due = start + INTERVAL;
+        assert_eq!(pace.delay_at(&object, due), Duration::ZERO, "it is due, and the new one with it");
+        assert_eq!(pace.follow_at(&object, due), Duration::ZERO);
+        assert_eq!(pace.delay_at(&object, due), INTERVAL, "the next one has to wait again");
     }
 
     #[test]

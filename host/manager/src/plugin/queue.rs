@@ -38,6 +38,18 @@ impl PluginQueue {
         }
     }
 
+    /// Reports whether a reconcile of this key may follow the changes of its object, which then count as followed. If they must wait,
+    /// the key is added for the time when it may.
+    pub fn may_follow(&self, key: &ObjectKey) -> bool {
+        match self.pace.follow(key) {
+            Duration::ZERO => true,
+            delay => {
+                self.enqueue_after(key, delay);
+                false
+            }
+        }
+    }
+
     /// Adds a key after a delay.
     pub fn enqueue_after(&self, key: &ObjectKey, delay: Duration) {
         self.queue.add_after(key.clone(), delay);

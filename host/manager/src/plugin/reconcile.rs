@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use operetta_api::{annotations::LOG_LEVEL, reasons};
+use operetta_api::annotations::LOG_LEVEL;
 use operetta_core::{
     authz::{
         access_review::{Grants, SubjectGrants},
@@ -25,9 +25,9 @@ use crate::{
     authz::consent::{self, OptIn},
     context::Context,
     plugin::{
-        config_text, configuration,
+        configuration,
         crash_guard::CrashGuard,
-        crd::{Plugin, PluginSpec, Source},
+        crd::{self, Plugin, PluginSpec, Source},
         facts::facts,
         host_informers::HostInformers,
         hosted_plugin::{Applied, Consent, HeldBack, HostedPlugin, PluginRef, SourceState, State},
@@ -78,15 +78,15 @@ impl PluginController {
 
     /// Reconciles a Plugin that this replica runs, or prepares to run.
     pub(super) async fn reconcile_object(&self, object: &Object) -> Result<(), ApiError> {
-        match decode(object) {
+        match crd::decode(object) {
             Ok(plugin) => self.reconcile_plugin(object.key(), &plugin).await,
             Err(problem) => self.refuse_undecodable(object.key(), object, problem).await,
         }
     }
 
     async fn reconcile_plugin(&self, key: &ObjectKey, object: &Plugin) -> Result<(), ApiError> {
-        let uid = object.metadata.uid.as_deref().unwrap_or_default();
-        let hosted = self.hosted_plugins.get_or_create(key, uid);
+        let may_follow = self.context.queue.may_follow(key);
+        let hosted = self.hosted_plugins.get_or_create(key, object.metadata.uid.as_deref().unwrap_or_default());
         let plugin = PluginRef { key, object, hosted: &hosted };
         let annotation = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(LOG_LEVEL));
         hosted.log.set_level(annotation.map(String::as_str), self.context.config.plugin_log_level.into());
@@ -106,19 +106,7 @@ impl PluginController {
             Ok(consent) => {
                 state.problems.refusal = None;
                 drop_forbidden_code(plugin, &consent, &mut state);
-                self.loader.load(plugin, &consent, &mut state).await?;
-                let room = self.context.tenants.admission.record(key, need(object, &state));
-                if object.spec.suspend || state.component.is_none() {
-                    self.stop(&hosted, &mut state);
-                } else if let Err(problem) = room {
-                    state.configuration = configuration::Configuration::default();
-                    self.stop_for(plugin, problem, &mut state);
-                } else if !self.hold_back(plugin, &mut state) {
-                    let grants = self.context.cluster.grants.of(consent.account);
-                    if let Some(config) = self.configure(plugin, &grants, &mut state).await? {
-                        self.set_up(plugin, grants, config, &mut state).await?;
-                    }
-                }
+                self.bring_up_to_date(plugin, &consent, may_follow, &mut state).await?;
             }
             Err(problem) => {
                 self.needs_nothing(key);
@@ -126,6 +114,36 @@ impl PluginController {
             }
         }
         self.write_status(plugin, state).await
+    }
+
+    /// Brings code and controllers up to date with the Plugin. A reconcile that may not follow changes yet only suspends it, or sets
+    /// up code whose loading has ended.
+    async fn bring_up_to_date(
+        &self,
+        plugin: PluginRef<'_>,
+        consent: &Consent,
+        may_follow: bool,
+        state: &mut State,
+    ) -> Result<(), ApiError> {
+        let PluginRef { key, object, .. } = plugin;
+        if may_follow {
+            self.loader.load(plugin, consent, state).await?;
+        } else if !object.spec.suspend && !self.loader.finish_loading(plugin, state)? {
+            return Ok(());
+        }
+        let room = self.context.tenants.admission.record(key, need(object, state));
+        if object.spec.suspend || state.component.is_none() {
+            self.stop(plugin.hosted, state);
+        } else if let Err(problem) = room {
+            state.configuration = configuration::Configuration::default();
+            self.stop_for(plugin, problem, state);
+        } else if !self.hold_back(plugin, state) {
+            let grants = self.context.cluster.grants.of(consent.account.clone());
+            if let Some(config) = self.configure(plugin, &grants, state).await? {
+                self.set_up(plugin, grants, config, state).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Reports missing permissions, and writes the status.
@@ -358,20 +376,6 @@ fn drop_forbidden_code(plugin: PluginRef<'_>, consent: &Consent, state: &mut Sta
         state.component = None;
         state.source.version = None;
     }
-}
-
-/// Decodes a Plugin. Bounds its size in memory, because nobody has consented to it yet.
-fn decode(object: &Object) -> Result<Plugin, Problem> {
-    let values = config_text::count_values(object.json());
-    if values > config_text::MAX_VALUES {
-        let most = config_text::MAX_VALUES;
-        let message = format!("the Plugin has {values} values, over the limit of {most}: shorten spec.config");
-        return Err(Problem::new(reasons::INVALID_PLUGIN, message));
-    }
-    serde_json::from_str(object.json()).map_err(|error| {
-        let message = format!("failed to decode the Plugin: {error}");
-        Problem::new(reasons::INVALID_PLUGIN, message)
-    })
 }
 
 #[async_trait]

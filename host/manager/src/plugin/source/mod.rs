@@ -95,7 +95,9 @@ impl Loader {
             }
         };
         match fetched {
-            Fetched::Unchanged => return self.finish_loading(plugin, state),
+            Fetched::Unchanged => {
+                self.finish_loading(plugin, state)?;
+            }
             Fetched::Stored(stored, version) => {
                 let bytes = match self.decompress(plugin, stored).await {
                     Ok(Ok(bytes)) => bytes,
@@ -236,14 +238,17 @@ impl Loader {
         Loading { version, config_map, result, _task: task }
     }
 
-    /// Uses the component whose loading has ended, if any.
-    fn finish_loading(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<(), ApiError> {
-        let Some(mut loading) = state.source.loading.take() else { return Ok(()) };
+    /// Uses the component whose loading has ended. Reports whether there is one.
+    ///
+    /// # Errors
+    /// Returns an error if the loading was interrupted; the caller retries.
+    pub fn finish_loading(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<bool, ApiError> {
+        let Some(mut loading) = state.source.loading.take() else { return Ok(false) };
         match loading.result.try_recv() {
-            Ok(loaded) => self.finish(plugin, loading, loaded, state),
+            Ok(loaded) => self.finish(plugin, loading, loaded, state).map(|()| true),
             Err(oneshot::error::TryRecvError::Empty) => {
                 state.source.loading = Some(loading);
-                Ok(())
+                Ok(false)
             }
             Err(oneshot::error::TryRecvError::Closed) => {
                 Err(ApiError::new(ErrorKind::Unavailable, "loading the component was interrupted"))
