@@ -3,7 +3,7 @@
 //!
 //! It survives a code swap as the controller's queue does: the new code maps the events that were not mapped yet.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     controller::Controller,
@@ -20,6 +20,7 @@ use operetta_core::{
 };
 use operetta_kube::informer::Handler;
 use operetta_scheduler::{Account, FairReconciler};
+use tokio::time::timeout;
 
 use crate::logs::store::PluginLog;
 use crate::plugin::{
@@ -49,6 +50,8 @@ pub(super) struct StageSetup<'a> {
     pub(super) health: &'a Arc<Health>,
     /// The budget of the namespace's queues.
     pub(super) budget: &'a Arc<QueueBudget>,
+    /// True if failed objects are to be mapped again now.
+    pub(super) retries_failed: bool,
 }
 
 /// Maps the events of one source of a controller.
@@ -63,7 +66,7 @@ pub(super) struct MapStage {
 impl MapStage {
     /// Returns a stage on new code: the one in `before` of the same kind, or else a new one.
     pub(super) fn replace(before: &mut Vec<Self>, setup: StageSetup<'_>) -> Self {
-        let StageSetup { kind, target, rules, mapping, limiter, health, budget } = setup;
+        let StageSetup { kind, target, rules, mapping, limiter, health, budget, retries_failed } = setup;
         let old = before.iter().position(|stage| stage.kind == *kind).map(|at| before.remove(at));
         let mappings = old.as_ref().map(|old| old.mappings.clone());
         let mappings = mappings.unwrap_or_else(|| Mappings::new(kind.clone(), budget.clone()));
@@ -82,6 +85,9 @@ impl MapStage {
                 old.controller.queue().set_rate_limiter(rate_limiter(limiter));
                 old.controller.swap(reconciler);
                 mappings.restart();
+                if retries_failed {
+                    old.controller.queue().retry_failed();
+                }
                 old.controller
             }
             None => {
@@ -130,5 +136,12 @@ impl MapStage {
     /// Stops the stage once the mappings in flight have ended.
     pub(super) async fn stop(self) {
         self.controller.stop().await;
+    }
+
+    /// Stops stages in the background, for at most `grace`.
+    pub(super) fn stop_all(stages: Vec<Self>, grace: Duration) {
+        for stage in stages {
+            tokio::spawn(async move { timeout(grace, stage.stop()).await.is_ok() });
+        }
     }
 }

@@ -323,6 +323,7 @@ impl PluginController {
             log: &hosted.log,
             health: &hosted.health,
             revocation: hosted.revocation(),
+            retries_failed: changed,
             epoch: self.epoch_to_send(grants.subject()).await?,
             grants,
         };

@@ -136,7 +136,7 @@ impl PluginController {
         if is_changed {
             hosted.health.reset();
             // The new subscriptions enqueue every key once more.
-            running.forget_failures();
+            running.forget_loops();
         }
         running
     }

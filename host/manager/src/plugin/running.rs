@@ -161,9 +161,7 @@ impl Running {
     /// Ends the backoff of all keys, and of the objects that wait to be mapped to keys, because what they failed of may be gone.
     /// Returns the number of keys that are retried.
     pub fn retry_failed(&self) -> usize {
-        for stage in self.controllers.values().flat_map(|running| &running.stages) {
-            stage.retry_failed();
-        }
+        self.controllers.values().flat_map(|running| &running.stages).for_each(MapStage::retry_failed);
         self.controllers().map(|controller| controller.queue().retry_failed()).sum()
     }
 
@@ -201,6 +199,7 @@ impl Running {
                         limiter: &limiter,
                         health: setup.health,
                         budget: &budget,
+                        retries_failed: setup.retries_failed,
                     };
                     let stage = MapStage::replace(&mut stages_before, stage_setup);
                     let handler = stage.handler(handler, setup.log);
@@ -222,7 +221,7 @@ impl Running {
         }
         // The old views are dropped last, so that a watch that both need always has a user.
         drop(old);
-        stop_stages(stages_before, setup.context.shutdown_time());
+        MapStage::stop_all(stages_before, setup.context.shutdown_time());
         let kind = declared.for_.group_version_kind();
         RunningController { controller, kind, workers: declared.workers, views, stages, backlogs, limiter }
     }
@@ -245,6 +244,10 @@ impl Running {
         old.controller.swap(code.reconciler.clone());
         if old.limiter != limiter {
             old.controller.queue().set_rate_limiter(rate_limiter(&limiter));
+        }
+        // Before the new views open: what fails from now on fails of the new code.
+        if setup.retries_failed {
+            old.controller.queue().retry_failed();
         }
         old.controller.clone()
     }
@@ -388,13 +391,7 @@ impl RunningController {
 
     fn stop(self, grace: Duration) {
         drop(self.views);
-        stop_stages(self.stages, grace);
+        MapStage::stop_all(self.stages, grace);
         tokio::spawn(async move { timeout(grace, self.controller.stop()).await.is_ok() });
-    }
-}
-
-fn stop_stages(stages: Vec<MapStage>, grace: Duration) {
-    for stage in stages {
-        tokio::spawn(async move { timeout(grace, stage.stop()).await.is_ok() });
     }
 }

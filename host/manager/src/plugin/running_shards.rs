@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    mem,
     sync::Arc,
     time::Duration,
 };
@@ -37,14 +36,12 @@ pub struct RunningShards {
     metered: Option<Metered>,
     /// The recorded permissions of the plugin's calls.
     recorded: Arc<RecordedPermissions>,
-    /// True if keys may have failed of code or a configuration that the next update replaces.
-    is_changed: bool,
 }
 
 impl RunningShards {
     /// Creates a plugin without shards. `hot_loop_rounds` is the number of delays until a looping key is quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
-        Self { by_shard: BTreeMap::new(), hot_loop_rounds, metered: None, recorded: Arc::default(), is_changed: false }
+        Self { by_shard: BTreeMap::new(), hot_loop_rounds, metered: None, recorded: Arc::default() }
     }
 
     /// Stops the shards that this replica does not hold, and takes no more keys of those that it does not own.
@@ -103,9 +100,6 @@ impl RunningShards {
             let running = self.by_shard.entry(held.shard).or_insert_with(new);
             running.set_active(held.is_acting);
             missing = running.update(&setup, &metered).await?;
-        }
-        if mem::take(&mut self.is_changed) {
-            self.retry_failed();
         }
         Ok(missing)
     }
@@ -192,10 +186,8 @@ impl RunningShards {
     }
 
     /// Forgets the hot loops of its keys, because other code or another configuration runs from the next [`Self::update`] on.
-    /// Ends the backoff of its keys then.
-    pub fn forget_failures(&mut self) {
+    pub fn forget_loops(&self) {
         self.iter().for_each(|running| running.loops().reset());
-        self.is_changed = true;
     }
 
     /// Ends the backoff of all keys, see [`Running::retry_failed`].

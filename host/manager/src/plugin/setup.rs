@@ -37,6 +37,8 @@ pub struct Setup<'a> {
     pub health: &'a Arc<Health>,
     /// The token that permits the plugin, or one of its shards, to act.
     pub revocation: Arc<Revocation>,
+    /// True if it replaces code or a configuration of which keys may have failed: they are retried now.
+    pub retries_failed: bool,
     /// The epoch that its writes carry; None if the host may not send it.
     pub epoch: Option<Epoch>,
     /// The access reviews of the plugin's ServiceAccount.
