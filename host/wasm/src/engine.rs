@@ -20,6 +20,7 @@ use crate::{
         interpreters::Interpreters,
         resident::{MappedTotals, ResidentSet},
     },
+    free_slots::{FreeSlots, MEMORIES_PER_CALL},
     imports,
     store_data::Call,
     ticker::{Clock, Ticker},
@@ -28,13 +29,13 @@ use crate::{
 /// The smallest useful pool, in calls.
 const MIN_SLOTS: u32 = 16;
 
-/// The divisor of this process's memory that gives the bytes that free slots may keep mapped.
-const RESIDENT_DIVISOR: u64 = 16;
-/// The maximum of these bytes: after a peak of calls the host does not need more memory on a large machine.
-const MAX_RESIDENT: u64 = 256 << 20;
+/// The divisor of this process's memory that gives the bytes that free slots may keep.
+const KEPT_DIVISOR: u64 = 16;
+/// The part of these bytes that is for memories, in eighths; the rest is for tables.
+const KEPT_BY_MEMORIES: u64 = 7;
+/// The bytes of a linear memory that a free slot keeps: what a call in Go, TypeScript or Python touches. In Rust it is 76 KiB.
+const KEPT_BY_MEMORY: usize = 512 << 10;
 
-/// The memories of the pool for each call. Most components have one memory; those that contain an engine have two.
-const MEMORIES_PER_CALL: u32 = 2;
 /// The tables of the pool for each call.
 const TABLES_PER_CALL: u32 = 4;
 
@@ -62,9 +63,9 @@ pub struct EngineConfig {
     pub warm_instances: u32,
     /// The maximum size of one linear memory in bytes, whatever a plugin's own limit is.
     pub max_memory_bytes: usize,
-    /// The bytes of a linear memory that a free slot keeps mapped. The next call of the same plugin then causes no page
-    /// faults for them.
-    pub keep_resident_bytes: usize,
+    /// The bytes that all free slots of the pool together keep, at most: a sixteenth of this process's memory, if that is less. The
+    /// next call of the same plugin causes no page faults for them.
+    pub max_kept_bytes: u64,
     /// The bytes of address space that the code of all plugins may take. Beyond it, the code of the least recently called
     /// plugins is unmapped until their next call.
     pub max_mapped_code_bytes: u64,
@@ -90,7 +91,7 @@ impl Default for EngineConfig {
             concurrent_calls: 1000,
             warm_instances: 250,
             max_memory_bytes: 4 << 30,
-            keep_resident_bytes: 2 << 20,
+            max_kept_bytes: 256 << 20,
             max_mapped_code_bytes: 4 << 30,
             max_idle_code: Duration::from_secs(300),
             optimize: true,
@@ -135,6 +136,8 @@ struct Shared {
     resident_set: ResidentSet,
     /// The number of calls that the pool has room for; None without a pool.
     slots: Option<u32>,
+    /// The free slots; None without a pool.
+    free_slots: Option<Arc<FreeSlots>>,
     ticker: Ticker,
 }
 
@@ -168,7 +171,12 @@ impl Engine {
         let warm = config.warm_instances.min(slots_or_calls.saturating_sub(1));
         let warm = Arc::new(Semaphore::new(warm as usize));
         let resident_set = ResidentSet::new(config.max_mapped_code_bytes, config.max_idle_code);
-        let shared = Shared { wasmtime, linker, calls, warm, code, interpreters, resident_set, slots, ticker };
+        let free_slots = slots.map(|calls_in_pool| {
+            let (limit, _) = kept(config.max_kept_bytes, memory_bytes(), calls_in_pool);
+            FreeSlots::new(wasmtime.clone(), calls.clone(), limit, config.max_memory_bytes)
+        });
+        let shared =
+            Shared { wasmtime, linker, calls, warm, code, interpreters, resident_set, slots, free_slots, ticker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -203,6 +211,11 @@ impl Engine {
         let slots =
             required.num_memories.div_ceil(MEMORIES_PER_CALL).max(required.num_tables.div_ceil(TABLES_PER_CALL));
         slots.clamp(1, pool.max(1))
+    }
+
+    /// Returns the free slots of the pool; None without a pool.
+    pub(crate) fn free_slots(&self) -> Option<&Arc<FreeSlots>> {
+        self.shared.free_slots.as_ref()
     }
 
     pub(crate) fn calls(&self) -> &Arc<Semaphore> {
@@ -287,7 +300,7 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 }
 
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
-    let resident = Resident::within(config.keep_resident_bytes, memory_bytes(), calls);
+    let (_, table) = kept(config.max_kept_bytes, memory_bytes(), calls);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -301,8 +314,8 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
         .max_unused_warm_slots(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
-        .linear_memory_keep_resident(resident.memory)
-        .table_keep_resident(resident.table)
+        .linear_memory_keep_resident(KEPT_BY_MEMORY)
+        .table_keep_resident(table)
         .pagemap_scan(Enabled::Auto);
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
@@ -310,28 +323,14 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
     start(&with_pool)
 }
 
-/// The bytes that a free slot keeps mapped.
-///
-/// Every slot that was ever in use counts, because wasmtime keeps them all until their code is unloaded. All slots do come into
-/// use: a plugin's next call gets the slot of its last one, where the image of its memory is still mapped, and another plugin gets
-/// a slot that none had before. docs/decisions/0034-a-slot-for-each-plugin.md has the reasons.
-#[derive(Debug, PartialEq, Eq)]
-struct Resident {
-    memory: usize,
-    table: usize,
-}
-
-impl Resident {
-    /// Divides a part of this process's memory among the slots of all calls: half for memories, half for tables. A memory
-    /// keeps at most `max_memory`.
-    fn within(max_memory: usize, memory_bytes: u64, calls: u32) -> Self {
-        let half = (memory_bytes / RESIDENT_DIVISOR).min(MAX_RESIDENT) / 2 / u64::from(calls.max(1));
-        let part = |slots: u32, max: usize| usize::try_from(half / u64::from(slots)).unwrap_or(usize::MAX).min(max);
-        Self {
-            memory: part(MEMORIES_PER_CALL, max_memory),
-            table: part(TABLES_PER_CALL, TABLE_ELEMENTS * size_of::<usize>()),
-        }
-    }
+/// Returns the bytes that the memories of all free slots may keep together, and those that each table of a free slot may keep. Tables
+/// are small, and a slot that was ever in use keeps its own, so each has its share.
+fn kept(max_bytes: u64, memory_bytes: u64, calls: u32) -> (usize, usize) {
+    let all = (memory_bytes / KEPT_DIVISOR).min(max_bytes);
+    let memories = all / 8 * KEPT_BY_MEMORIES;
+    let table = (all - memories) / u64::from(calls.max(1)) / u64::from(TABLES_PER_CALL);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    (size(memories), size(table).min(TABLE_ELEMENTS * size_of::<usize>()))
 }
 
 /// Returns the memory that this process may use, in bytes: the lesser of the machine's memory and its
@@ -355,15 +354,13 @@ mod tests {
 
     #[test]
     fn free_slots_keep_a_sixteenth_of_memory_and_at_most_256_mib() {
-        let resident = |memory_mib: u64| Resident::within(2 << 20, memory_mib << 20, 1_000);
         for memory_mib in [64, 512, 24 << 10] {
-            let Resident { memory, table } = resident(memory_mib);
-            let all =
-                1_000 * (memory as u64 * u64::from(MEMORIES_PER_CALL) + table as u64 * u64::from(TABLES_PER_CALL));
+            let (memories, table) = kept(256 << 20, memory_mib << 20, 1_000);
+            let all = memories as u64 + 1_000 * table as u64 * u64::from(TABLES_PER_CALL);
             assert!(all <= (memory_mib << 16).min(256 << 20), "{all} bytes of {memory_mib} MiB");
+            assert!(all >= (memory_mib << 16).min(256 << 20) / 100 * 99, "{all} bytes of {memory_mib} MiB");
         }
-        let few = Resident::within(2 << 20, 24 << 30, 16);
-        assert_eq!(few, Resident { memory: 2 << 20, table: 512 << 10 }, "16 calls keep all they may");
+        assert_eq!(kept(256 << 20, 24 << 30, 4).1, 512 << 10, "few calls keep whole tables");
         assert!(memory_bytes() > 64 << 20, "this machine has more than 64 MiB");
     }
 

@@ -69,6 +69,7 @@ mod call;
 mod check;
 pub mod code;
 mod engine;
+mod free_slots;
 mod imports;
 mod interpreted;
 mod load_error;

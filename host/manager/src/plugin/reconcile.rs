@@ -1,8 +1,6 @@
-//! The controller of Plugins. A reconcile handles consent, source, code, configuration, controllers and status, in this
-//! order, and skips steps for which nothing has changed.
-//!
-//! It stops a Plugin that is gone, or whose source is gone. It waits for kinds that are not served. The status has the
-//! reason in one sentence.
+//! The controller of Plugins. A reconcile handles consent, source, code, configuration, controllers and status, in this order, and
+//! skips steps for which nothing has changed. It stops a Plugin that is gone, or whose source is gone, and waits for kinds that are
+//! not served. The status has the reason in one sentence.
 
 use std::{sync::Arc, time::Duration};
 

@@ -61,6 +61,9 @@ struct DeadlineReached;
 
 /// Waits for this many slots of the pool. This time does not count against the guest's deadline.
 pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, CallError> {
+    if let Some(free) = engine.free_slots() {
+        free.record_call();
+    }
     engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| CallError::Busy(closed.to_string()))
 }
 
