@@ -7,6 +7,9 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
 mkdir -p "$out"
+# cargo sets these for a bench, which calls this. Build scripts that read them, as ring's, would run again each time, and all that depends
+# on them would be compiled again.
+unset OUT_DIR CARGO_CRATE_NAME CARGO_BIN_NAME CARGO_PRIMARY_PACKAGE "${!CARGO_PKG_@}" "${!CARGO_MANIFEST_@}"
 
 # missing PROGRAM REASON: reports a peer that cannot be built, and removes its old build, which must not be used.
 missing() {
