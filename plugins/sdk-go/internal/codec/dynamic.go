@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -135,23 +134,12 @@ func (w *writer) object(members map[string]any) bool {
 	if w.depth++; w.depth > maxDepth {
 		return false
 	}
-	base := len(w.names)
-	for name := range members {
-		w.names = append(w.names, name)
-	}
+	base := takeNames(w, members)
 	end := len(w.names)
-	slices.Sort(w.names[base:])
 	w.out = append(w.out, '{')
 	for i := base; i < end; i++ {
 		name := w.names[i]
-		if i > base {
-			w.out = append(w.out, ',')
-		}
-		if !w.string(name) {
-			return false
-		}
-		w.out = append(w.out, ':')
-		if !w.any(members[name]) {
+		if !w.name(name, i == base) || !w.any(members[name]) {
 			return false
 		}
 	}

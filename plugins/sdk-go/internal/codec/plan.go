@@ -96,9 +96,11 @@ func build(of reflect.Type, building map[reflect.Type]*plan) *plan {
 	p := &plan{of: of, kind: of.Kind(), size: of.Size()}
 	building[of] = p
 	p.shape(building)
+	if p.kind == reflect.Pointer {
+		return p
+	}
 	to := reflect.PointerTo(of)
 	switch {
-	case p.kind == reflect.Pointer:
 	case to.Implements(unmarshaler):
 		p.reads = custom
 		// The first assertion of a type costs more than the next ones.
@@ -107,7 +109,6 @@ func build(of reflect.Type, building map[reflect.Type]*plan) *plan {
 		p.reads = opaque
 	}
 	switch {
-	case p.kind == reflect.Pointer:
 	case to.Implements(marshaler):
 		p.writes = custom
 		_, _ = reflect.New(of).Interface().(json.Marshaler)

@@ -334,25 +334,36 @@ func (w *writer) texts(members map[string]string) bool {
 	if members == nil {
 		return w.literal("null")
 	}
-	base := len(w.names)
-	for name := range members {
-		w.names = append(w.names, name)
-	}
-	slices.Sort(w.names[base:])
+	base := takeNames(w, members)
 	w.out = append(w.out, '{')
 	for i, name := range w.names[base:] {
-		if i > 0 {
-			w.out = append(w.out, ',')
-		}
-		if !w.string(name) {
-			return false
-		}
-		w.out = append(w.out, ':')
-		if !w.string(members[name]) {
+		if !w.name(name, i == 0) || !w.string(members[name]) {
 			return false
 		}
 	}
 	w.out = append(w.out, '}')
 	w.names = w.names[:base]
+	return true
+}
+
+// takeNames appends the names of an object's members to w.names, sorted. It returns the place of the first one.
+func takeNames[V any](w *writer, members map[string]V) int {
+	base := len(w.names)
+	for name := range members {
+		w.names = append(w.names, name)
+	}
+	slices.Sort(w.names[base:])
+	return base
+}
+
+// name writes a member's name, after a comma unless it is the first one.
+func (w *writer) name(name string, isFirst bool) bool {
+	if !isFirst {
+		w.out = append(w.out, ',')
+	}
+	if !w.string(name) {
+		return false
+	}
+	w.out = append(w.out, ':')
 	return true
 }
