@@ -26,6 +26,13 @@ struct Changes {
     due: Option<Instant>,
 }
 
+impl Changes {
+    /// Returns the time until they are due; zero if nothing waits.
+    fn delay(&self, now: Instant) -> Duration {
+        self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+}
+
 impl Pace {
     /// Notes a change of an object. Returns the delay after which the host should follow it: zero, or a second if the
     /// object changes continually.
@@ -50,13 +57,13 @@ impl Pace {
         if changes.due.is_none() && !delay.is_zero() {
             changes.due = Some(now + delay);
         }
-        changes.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+        changes.delay(now)
     }
 
     fn follow_at(&self, object: &ObjectKey, now: Instant) -> Duration {
         let mut objects = self.0.lock();
         let Some(changes) = objects.get_mut(object) else { return Duration::ZERO };
-        let delay = changes.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
+        let delay = changes.delay(now);
         if delay.is_zero() {
             changes.due = None;
         }
