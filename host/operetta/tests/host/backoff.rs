@@ -49,12 +49,7 @@ impl Stage {
                 field.map(|(_, value)| value.clone()).unwrap_or_default()
             };
             let found: Vec<String> = lines.iter().filter(failed).map(retries).collect();
-            if found.len() == times {
-                return Ok(found);
-            }
-            let log = self.host.log();
-            let is_about = |line: &&str| line.contains(self.namespace.name()) || line.contains("\"WARN\"");
-            Err(format!("{lines:?}; the host's log: {:?}", log.lines().filter(is_about).collect::<Vec<_>>()))
+            if found.len() == times { Ok(found) } else { Err(format!("{lines:?}")) }
         })
         .await
     }
