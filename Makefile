@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -82,11 +82,11 @@ generate-conformance: build-guests controlplane ## Run the conformance suite and
 generate-install: controlplane ## Generate the chart's golden files and the table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density bench-scale) ## Run all benchmarks except bench-density and bench-scale; they print tables and write target/bench/*.json (SIZE=S: small runs of all)
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density bench-scale) ## Run all benchmarks except bench-density and bench-scale; they print tables and write target/bench/*.json (SIZE=S: small runs of all)
 
 # Small runs show that each benchmark works; their figures mean little.
 ifeq ($(SIZE),S)
-bench-queue bench-recorder bench-store bench-informer bench-call bench-fair bench-languages bench-e2e bench-idle bench-start bench-dev bench-replicas bench-server: export ROUNDS = 1
+bench-queue bench-recorder bench-store bench-informer bench-call bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-server: export ROUNDS = 1
 bench-many: export ROUNDS = 2
 bench-queue: export KEYS = 1000
 bench-store: export COPIES = 2
@@ -94,6 +94,7 @@ bench-store: export PODS = 2000
 bench-informer: export KINDS = 20
 bench-informer: export PODS = 500
 bench-e2e: export FOOS = 200
+bench-cloud: export FOOS = 20
 bench-many bench-idle bench-replicas: export PLUGINS = 20
 bench-idle bench-density: export SECONDS = 5
 bench-scale: export SECONDS = 1
@@ -137,6 +138,10 @@ bench-store: controlplane ## Measure the cache: bytes for Pods and for real obje
 bench-e2e: controlplane ## Measure Foo created -> Deployment created on a real API server, and the host's memory
 	@scripts/guests.sh rust
 	cargo bench --locked --workspace --bench e2e
+
+bench-cloud: controlplane build ## Measure the kubebuilder project cloud-manager as a plugin in Go, and the same code on controller-runtime
+	@scripts/guests.sh
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench e2e -- cloud-manager
 
 bench-idle: controlplane build ## Count what 200 idle plugins, and one without permissions, cost the host and the API server
 	@scripts/guests.sh rust

@@ -81,7 +81,7 @@ go() {
     unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
     [ -z "$unformatted" ] || fail "not formatted: $unformatted"
     (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
-    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/go; do
+    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/{go,cloud-manager}; do
         (cd "$module" && command go vet ./...)
     done
 }

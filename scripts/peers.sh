@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # peers.sh [go|e2e]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
 # peer-go with client-go and controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs, and peer-leader; with `go` only
-# those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, and the host beside them, those in Rust in the
-# profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
+# those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, the cloud-manager on controller-runtime, and the host
+# beside them, those in Rust in the profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
@@ -17,11 +17,11 @@ missing() {
     echo "peers: no $1: $2" >&2
 }
 
-# go_peer PROGRAM PACKAGE: builds one in Go.
+# go_peer PROGRAM PACKAGE [MODULE]: builds one in Go.
 go_peer() {
     if ! command -v go >/dev/null; then
         missing "$1" "install Go 1.26"
-    elif ! (cd benches/peers/go && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$out/$1" "$2"); then
+    elif ! (cd "benches/peers/${3:-go}" && GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$out/$1" "$2"); then
         missing "$1" "the build failed"
     fi
 }
@@ -41,6 +41,7 @@ rust_programs() {
 
 if [ "${1:-}" = e2e ]; then
     go_peer peer-sample-controller ./samplecontroller
+    go_peer peer-cloud-manager . cloud-manager
     rust_programs production operetta peer-kube-rs-sample-controller
     exit 0
 fi

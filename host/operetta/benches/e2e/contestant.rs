@@ -3,39 +3,23 @@
 use std::{fmt, fs::File, io, path::PathBuf, time::Duration};
 
 use operetta_testkit::{
-    DropIn, Host, HostOptions, TestNamespace,
+    Host, HostOptions, TestNamespace,
     bench::{is_chosen, number},
-    guest,
     peers::{Native, Peers},
     usage,
 };
 
-/// The ServiceAccount of the plugin and of the peers.
-const SERVICE_ACCOUNT: &str = "plugin";
+use crate::subject::{SERVICE_ACCOUNT, Subject};
 
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
-    /// The host with the plugin of examples/sample-controller/rust.
+    /// The host with the plugin.
     Operetta,
-    /// benches/peers/go/samplecontroller.
+    /// A program in benches/peers/go or benches/peers/cloud-manager.
     ControllerRuntime,
-    /// benches/peers/kube-rs, `peer-kube-rs-sample-controller`.
+    /// A program in benches/peers/kube-rs.
     KubeRs,
-}
-
-impl Name {
-    /// All of them, ours first.
-    pub const ALL: [Self; 3] = [Self::Operetta, Self::ControllerRuntime, Self::KubeRs];
-
-    /// Returns the file name of its program in `target/peers`.
-    fn program(self) -> &'static str {
-        match self {
-            Self::Operetta => "operetta",
-            Self::ControllerRuntime => "peer-sample-controller",
-            Self::KubeRs => "peer-kube-rs-sample-controller",
-        }
-    }
 }
 
 impl fmt::Display for Name {
@@ -49,12 +33,15 @@ impl fmt::Display for Name {
 }
 
 /// The built programs.
-pub struct Programs(Peers);
+pub struct Programs {
+    peers: Peers,
+    subject: Subject,
+}
 
 impl Programs {
     /// Builds them with `scripts/peers.sh e2e`, which reports what it cannot build.
-    pub fn build() -> Self {
-        Self(Peers::build_part(&["e2e"]))
+    pub fn build(subject: Subject) -> Self {
+        Self { peers: Peers::build_part(&["e2e"]), subject }
     }
 
     /// Returns those to measure: all that were built, or what `ONLY` names of them.
@@ -63,13 +50,13 @@ impl Programs {
     /// Returns an error if that is none.
     pub fn names(&self) -> anyhow::Result<Vec<Name>> {
         let is_there = |name: &Name| is_chosen(&name.to_string()) && self.path(*name).is_some();
-        let names: Vec<Name> = Name::ALL.into_iter().filter(is_there).collect();
+        let names: Vec<Name> = self.subject.controllers().iter().copied().filter(is_there).collect();
         anyhow::ensure!(!names.is_empty(), "nothing to measure: ONLY names no controller, or none was built");
         Ok(names)
     }
 
     fn path(&self, name: Name) -> Option<PathBuf> {
-        self.0.program(&name.to_string(), name.program())
+        self.peers.program(&name.to_string(), self.subject.program(name))
     }
 }
 
@@ -117,8 +104,7 @@ impl Contestant {
         let options = HostOptions { config, ..HostOptions::default() };
         let host = Host::start(&program, namespace.control_plane(), &options).await;
         let rss_idle = Some(host.memory_bytes());
-        namespace.drop_in(&DropIn::new("sample-controller", guest("sample-controller"))).await;
-        namespace.until_condition("sample-controller", "Ready", "True", "Running").await;
+        programs.subject.install(&host, namespace).await;
         Self { pid: host.pid(), running: Running::Host(Box::new(host)), rss_idle }
     }
 

@@ -10,18 +10,19 @@ use operetta_testkit::{
 use crate::{
     contestant::{Memory, Name},
     server::ServerFigures,
+    subject::Subject,
 };
 
 /// What a turn of one controller measured.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// From Foo to Deployment in the paced load, the least first.
+    /// From the creation of an object to the end of its work in the paced load, the least first.
     pub latencies: Vec<Duration>,
-    /// Processor time of a Foo in the paced load.
+    /// Processor time of an object in the paced load.
     pub paced_cpu: Duration,
-    /// Foos per second, flat out.
+    /// Objects per second, flat out.
     pub rate: f64,
-    /// Processor time of a Foo, flat out.
+    /// Processor time of an object, flat out.
     pub flat_cpu: Duration,
     /// Memory at the end.
     pub memory: Memory,
@@ -32,7 +33,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Returns the latency that `share` of the Foos keep, in milliseconds.
+    /// Returns the latency that `share` of the objects keep, in milliseconds.
     pub fn latency(&self, share: f64) -> f64 {
         let rank = (self.latencies.len() as f64 * share) as usize;
         self.latencies.get(rank.min(self.latencies.len().saturating_sub(1))).copied().map_or(f64::NAN, millis)
@@ -43,7 +44,7 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "p50 {:.2} ms, p99 {:.2} ms, {:.2} ms CPU a Foo; flat out {:.0}/s, {:.2} ms CPU a Foo; {:.1} MB, anonymous {:.1} MB; {:?}",
+            "p50 {:.2} ms, p99 {:.2} ms, {:.2} ms CPU an object; flat out {:.0}/s, {:.2} ms CPU an object; {:.1} MB, anonymous {:.1} MB; {:?}",
             self.latency(0.5),
             self.latency(0.99),
             millis(self.paced_cpu),
@@ -73,48 +74,49 @@ const fn less(name: &'static str, unit: &'static str, value: fn(&Figures) -> f64
 }
 
 const METRICS: [Metric; 12] = [
-    less("e2e.p50", "ms", |of| of.latency(0.5), &[(Name::ControllerRuntime, 0.8)]),
-    less("e2e.p90", "ms", |of| of.latency(0.9), &[]),
-    less("e2e.p99", "ms", |of| of.latency(0.99), &[(Name::ControllerRuntime, 0.8)]),
-    less("e2e.cpu_per_object", "ms", |of| millis(of.paced_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.8)]),
+    less("p50", "ms", |of| of.latency(0.5), &[(Name::ControllerRuntime, 0.8)]),
+    less("p90", "ms", |of| of.latency(0.9), &[]),
+    less("p99", "ms", |of| of.latency(0.99), &[(Name::ControllerRuntime, 0.8)]),
+    less("cpu_per_object", "ms", |of| millis(of.paced_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.8)]),
     Metric {
-        name: "e2e.flat_rate",
+        name: "flat_rate",
         unit: "/s",
         value: |of| of.rate,
         wanted: &[(Name::ControllerRuntime, 1.25), (Name::KubeRs, 1.25)],
         more_is_better: true,
     },
-    less("e2e.flat_cpu", "ms", |of| millis(of.flat_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.7)]),
-    less("e2e.rss", "MB", |of| megabytes(of.memory.rss), &[(Name::ControllerRuntime, 0.6), (Name::KubeRs, 0.6)]),
-    less("e2e.anonymous", "MB", |of| megabytes(of.memory.anonymous), &[]),
-    less("e2e.requests", "/Foo", |of| of.server.requests, &[]),
-    less("e2e.bytes", "B/Foo", |of| of.server.bytes, &[]),
-    less("e2e.conflicts", "", |of| of.server.conflicts, &[]),
-    less("e2e.rss_idle", "MB", |of| of.rss_idle.map_or(f64::NAN, megabytes), &[]),
+    less("flat_cpu", "ms", |of| millis(of.flat_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.7)]),
+    less("rss", "MB", |of| megabytes(of.memory.rss), &[(Name::ControllerRuntime, 0.6), (Name::KubeRs, 0.6)]),
+    less("anonymous", "MB", |of| megabytes(of.memory.anonymous), &[]),
+    less("requests", "/object", |of| of.server.requests, &[]),
+    less("bytes", "B/object", |of| of.server.bytes, &[]),
+    less("conflicts", "", |of| of.server.conflicts, &[]),
+    less("rss_idle", "MB", |of| of.rss_idle.map_or(f64::NAN, megabytes), &[]),
 ];
 
-/// Prints the table and writes `target/bench/e2e.json`. Returns its path.
+/// Prints the table and writes it to `target/bench`, `e2e.json` for the sample-controller. Returns its path. The targets are those of
+/// the sample-controller.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn report(rounds: &BTreeMap<Name, Vec<Figures>>) -> anyhow::Result<PathBuf> {
-    let mut report = Report::new("e2e");
+pub fn report(subject: Subject, rounds: &BTreeMap<Name, Vec<Figures>>) -> anyhow::Result<PathBuf> {
+    let mut report = Report::new(subject.report());
     for metric in METRICS {
         let samples = |name: &Name| {
             let values: Vec<f64> = rounds.get(name)?.iter().map(metric.value).collect();
             values.iter().all(|value| value.is_finite()).then(|| Samples::new(values))
         };
         let Some(ours) = samples(&Name::Operetta) else { continue };
-        let mut row = Row::new(metric.name, metric.unit, ours);
+        let mut row = Row::new(format!("{}.{}", subject.report(), metric.name), metric.unit, ours);
         let wanted = metric.wanted.iter().filter_map(|(name, part)| Some(samples(name)?.median() * part));
         let strictest = if metric.more_is_better { wanted.reduce(f64::max) } else { wanted.reduce(f64::min) };
         if metric.more_is_better {
             row = row.more_is_better();
         }
-        if let Some(target) = strictest {
+        if let Some(target) = strictest.filter(|_| subject == Subject::SampleController) {
             row = row.target(target);
         }
-        for name in &Name::ALL[1..] {
+        for name in &subject.controllers()[1..] {
             if let Some(theirs) = samples(name) {
                 row = row.peer(name.to_string(), &theirs);
             }

@@ -1,4 +1,4 @@
-//! The load: Foos are created, and their Deployments arrive.
+//! The load: objects are created, and the ends of their work arrive.
 
 use std::{
     collections::HashMap,
@@ -6,49 +6,49 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
-    runtime::{WatchStreamExt, watcher},
+    api::{DynamicObject, PostParams},
 };
-use tokio::sync::mpsc;
+
+use crate::{arrivals::Arrivals, subject::Subject};
 
 /// The creators of a load that is flat out.
 pub const AT_ONCE: usize = 16;
-/// The time after which a Deployment that has not arrived is missing.
+/// The time after which an object whose work has not ended is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Creates Foos in a namespace and watches its Deployments.
+/// Creates objects in a namespace and watches for the end of their work.
 pub struct Load {
-    foos: Api<DynamicObject>,
-    arrivals: mpsc::UnboundedReceiver<(String, Instant)>,
+    subject: Subject,
+    objects: Api<DynamicObject>,
+    arrivals: Arrivals,
     created: usize,
 }
 
 impl Load {
-    /// Begins to watch, and returns when the controller makes a Deployment of a first Foo.
+    /// Begins to watch, and returns when the controller has done its work for a first object.
     ///
     /// # Errors
-    /// Returns an error if a Foo cannot be created, or its Deployment does not arrive.
-    pub async fn begin(client: Client, namespace: &str) -> anyhow::Result<Self> {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("samplecontroller.k8s.io", "v1alpha1", "Foo"));
-        let arrivals = watch_deployments(client.clone(), namespace);
-        let mut load = Self { foos: Api::namespaced_with(client, namespace, &kind), arrivals, created: 0 };
+    /// Returns an error if an object cannot be created, or its work does not end.
+    pub async fn begin(subject: Subject, client: Client, namespace: &str) -> anyhow::Result<Self> {
+        let arrivals = subject.arrivals(&client, namespace);
+        let objects = Api::namespaced_with(client, namespace, &subject.kind());
+        let mut load = Self { subject, objects, arrivals, created: 0 };
         load.paced(1, Duration::from_millis(1)).await?;
         Ok(load)
     }
 
-    /// Creates Foos, one each `pace`, and waits for all of their Deployments. Returns the latencies, the least first.
+    /// Creates objects, one each `pace`, and waits for the end of the work for all. Returns the latencies, the least first.
     ///
     /// # Errors
-    /// Returns an error if a Foo cannot be created, or a Deployment does not arrive.
+    /// Returns an error if an object cannot be created, or its work does not end.
     pub async fn paced(&mut self, count: usize, pace: Duration) -> anyhow::Result<Vec<Duration>> {
         let mut created: HashMap<String, Instant> = HashMap::new();
         let mut ticks = tokio::time::interval(pace);
         for name in self.names(count) {
             ticks.tick().await;
-            create(&self.foos, &name).await?;
+            self.create(&name).await?;
             created.insert(name, Instant::now());
         }
         let mut latencies = Vec::with_capacity(count);
@@ -62,15 +62,15 @@ impl Load {
         Ok(latencies)
     }
 
-    /// Creates Foos, [`AT_ONCE`] at a time, and waits for all of their Deployments. Returns the time.
+    /// Creates objects, [`AT_ONCE`] at a time, and waits for the end of the work for all. Returns the time.
     ///
     /// # Errors
-    /// Returns an error if a Foo cannot be created, or a Deployment does not arrive.
+    /// Returns an error if an object cannot be created, or its work does not end.
     pub async fn flat_out(&mut self, count: usize) -> anyhow::Result<Duration> {
         let names = self.names(count);
         let start = Instant::now();
-        let foos = &self.foos;
-        let mut creations = stream::iter(&names).map(|name| create(foos, name)).buffer_unordered(AT_ONCE);
+        let this = &*self;
+        let mut creations = stream::iter(&names).map(|name| this.create(name)).buffer_unordered(AT_ONCE);
         while creations.try_next().await?.is_some() {}
         drop(creations);
         let mut last = start;
@@ -80,44 +80,23 @@ impl Load {
         Ok(last - start)
     }
 
-    /// Returns the names of the next Foos.
+    /// Returns the names of the next objects.
     fn names(&mut self, count: usize) -> Vec<String> {
         let first = self.created;
         self.created += count;
-        (first..self.created).map(|number| format!("foo-{number}")).collect()
+        (first..self.created).map(|number| format!("object-{number}")).collect()
     }
 
     async fn arrival(&mut self) -> anyhow::Result<(String, Instant)> {
         let arrival = tokio::time::timeout(PATIENCE, self.arrivals.recv()).await;
-        let arrival = arrival.map_err(|_| anyhow::anyhow!("no Deployment for {PATIENCE:?}"))?;
-        arrival.ok_or_else(|| anyhow::anyhow!("the watch of Deployments ended"))
+        let arrival = arrival.map_err(|_| anyhow::anyhow!("no work ended for {PATIENCE:?}"))?;
+        arrival.ok_or_else(|| anyhow::anyhow!("the watch ended"))
     }
-}
 
-async fn create(foos: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
-    let wanted: DynamicObject = serde_json::from_value(serde_json::json!({
-        "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo",
-        "metadata": {"name": name}, "spec": {"deploymentName": name, "replicas": 1},
-    }))?;
-    foos.create(&PostParams::default(), &wanted).await?;
-    Ok(())
-}
-
-/// Watches Deployments, and sends the name of each created one and the time when the watch received it.
-fn watch_deployments(client: Client, namespace: &str) -> mpsc::UnboundedReceiver<(String, Instant)> {
-    let (arrived, arrivals) = mpsc::unbounded_channel();
-    let deployments: Api<Deployment> = Api::namespaced(client, namespace);
-    tokio::spawn(async move {
-        let mut events = watcher(deployments, watcher::Config::default()).default_backoff().boxed();
-        while let Ok(Some(event)) = events.try_next().await {
-            // Nobody changes a Deployment: there are no controllers.
-            if let watcher::Event::Apply(deployment) | watcher::Event::InitApply(deployment) = event
-                && let Some(name) = deployment.metadata.name
-                && arrived.send((name, Instant::now())).is_err()
-            {
-                return;
-            }
-        }
-    });
-    arrivals
+    async fn create(&self, name: &str) -> anyhow::Result<()> {
+        let wanted = DynamicObject::new(name, &self.subject.kind());
+        let wanted = wanted.data(serde_json::json!({"spec": self.subject.spec(name)}));
+        self.objects.create(&PostParams::default(), &wanted).await?;
+        Ok(())
+    }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use operetta_testkit::{AuditEvent, ControlPlane, metric_sum};
+use operetta_testkit::{ControlPlane, metric_sum};
 
-/// The sums of bytes that the API server sent: responses, and events of watches. This program's own watch of Deployments and
-/// the responses to its creations are a part of them, the same part for each controller.
+use crate::subject::Subject;
+
+/// The sums of bytes that the API server sent: responses, and events of watches. This program's own watches and the responses to
+/// its writes are a part of them, the same part for each controller.
 const BYTES: [&str; 2] = ["apiserver_response_sizes_sum", "apiserver_watch_events_sizes_sum"];
 
 /// A load that is being counted.
@@ -15,12 +17,12 @@ pub struct Requests<'a> {
     bytes: f64,
 }
 
-/// What a Foo cost the API server.
+/// What an object cost the API server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerFigures {
-    /// The completed requests of the controller for a Foo, without watches.
+    /// The completed requests of the controller for an object, without watches.
     pub requests: f64,
-    /// The bytes that the API server sent for a Foo.
+    /// The bytes that the API server sent for an object.
     pub bytes: f64,
     /// The writes of the whole load that met a conflict (409).
     pub conflicts: f64,
@@ -35,30 +37,22 @@ impl<'a> Requests<'a> {
         Self { control_plane, audited: control_plane.audit_length(), bytes }
     }
 
-    /// Returns what these Foos cost.
-    pub async fn end(self, foos: usize) -> ServerFigures {
+    /// Returns what so many objects cost.
+    pub async fn end(self, subject: Subject, objects: usize) -> ServerFigures {
         let sent = bytes(self.control_plane).await - self.bytes;
         let audit = self.control_plane.audit_from(self.audited);
         let mut by_request: BTreeMap<String, usize> = BTreeMap::new();
         let mut conflicts = 0;
-        for event in audit.done_by(is_of_controller) {
+        for event in audit.done_by(|event| subject.is_of_controller(event)) {
             conflicts += usize::from(event.response_status.code == 409);
             let of = &event.object_ref;
             let path = [of.resource.as_str(), of.subresource.as_str()].join("/");
             *by_request.entry(format!("{} {}", event.verb, path.trim_end_matches('/'))).or_default() += 1;
         }
         let requests: usize = by_request.values().sum();
-        let (requests, bytes) = (requests as f64 / foos as f64, sent / foos as f64);
+        let (requests, bytes) = (requests as f64 / objects as f64, sent / objects as f64);
         ServerFigures { requests, bytes, conflicts: conflicts as f64, by_request }
     }
-}
-
-/// Reports whether a request belongs to the controller. This program creates Foos; the others are of the API server itself
-/// and of the host's other duties.
-fn is_of_controller(event: &AuditEvent) -> bool {
-    let of = &event.object_ref;
-    let creates_foo = event.verb == "create" && of.resource == "foos";
-    ["foos", "deployments", "events"].contains(&of.resource.as_str()) && !creates_foo && event.verb != "watch"
 }
 
 /// Returns the bytes that the API server has sent.
