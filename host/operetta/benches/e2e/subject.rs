@@ -97,7 +97,9 @@ impl Subject {
     pub async fn install(self, host: &Host, namespace: &TestNamespace<'_>) {
         let name = self.to_string();
         match self {
-            Self::SampleController => namespace.drop_in(&DropIn::new(&name, guest(&name))).await,
+            Self::SampleController => {
+                namespace.drop_in(&DropIn::new(&name, guest(&name))).await;
+            }
             Self::CloudManager => {
                 let component = plugin_path("cloud-manager-go").display().to_string();
                 let account = ["--name", &name, "--service-account", SERVICE_ACCOUNT];
