@@ -12,8 +12,9 @@ import (
 )
 
 var options = controllerruntime.Options{
-	AddToScheme:  []controllerruntime.AddToScheme{cloudv1.AddToScheme},
-	OwnNamespace: true,
+	AddToScheme:       []controllerruntime.AddToScheme{cloudv1.AddToScheme},
+	OwnNamespace:      true,
+	ControllerIndexes: []string{".metadata.controller"},
 }
 
 func init() { controllerruntime.Run(setup, options) }

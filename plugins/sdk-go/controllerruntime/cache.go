@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,7 +17,8 @@ import (
 )
 
 // indexes holds the functions that IndexField registered. The host cannot run them: a list that uses one reads all
-// objects of the kind in the namespace from the cache, and runs the function on each.
+// objects of the kind in the namespace from the cache, and runs the function on each. An index of
+// Options.ControllerIndexes is the host's, too: a list reads only the objects with its value.
 type indexes struct {
 	scheme *runtime.Scheme
 	lock   sync.Mutex
@@ -55,15 +57,37 @@ func (i *indexes) get(kind schema.GroupVersionKind, field string) (client.Indexe
 	return extract, found
 }
 
-// has reports whether an object, as JSON, has a value in an index.
-func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, text []byte, value string) (bool, error) {
+// kinds returns the kinds that have an index of this name, in order.
+func (i *indexes) kinds(field string) []schema.GroupVersionKind {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	var kinds []schema.GroupVersionKind
+	for name := range i.by {
+		if name.field == field {
+			kinds = append(kinds, name.kind)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return kinds
+}
+
+func (i *indexes) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	created, err := i.scheme.New(kind)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	object, ok := created.(client.Object)
 	if !ok {
-		return false, fmt.Errorf("%T is not a client.Object", created)
+		return nil, fmt.Errorf("%T is not a client.Object", created)
+	}
+	return object, nil
+}
+
+// has reports whether an object, as JSON, has a value in an index.
+func (i *indexes) has(kind schema.GroupVersionKind, extract client.IndexerFunc, text []byte, value string) (bool, error) {
+	object, err := i.newObject(kind)
+	if err != nil {
+		return false, err
 	}
 	if err := unmarshal(text, object); err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,7 +30,9 @@ type kubeClient struct {
 	scheme  *runtime.Scheme
 	mapper  *restMapper
 	indexes *indexes
-	read    operetta.Read
+	// ofHost names the indexes that the host keeps.
+	ofHost []string
+	read   operetta.Read
 }
 
 var _ client.Client = (*kubeClient)(nil)
@@ -176,6 +179,9 @@ func (c *kubeClient) asked(kind schema.GroupVersionKind, options *client.ListOpt
 					return asked, nil, fmt.Errorf("non-exact field matches are not supported by the cache")
 				}
 				filters = append(filters, requirement)
+				if slices.Contains(c.ofHost, requirement.Field) {
+					asked.Index, asked.IndexValue = requirement.Field, requirement.Value
+				}
 			case asked.Live || builtIn:
 				known = append(known, fields.Requirements{requirement}[0].Field+string(requirement.Operator)+fields.EscapeValue(requirement.Value))
 			default:

@@ -146,7 +146,7 @@ func (m *manager) GetLogger() logr.Logger               { return newLoggerOf(m.a
 func (m *manager) Elected() <-chan struct{}             { return m.elected }
 
 func (m *manager) client(read operetta.Read) *kubeClient {
-	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, read: read}
+	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, ofHost: m.options.ControllerIndexes, read: read}
 }
 
 func (m *manager) GetEventRecorderFor(string) record.EventRecorder {

@@ -44,8 +44,12 @@ func (m *manager) manifest() (operetta.Manifest, error) {
 		}
 		manifest.Controllers = append(manifest.Controllers, described)
 	}
-	var err error
-	manifest.Indexes, err = m.labelIndexes()
+	byLabel, err := m.labelIndexes()
+	if err != nil {
+		return manifest, err
+	}
+	byController, err := m.controllerIndexes()
+	manifest.Indexes = append(byLabel, byController...)
 	return manifest, err
 }
 
@@ -84,13 +88,7 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 	if err != nil {
 		return manifest, err
 	}
-	first := -1
-	for i, watch := range all {
-		if handlerOf(watch.handler) == "EnqueueRequestForObject" {
-			first = i
-			break
-		}
-	}
+	first := reconciled(all)
 	if first < 0 {
 		return manifest, errors.New("it has no kind to reconcile: call For()")
 	}
@@ -112,6 +110,11 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 	manifest.Workers = uint32(min(max(field(of.recorded, "MaxConcurrentReconciles").Int(), 1), 64))
 	manifest.RateLimiter, err = rateLimiter(field(of.recorded, "RateLimiter").Interface())
 	return manifest, err
+}
+
+// reconciled returns the position of the watch of the kind that a controller is For; -1 if there is none.
+func reconciled(all []watched) int {
+	return slices.IndexFunc(all, func(watch watched) bool { return handlerOf(watch.handler) == "EnqueueRequestForObject" })
 }
 
 // watches returns the watches of a controller.

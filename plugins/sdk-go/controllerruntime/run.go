@@ -38,6 +38,11 @@ type Options struct {
 	// LabelIndexes indexes a kind's cached objects by labels, e.g. `app.kubernetes.io/name`: a list by MatchingLabels that
 	// requires one value of such a label reads only the objects with that value.
 	LabelIndexes map[client.Object][]string
+	// ControllerIndexes names the indexes of IndexField whose value is the name of the object's controller, such as the
+	// `.metadata.controller` of kubebuilder's tutorial. The host keeps them: a list by MatchingFields reads only the objects
+	// of that controller, not all objects of the kind in the namespace. A function that returns anything else is an error of
+	// the manifest.
+	ControllerIndexes []string
 }
 
 // Run makes the program a plugin. Call it once, from func init of package main.

@@ -234,7 +234,8 @@ fn import_names_what_is_wrong_and_what_it_leaves_out() {
     write("cmd/main.go", &with);
     write(
         "internal/controller/more.go",
-        "package controller\n\nimport \"sigs.k8s.io/controller-runtime/pkg/handler\"\n\nvar _ = handler.EnqueueRequestsFromMapFunc(nil)\n",
+        "package controller\n\nimport \"sigs.k8s.io/controller-runtime/pkg/handler\"\n\nvar _ = handler.EnqueueRequestsFromMapFunc(nil)\n\n\
+         func index(mgr ctrl.Manager) error { return mgr.GetFieldIndexer().IndexField(nil, nil, \"owner\", nil) }\n",
     );
     let said = succeeded("import", &import(folder.path(), &["memcached-operator"]));
     for part in [
@@ -242,6 +243,7 @@ fn import_names_what_is_wrong_and_what_it_leaves_out() {
         ": a Runnable: a plugin runs only while a key is reconciled.",
         ": the second of 2 managers: ",
         "- internal/controller/more.go:5: a handler that maps events with a function: ",
+        "- internal/controller/more.go:7: an index: a list by it reads all objects",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }

@@ -1,6 +1,6 @@
-//! The parts of an operator that a plugin does not have, found by the names that the code uses.
+//! The parts of an operator that a plugin does not have, or that work differently in it, found by the names that the code uses.
 
-/// A part of an operator that is not imported.
+/// A part of an operator that is not imported, or works differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file and the line.
@@ -18,7 +18,7 @@ pub fn report(findings: &[Finding]) -> String {
         return "Everything was imported.\n".to_owned();
     }
     let lines: String = findings.iter().map(|Finding { place, text }| format!("- {place}: {text}\n")).collect();
-    format!("These parts of the operator were not imported:\n\n{lines}")
+    format!("These parts of the operator were not imported, or work differently:\n\n{lines}")
 }
 
 /// The parts of a main for controller-runtime that the plugin's main does not have.
@@ -47,11 +47,16 @@ pub const MANAGER: &[Pattern] = &[
     ),
 ];
 
-/// The parts of reconcilers for controller-runtime that `operetta check` refuses.
+/// The parts of reconcilers for controller-runtime that `operetta check` refuses, or that work differently.
 pub const RECONCILERS: &[Pattern] = &[
     (
         &["EnqueueRequestsFromMapFunc(", "TypedEnqueueRequestsFromMapFunc("],
-        "a handler that maps events with a function: use owner references or EnqueueRequestForObject",
+        "a handler that maps events with a function: it gets the object of the event and no API, so a call of the client fails",
+    ),
+    (
+        &["IndexField("],
+        "an index: a list by it reads all objects of the kind in the namespace. If its values are the names of controllers, name it in \
+         Options.ControllerIndexes of main.go",
     ),
     (
         &[
