@@ -76,6 +76,7 @@ mod load_error;
 mod plugin;
 mod program;
 mod store_data;
+mod swapping;
 mod ticker;
 
 pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
