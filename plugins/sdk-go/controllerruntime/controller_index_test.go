@@ -92,8 +92,8 @@ func TestListByControllerIndexReadsOnlyItsObjects(t *testing.T) {
 func TestControllerIndexOfOtherValuesIsAnError(t *testing.T) {
 	ofDeployments := controllerOf("Deployment")
 	for name, index := range map[string]client.IndexerFunc{
-		"nothing":     func(client.Object) []string { return nil },
-		"uid":         func(object client.Object) []string { return []string{string(metav1.GetControllerOf(object).UID)} },
+		"nothing": func(client.Object) []string { return nil },
+		"uid":     func(object client.Object) []string { return []string{string(metav1.GetControllerOf(object).UID)} },
 		"any kind": func(object client.Object) []string {
 			if owner := metav1.GetControllerOf(object); owner != nil {
 				return []string{owner.Name}
