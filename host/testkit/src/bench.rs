@@ -180,9 +180,7 @@ impl Report {
     /// Returns an error if the file cannot be written.
     pub fn finish(self) -> io::Result<PathBuf> {
         println!("{self}");
-        let directory = workspace_root().join("target/bench");
-        fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{}.json", self.name));
+        let path = reports_folder()?.join(format!("{}.json", self.name));
         let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
         fs::write(&path, format!("{:#}\n", Value::from(rows)))?;
         Ok(path)
@@ -248,6 +246,16 @@ pub fn is_chosen(name: &str) -> bool {
 fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() + 1.0 };
     format!("{value:.*}", (4.0 - digits).clamp(0.0, 6.0) as usize)
+}
+
+/// Returns the folder of the reports, which it creates.
+///
+/// # Errors
+/// Returns an error if it cannot be created.
+pub fn reports_folder() -> io::Result<PathBuf> {
+    let folder = workspace_root().join("target/bench");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// The nearest directory above the crate being run that holds the lock file.

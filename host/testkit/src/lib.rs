@@ -38,6 +38,7 @@
 
 mod apply;
 pub mod audit;
+mod audit_tail;
 pub mod authorizer;
 pub mod bench;
 pub mod clock;
@@ -66,6 +67,7 @@ pub mod wat_guest;
 pub mod webhook;
 
 pub use audit::{AuditEvent, AuditLog, AuthenticationMetadata};
+pub use audit_tail::AuditTail;
 pub use clock::SteppedClock;
 pub use collector::{Collector, ReceivedSpan};
 pub use controlplane::ControlPlane;

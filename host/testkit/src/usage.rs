@@ -67,6 +67,22 @@ pub fn available_bytes() -> u64 {
     field("/proc/meminfo", "MemAvailable:")
 }
 
+/// Returns the number of open file descriptors of a process.
+///
+/// # Panics
+/// Panics if this is not Linux, or if the process has ended.
+pub fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("Linux's /proc").count()
+}
+
+/// Returns the number of threads of a process.
+///
+/// # Panics
+/// Panics if this is not Linux, or if the process has ended.
+pub fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).expect("Linux's /proc").count()
+}
+
 /// Returns the number of a process's TCP connections over IPv4 to a port of any machine.
 ///
 /// # Panics
@@ -105,7 +121,11 @@ fn field(file: &str, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
+    use std::{
+        io::{BufRead, BufReader},
+        net::{TcpListener, TcpStream},
+        process::{Command, Stdio},
+    };
 
     use super::*;
 
@@ -127,6 +147,25 @@ mod tests {
     #[test]
     fn available_memory_is_a_part_of_all_memory() {
         assert!((1..field("/proc/meminfo", "MemTotal:")).contains(&available_bytes()));
+    }
+
+    #[test]
+    fn counts_open_files_and_threads_of_other_process() {
+        // Other tests of this program open files and start threads, so the process is another one.
+        let counted = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{script} echo ready; read line")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut shell = shell.spawn().expect("a shell");
+            let mut line = String::new();
+            BufReader::new(shell.stdout.as_mut().expect("an output")).read_line(&mut line).expect("a line");
+            assert_eq!(line, "ready\n");
+            let counted = [open_files(shell.id()), threads(shell.id())];
+            drop(shell.stdin.take());
+            shell.wait().expect("a process");
+            counted
+        };
+        let [without, _] = counted("");
+        assert_eq!(counted("exec 7</dev/null 8</dev/null;"), [without + 2, 1]);
     }
 
     #[test]
