@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it: cargo then gives every dependency the same features
 # each time, and compiles it once.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile fuzz fuzz-gate test-differential clean
+.PHONY: help demo check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile soak-load fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -183,6 +183,10 @@ soak: controlplane ## Run informers behind a faulty connection: SEEDS=300 seeds,
 soak-hostile: controlplane ## Run hostile tenants beside two good plugins on a real API server, for SECONDS=1800; ATTACKS="NAME..." chooses some
 	@scripts/guests.sh rust
 	SOAK_SECONDS=$(or $(SECONDS),1800) SOAK_ATTACKS="$(ATTACKS)" RUST_BACKTRACE=0 cargo test --release --locked --workspace --test soak_hostile -- --nocapture
+
+soak-load: controlplane ## Run the sample-controller at 70 % of flat out for SECONDS=3600, with swaps of its code and restarts of the API server (SWAP=60, RESTART=600: seconds)
+	@scripts/guests.sh rust
+	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench soak
 
 fuzz: ## Fuzz the parsers of untrusted bytes: each target for SECONDS=60, or TARGET="raw list"
 	@scripts/fuzz.sh $(or $(SECONDS),60) $(TARGET)
