@@ -21,6 +21,8 @@ import (
 // Options.ControllerIndexes is the host's, too: a list reads only the objects with its value.
 type indexes struct {
 	scheme *runtime.Scheme
+	// ofHost names the indexes of Options.ControllerIndexes.
+	ofHost []string
 	lock   sync.Mutex
 	by     map[indexName]client.IndexerFunc
 }
@@ -30,8 +32,8 @@ type indexName struct {
 	field string
 }
 
-func newIndexes(scheme *runtime.Scheme) *indexes {
-	return &indexes{scheme: scheme, by: map[indexName]client.IndexerFunc{}}
+func newIndexes(scheme *runtime.Scheme, ofHost []string) *indexes {
+	return &indexes{scheme: scheme, ofHost: ofHost, by: map[indexName]client.IndexerFunc{}}
 }
 
 // IndexField registers an index.

@@ -30,9 +30,7 @@ type kubeClient struct {
 	scheme  *runtime.Scheme
 	mapper  *restMapper
 	indexes *indexes
-	// ofHost names the indexes that the host keeps.
-	ofHost []string
-	read   operetta.Read
+	read    operetta.Read
 }
 
 var _ client.Client = (*kubeClient)(nil)
@@ -179,7 +177,7 @@ func (c *kubeClient) asked(kind schema.GroupVersionKind, options *client.ListOpt
 					return asked, nil, fmt.Errorf("non-exact field matches are not supported by the cache")
 				}
 				filters = append(filters, requirement)
-				if slices.Contains(c.ofHost, requirement.Field) {
+				if slices.Contains(c.indexes.ofHost, requirement.Field) {
 					asked.Index, asked.IndexValue = requirement.Field, requirement.Value
 				}
 			case asked.Live || builtIn:

@@ -6,28 +6,26 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"operetta.dev/sdk-go"
 )
 
 // controllerIndexes returns the indexes of Options.ControllerIndexes. The host computes them without the functions of
 // IndexField, so each function has to prove on objects with and without a controller that its values are the same.
-func (m *manager) controllerIndexes() ([]operetta.IndexManifest, error) {
+func (i *indexes) controllerIndexes(controllers []operetta.ControllerManifest) ([]operetta.IndexManifest, error) {
 	var manifests []operetta.IndexManifest
-	for _, field := range m.options.ControllerIndexes {
-		kinds := m.indexes.kinds(field)
+	for _, field := range i.ofHost {
+		kinds := i.kinds(field)
 		if len(kinds) == 0 {
 			return nil, fmt.Errorf("Options.ControllerIndexes: there is no index %q: register it with mgr.GetFieldIndexer().IndexField", field)
 		}
 		for _, kind := range kinds {
-			owner, err := m.indexedOwner(indexName{kind, field})
+			owner, err := i.owner(indexName{kind, field}, controllers)
 			if err != nil {
 				return nil, fmt.Errorf("Options.ControllerIndexes: the index %q on %s: %w", field, kind.Kind, err)
 			}
 			manifests = append(manifests, operetta.IndexManifest{
-				Name: field, APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
-				Controller: &operetta.OwnerKind{APIVersion: owner.GroupVersion().String(), Kind: owner.Kind},
+				Name: field, APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Controller: &owner,
 			})
 		}
 	}
@@ -37,33 +35,29 @@ func (m *manager) controllerIndexes() ([]operetta.IndexManifest, error) {
 var errNotByController = errors.New("the function must return the name of metav1.GetControllerOf(object) if that owner has the apiVersion and kind " +
 	"which a controller is For, and nothing otherwise")
 
-// indexedOwner returns the kind of the controllers whose names are the values of an index.
-func (m *manager) indexedOwner(index indexName) (schema.GroupVersionKind, error) {
-	var owners []schema.GroupVersionKind
-	for _, of := range m.controllers {
-		watches, err := m.watches(of)
-		if err != nil {
-			return schema.GroupVersionKind{}, err
-		}
-		first := reconciled(watches)
-		if first < 0 || slices.Contains(owners, watches[first].kind) {
+// owner returns the kind of the controllers whose names are the values of an index.
+func (i *indexes) owner(index indexName, controllers []operetta.ControllerManifest) (operetta.OwnerKind, error) {
+	var owners []operetta.OwnerKind
+	for _, of := range controllers {
+		owner := operetta.OwnerKind{APIVersion: of.For.APIVersion, Kind: of.For.Kind}
+		if slices.Contains(owners, owner) {
 			continue
 		}
-		values, err := m.indexes.probe(index, ownerOf(watches[first].kind, true))
+		values, err := i.probe(index, ownerOf(owner, true))
 		if err != nil {
-			return schema.GroupVersionKind{}, err
+			return owner, err
 		}
 		if slices.Equal(values, []string{probed}) {
-			owners = append(owners, watches[first].kind)
+			owners = append(owners, owner)
 		}
 	}
 	if len(owners) != 1 {
-		return schema.GroupVersionKind{}, errNotByController
+		return operetta.OwnerKind{}, errNotByController
 	}
-	unknown := schema.GroupVersionKind{Group: "probe.operetta.dev", Version: "v1", Kind: "Probe"}
+	unknown := operetta.OwnerKind{APIVersion: "probe.operetta.dev/v1", Kind: "Probe"}
 	for _, others := range [][]metav1.OwnerReference{{}, {ownerOf(owners[0], false)}, {ownerOf(unknown, true)}} {
-		if values, err := m.indexes.probe(index, others...); err != nil || len(values) > 0 {
-			return schema.GroupVersionKind{}, errors.Join(err, errNotByController)
+		if values, err := i.probe(index, others...); err != nil || len(values) > 0 {
+			return owners[0], errors.Join(err, errNotByController)
 		}
 	}
 	return owners[0], nil
@@ -72,8 +66,8 @@ func (m *manager) indexedOwner(index indexName) (schema.GroupVersionKind, error)
 // probed is the name of the owner of a probe.
 const probed = "probe"
 
-func ownerOf(kind schema.GroupVersionKind, controls bool) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: probed, UID: "1", Controller: &controls}
+func ownerOf(kind operetta.OwnerKind, controls bool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: kind.APIVersion, Kind: kind.Kind, Name: probed, UID: "1", Controller: &controls}
 }
 
 // probe returns the values of an index for an object with these owners.

@@ -56,7 +56,7 @@ func newManager(options Options) (*manager, error) {
 		return nil, err
 	}
 	api := &held{}
-	m := &manager{options: options, api: api, scheme: scheme, mapper: newRESTMapper(api), indexes: newIndexes(scheme), elected: make(chan struct{})}
+	m := &manager{options: options, api: api, scheme: scheme, mapper: newRESTMapper(api), indexes: newIndexes(scheme, options.ControllerIndexes), elected: make(chan struct{})}
 	m.config = &rest.Config{Host: "http://operetta", Transport: &transport{api: api}}
 	close(m.elected)
 	return m, nil
@@ -146,7 +146,7 @@ func (m *manager) GetLogger() logr.Logger               { return newLoggerOf(m.a
 func (m *manager) Elected() <-chan struct{}             { return m.elected }
 
 func (m *manager) client(read operetta.Read) *kubeClient {
-	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, ofHost: m.options.ControllerIndexes, read: read}
+	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, read: read}
 }
 
 func (m *manager) GetEventRecorderFor(string) record.EventRecorder {

@@ -48,7 +48,7 @@ func (m *manager) manifest() (operetta.Manifest, error) {
 	if err != nil {
 		return manifest, err
 	}
-	byController, err := m.controllerIndexes()
+	byController, err := m.indexes.controllerIndexes(manifest.Controllers)
 	manifest.Indexes = append(byLabel, byController...)
 	return manifest, err
 }
@@ -88,7 +88,7 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 	if err != nil {
 		return manifest, err
 	}
-	first := reconciled(all)
+	first := slices.IndexFunc(all, func(watch watched) bool { return handlerOf(watch.handler) == "EnqueueRequestForObject" })
 	if first < 0 {
 		return manifest, errors.New("it has no kind to reconcile: call For()")
 	}
@@ -110,11 +110,6 @@ func (m *manager) describe(of *controller) (operetta.ControllerManifest, error) 
 	manifest.Workers = uint32(min(max(field(of.recorded, "MaxConcurrentReconciles").Int(), 1), 64))
 	manifest.RateLimiter, err = rateLimiter(field(of.recorded, "RateLimiter").Interface())
 	return manifest, err
-}
-
-// reconciled returns the position of the watch of the kind that a controller is For; -1 if there is none.
-func reconciled(all []watched) int {
-	return slices.IndexFunc(all, func(watch watched) bool { return handlerOf(watch.handler) == "EnqueueRequestForObject" })
 }
 
 // watches returns the watches of a controller.
