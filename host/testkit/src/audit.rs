@@ -7,7 +7,7 @@ use std::{
     fs,
     io::{self, Read, Seek, SeekFrom},
     ops::RangeBounds,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use k8s_openapi::jiff::Timestamp;
@@ -119,12 +119,16 @@ impl ControlPlane {
 
     /// Returns the size of the audit log in bytes.
     pub fn audit_length(&self) -> u64 {
-        fs::metadata(self.folder().join("audit.log")).map_or(0, |file| file.len())
+        fs::metadata(self.audit_path()).map_or(0, |file| file.len())
     }
 
     /// Reads the audit log from this byte on, at which a line begins.
     pub fn audit_from(&self, start: u64) -> AuditLog {
-        AuditLog::read(&self.folder().join("audit.log"), start)
+        AuditLog::read(&self.audit_path(), start)
+    }
+
+    pub(crate) fn audit_path(&self) -> PathBuf {
+        self.folder().join("audit.log")
     }
 }
 
@@ -132,11 +136,8 @@ impl AuditLog {
     /// Reads a log from this byte on.
     fn read(path: &Path, start: u64) -> Self {
         let read = || {
-            let mut file = fs::File::open(path)?;
-            file.seek(SeekFrom::Start(start))?;
-            let mut text = String::new();
-            file.read_to_string(&mut text)?;
-            io::Result::Ok(text)
+            let bytes = read_from(&mut fs::File::open(path)?, start)?;
+            String::from_utf8(bytes).map_err(io::Error::other)
         };
         Self::parse(&read().unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
@@ -191,6 +192,14 @@ impl AuditLog {
                 && event.object_ref.resource != "events"
         })
     }
+}
+
+/// Reads a file from this byte on.
+pub(crate) fn read_from(file: &mut fs::File, start: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,14 +1,10 @@
 //! Reads the audit log of a long run while it grows: an hour of load writes several gigabytes.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-    path::PathBuf,
-};
+use std::{fs::File, io, path::PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::{AuditLog, ControlPlane};
+use crate::{AuditLog, ControlPlane, audit::read_from};
 
 /// Reads each line of an audit log once, and frees the disk space of what it has read. Offsets in the file stay the same. Nobody
 /// else can read the freed lines, so a test that uses this does not use [`ControlPlane::audit`].
@@ -22,7 +18,7 @@ pub struct AuditTail {
 impl ControlPlane {
     /// Returns a reader of the audit log, from its beginning on.
     pub fn audit_tail(&self) -> AuditTail {
-        AuditTail { path: self.folder().join("audit.log"), read: 0 }
+        AuditTail { path: self.audit_path(), read: 0 }
     }
 }
 
@@ -33,9 +29,7 @@ impl AuditTail {
     /// Returns an error if the log cannot be read.
     pub fn read_new(&mut self) -> io::Result<AuditLog> {
         let mut file = File::options().read(true).write(true).open(&self.path)?;
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let mut bytes = read_from(&mut file, self.read)?;
         bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
         let length = bytes.len() as u64;
         if length > 0 {
