@@ -1,4 +1,4 @@
-//! Whether the kernel may move memory of this process to swap space.
+//! Detects swap space, to which the kernel may move memory of this process.
 //!
 //! wasmtime 48 clears the memory of a slot by the page table (`PAGEMAP_SCAN`) and overlooks pages that are in swap space: the next
 //! instance in the slot would read what the last one has written. Where that is possible, the pool clears memory without that.
