@@ -92,7 +92,7 @@ fn requests_are_denied_and_warned_about_as_by_kubernetes() {
             namespace: if kind == "Namespace" { text("name") } else { text("namespace") },
             name: text("name"),
             user: &user,
-            object: Some(&object).filter(|_| operation != Operation::Delete),
+            object: (operation != Operation::Delete).then_some(&object),
             old: Some(&line["old"]).filter(|old| !old.is_null()),
             options: &json!({"kind": options, "apiVersion": "meta.k8s.io/v1", "dryRun": ["All"]}),
         };

@@ -67,7 +67,7 @@ impl fmt::Display for Shard {
 /// is only the parity of the lowest bits of all characters.
 fn hash(key: &ObjectKey) -> u64 {
     let namespace = key.namespace.as_deref().unwrap_or_default();
-    let bytes = namespace.bytes().chain([b'/']).chain(key.name.bytes());
+    let bytes = namespace.bytes().chain(*b"/").chain(key.name.bytes());
     let (basis, prime) = FNV;
     let mut hash = bytes.fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(prime));
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -179,7 +179,7 @@ impl Triggers {
     /// it, and their drop-in ConfigMaps, whose configuration is not read without consent.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
-        let found = Some(event.object().as_ref()).filter(|_| !matches!(event, Event::Deleted { .. }));
+        let found = (!matches!(event, Event::Deleted { .. })).then_some(event.object().as_ref());
         let account = ServiceAccount { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
         for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
             if plugin.scalar_at(".spec.serviceAccountName").as_ref() != Some(&key.name) {

@@ -53,7 +53,7 @@ impl SnapshotRecord {
                     let text = std::str::from_utf8(section.data()).ok().filter(|text| text.len() <= MAX_RECORD)?;
                     return match text.strip_prefix(SKIPPED) {
                         Some(reason) => Some(Self::Skipped(reason.to_owned())),
-                        None => Some(Self::Taken).filter(|_| text == TAKEN),
+                        None => (text == TAKEN).then_some(Self::Taken),
                     };
                 }
                 _ => {}

@@ -146,7 +146,7 @@ impl Client {
 
 /// Returns the path of an object that is read.
 pub(super) fn path_of(resource: &Resource, object: &Value, subresource: &str) -> String {
-    let namespace = Some(object::namespace(object)).filter(|_| resource.namespaced);
+    let namespace = resource.namespaced.then_some(object::namespace(object));
     path(resource, namespace, object::name(object), subresource)
 }
 

@@ -29,7 +29,7 @@ pub fn columns(columns: &[ApiColumn], has_namespaces: bool) -> Vec<Column> {
         ..Column::default()
     };
     let namespace = Column { title: "NAMESPACE".to_owned(), min: 9, ..Column::default() };
-    let namespace = Some(namespace).filter(|_| has_namespaces);
+    let namespace = has_namespaces.then_some(namespace);
     namespace.into_iter().chain(columns.iter().enumerate().map(column)).collect()
 }
 
@@ -40,7 +40,7 @@ pub fn row(line: &Line, columns: &[ApiColumn], has_namespaces: bool, health: Hea
         _ => cell.parse::<f64>().map_or_else(|_| Cell::text(cell), |number| Cell::number(cell, number)),
     };
     let namespace = line.key.namespace.as_deref().unwrap_or_default();
-    let namespace = Some(Cell::text(namespace)).filter(|_| has_namespaces);
+    let namespace = has_namespaces.then_some(Cell::text(namespace));
     let cells = namespace.into_iter().chain(columns.iter().zip(&line.cells).map(cell)).collect();
     Row { key: line.key.clone(), cells, health }
 }

@@ -133,7 +133,7 @@ impl View {
     /// Tells the scrapes which replicas there are; None without a Plugin.
     fn set_replicas(&self, app: &App) {
         let Some(plugins) = app.plugins.as_ref().filter(|_| app.is_loaded()) else { return };
-        let found = Some(plugins.replicas()).filter(|_| !app.table.rows().is_empty());
+        let found = (!app.table.rows().is_empty()).then_some(plugins.replicas());
         self.replicas.send_if_modified(|known| {
             let is_new = *known != found;
             *known = found;

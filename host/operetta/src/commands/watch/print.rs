@@ -51,8 +51,8 @@ impl TablePrinter {
     }
 
     fn cells(&self, event: &str, namespace: &str, cells: Vec<String>, columns: &[Column]) -> Vec<String> {
-        let event = Some(event.to_owned()).filter(|_| self.events);
-        let namespace = Some(namespace.to_owned()).filter(|_| self.namespaces);
+        let event = self.events.then(|| event.to_owned());
+        let namespace = self.namespaces.then(|| namespace.to_owned());
         let shown = cells.into_iter().zip(columns).filter(|(_, column)| self.wide || column.priority == 0);
         event.into_iter().chain(namespace).chain(shown.map(|(cell, _)| cell)).collect()
     }

@@ -76,7 +76,7 @@ impl Source {
         if !resource.watchable {
             bail!("cannot watch {}: the server does not support list and watch for it", resource.plural);
         }
-        let namespace = Some(namespace).filter(|_| resource.namespaced && !selection.all_namespaces);
+        let namespace = (resource.namespaced && !selection.all_namespaces).then_some(namespace);
         namespace.as_ref().map_or(Ok(()), |text| operetta_core::gate::path::check_segment("namespace", text))?;
         let pruned = if let Kept::Without(paths) = kept { paths.clone() } else { vec![] };
         let metadata_only = *kept == Kept::Metadata;

@@ -45,8 +45,7 @@ async fn object(args: &WhyArgs, client: kube::Client, namespace: &str, kind: &st
         bail!("the server doesn't have a resource type {kind:?}");
     };
     operetta_core::gate::path::check_segment("name", name)?;
-    let key =
-        ObjectKey { namespace: Some(namespace.to_owned()).filter(|_| resource.namespaced), name: name.to_owned() };
+    let key = ObjectKey { namespace: resource.namespaced.then(|| namespace.to_owned()), name: name.to_owned() };
     let path = path(&resource, &key, args);
     let outside = async || any_host(client.clone()).await;
     let explanation: Explanation = get(&client, &args.host, namespace, &path, outside).await?.decoded().await?;
