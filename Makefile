@@ -156,7 +156,7 @@ bench-start: controlplane build ## Measure the start of a plugin and the swap of
 	RUST_BACKTRACE=0 cargo bench --locked --workspace --bench start
 
 bench-dev: ## Measure operetta dev in each language: from a save, and from a new project, to the reconcile (ONLY=rust,go)
-	@scripts/tools.sh && scripts/targets.sh
+	@scripts/tools.sh && scripts/toolchain.sh
 	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench dev
 
 bench-replicas: controlplane build ## Measure fail-over, requests and watches of several replicas, and stale writes beside controller-runtime (ONLY=kill, stop, lease_requests, watch_share or stale_writes)

@@ -22,7 +22,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 step "Building the program and the target of plugins (once; minutes)"
-scripts/targets.sh
+scripts/toolchain.sh
 # On a new clone a build that takes a third of the time; where the tests' build exists, that one.
 if [ -x "$target/debug/operetta" ]; then
     operetta=$target/debug/operetta

@@ -55,7 +55,7 @@ stamp=target/plugins/.rust.sources
 now=$(sources Cargo.toml Cargo.lock rust-toolchain.toml .cargo wit host/api plugins/sdk-rust plugins/fixtures 'examples/*/rust/*' scripts/guests.sh)
 # Cargo would build them again in each new clone.
 if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || ! outputs | xargs ls >/dev/null 2>&1; then
-    scripts/targets.sh
+    scripts/toolchain.sh
     packages=()
     for name in $rust $fixtures; do packages+=(-p "$name"); done
     cargo build --locked --quiet --profile guest --target wasm32-wasip2 "${packages[@]}"

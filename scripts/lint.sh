@@ -19,7 +19,7 @@ rust() {
 
 guests() {
     say "cargo clippy for wasm32-wasip2"
-    scripts/targets.sh
+    scripts/toolchain.sh
     cargo clippy --locked --quiet --target wasm32-wasip2 \
         -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-first-plugin -p fixture-mapper -p fixture-misbehave -p fixture-touch -p fixture-touch-v1 -p fixture-touch-v2 \
         -- -D warnings

@@ -100,6 +100,7 @@ everything() {
     for program in cargo rustup go node npm python3 cc; do
         command -v "$program" >/dev/null || { echo "test: $program is not installed; CONTRIBUTING.md lists the requirements" >&2; exit 1; }
     done
+    step scripts/toolchain.sh
     step scripts/controlplane.sh
     step scripts/tools.sh
     step build_operetta
@@ -121,6 +122,7 @@ mkdir -p target
 if [ $# -eq 0 ]; then
     everything
 else
+    scripts/toolchain.sh
     scripts/tools.sh
     step build_operetta
     for language; do

@@ -35,7 +35,7 @@ const RUST: Of = Of {
     name: "Rust",
     sdk: "rust",
     template: "rust",
-    needs: "[rustup](https://rustup.rs) with Rust 1.95 or later",
+    needs: "[rustup](https://rustup.rs) with Rust 1.97 or later",
     code: "`src/lib.rs` is the reconciler, `src/types.rs` the kind, `src/tests.rs` the tests.",
     generate: GENERATED,
     published: "Once the SDK is published: `operetta-sdk = \"0.1\"` in `Cargo.toml` instead.",
