@@ -20,10 +20,9 @@ use crate::{
         interpreters::Interpreters,
         resident::{MappedTotals, ResidentSet},
     },
-    free_slots::{FreeSlots, MEMORIES_PER_CALL},
+    free_slots::{self, FreeSlots, MEMORIES_PER_CALL},
     imports,
     store_data::Call,
-    swapping,
     ticker::{Clock, Ticker},
 };
 
@@ -34,10 +33,6 @@ const MIN_SLOTS: u32 = 16;
 const KEPT_DIVISOR: u64 = 16;
 /// The part of these bytes that is for memories, in eighths; the rest is for tables.
 const KEPT_BY_MEMORIES: u64 = 7;
-/// The bytes of a linear memory that a free slot keeps: what a call in Go, TypeScript or Python touches. In Rust it is 76 KiB.
-const KEPT_BY_MEMORY: usize = 512 << 10;
-/// The same where the process may be swapped: then these are the first bytes, touched or not, and each call clears them.
-pub(crate) const KEPT_IF_SWAPPED: usize = 64 << 10;
 
 /// The tables of the pool for each call.
 const TABLES_PER_CALL: u32 = 4;
@@ -304,8 +299,6 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
     let (_, table) = kept(config.max_kept_bytes, memory_bytes(), calls);
-    let (by_page_table, memory) =
-        if swapping::is_possible() { (Enabled::No, KEPT_IF_SWAPPED) } else { (Enabled::Auto, KEPT_BY_MEMORY) };
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -319,9 +312,9 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
         .max_unused_warm_slots(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
-        .linear_memory_keep_resident(memory)
+        .linear_memory_keep_resident(free_slots::kept_by_memory())
         .table_keep_resident(table)
-        .pagemap_scan(by_page_table);
+        .pagemap_scan(if free_slots::scans_page_table() { Enabled::Yes } else { Enabled::No });
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
     with_pool.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
