@@ -299,6 +299,7 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
     let (_, table) = kept(config.max_kept_bytes, memory_bytes(), calls);
+    let scans = free_slots::scans_page_table();
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -312,9 +313,9 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .table_elements(TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
         .max_unused_warm_slots(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
-        .linear_memory_keep_resident(free_slots::kept_by_memory())
+        .linear_memory_keep_resident(free_slots::kept_by_memory(scans))
         .table_keep_resident(table)
-        .pagemap_scan(if free_slots::scans_page_table() { Enabled::Yes } else { Enabled::No });
+        .pagemap_scan(if scans { Enabled::Yes } else { Enabled::No });
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
     with_pool.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));

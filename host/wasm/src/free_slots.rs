@@ -42,9 +42,9 @@ pub(crate) fn scans_page_table() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available() && !swapping::is_possible()
 }
 
-/// Returns the bytes of a linear memory that a free slot keeps.
-pub(crate) fn kept_by_memory() -> usize {
-    if scans_page_table() { KEPT_BY_MEMORY } else { KEPT_FROM_START }
+/// Returns the bytes of a linear memory that a free slot keeps, with or without such a scan.
+pub(crate) fn kept_by_memory(scans: bool) -> usize {
+    if scans { KEPT_BY_MEMORY } else { KEPT_FROM_START }
 }
 
 /// The free slots of a pool.
@@ -154,7 +154,7 @@ mod tests {
 
     /// What all modules keep, in bytes.
     fn kept_by_all() -> usize {
-        MODULES * TOUCHED.min(kept_by_memory())
+        MODULES * TOUCHED.min(kept_by_memory(scans_page_table()))
     }
 
     /// Modules with one memory each, whose 16th byte is their number.
