@@ -14,7 +14,7 @@ mod peers;
 
 use std::time::{Duration, Instant};
 
-use bench::{Report, Row, Samples, number};
+use bench::{Report, Row, Samples, number, only_starts};
 use operetta_core::{object::ObjectKey, queue::WorkQueue};
 use peers::Peers;
 use serde_json::json;
@@ -24,8 +24,7 @@ const PASSES: usize = 20;
 const ROUNDS: usize = 15;
 
 fn main() -> std::io::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

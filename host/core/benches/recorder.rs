@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bench::{Report, Row, Samples, number};
+use bench::{Report, Row, Samples, number, only_starts};
 use operetta_core::{
     controller::request::ReconcileRequest,
     gate::operation::Verb,
@@ -49,8 +49,7 @@ impl FactSource for Host {
 }
 
 fn main() -> std::io::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;

@@ -39,7 +39,7 @@ use operetta_kube::{
     store::{Store, Writer},
 };
 use operetta_testkit::{
-    bench::{Report, Row, number},
+    bench::{Report, Row, number, only_starts},
     peers::Peers,
 };
 use serde_json::json;
@@ -54,8 +54,7 @@ const ROUNDS: usize = 5;
 const WORK: Duration = Duration::from_micros(20);
 
 fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` only asks whether it starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let keys = number("KEYS", KEYS);

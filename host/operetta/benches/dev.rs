@@ -26,7 +26,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, watcher},
 };
-use operetta_testkit::bench::{Report, Row, Samples, is_chosen, number};
+use operetta_testkit::bench::{Report, Row, Samples, is_chosen, number, only_starts};
 use tokio::sync::mpsc;
 
 /// The number of measured saves.
@@ -91,8 +91,7 @@ const LANGUAGES: [Language; 5] = [
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     if cfg!(debug_assertions) && std::env::var_os("DEBUG").is_none_or(|value| value != "1") {

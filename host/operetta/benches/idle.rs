@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace,
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, number, only_starts},
     guest, kinds,
     wat_guest::{Guest, numbered},
 };
@@ -33,8 +33,7 @@ const SETTLE: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let rounds = number("ROUNDS", ROUNDS);

@@ -28,7 +28,7 @@ use kube::{
 };
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace,
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, number, only_starts},
     guest, kinds,
     wat_guest::{Guest, numbered},
 };
@@ -46,8 +46,7 @@ type Written = mpsc::UnboundedReceiver<(String, Instant)>;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let rounds = number("ROUNDS", ROUNDS);

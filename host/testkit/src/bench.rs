@@ -242,6 +242,12 @@ pub fn is_chosen(name: &str) -> bool {
     only.is_empty() || only.split(',').any(|chosen| chosen == name)
 }
 
+/// Reports whether a bench need not run: `cargo test --benches` passes `--test`, and only checks that the program starts.
+#[allow(dead_code, reason = "no bench needs everything, and some take this file alone")]
+pub fn only_starts() -> bool {
+    std::env::args().any(|argument| argument == "--test")
+}
+
 /// Four significant digits, which is more than any bench here can promise.
 fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0.0 } else { value.abs().log10().floor() + 1.0 };

@@ -28,7 +28,7 @@ use std::{
 
 use common::{AnyError, Ports, deployment, reconcile, reconciler, runtime};
 use operetta_testkit::{
-    bench::{Report, Row, Samples, is_chosen, number},
+    bench::{Report, Row, Samples, is_chosen, number, only_starts},
     usage::anonymous_bytes,
     wat_guest::numbered,
 };
@@ -44,8 +44,7 @@ const IDLE: Duration = Duration::from_secs(20);
 const COMPILE: &str = "compile";
 
 fn main() -> Result<(), AnyError> {
-    // `cargo test --benches` only checks that the bench starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let plugins = number("PLUGINS", PLUGINS);

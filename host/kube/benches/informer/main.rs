@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, path::Path, process::Stdio, time::Duration};
 
 use operetta_testkit::{
     ControlPlane,
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, number, only_starts},
     peers::{Peers, Process},
     usage,
 };
@@ -48,8 +48,7 @@ const TARGETS: [f64; 3] = [1.05, 0.5, 0.4];
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` only asks whether it starts.
-    if arguments.iter().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     if arguments.first().is_some_and(|argument| argument == "sync") {

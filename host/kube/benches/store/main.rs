@@ -33,7 +33,7 @@ use operetta_core::{
 };
 use operetta_kube::store::{IndexUse, Lookup, Store, Writer};
 use operetta_testkit::{
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, number, only_starts},
     peers::Peers,
     pods::{self, pod},
 };
@@ -53,8 +53,7 @@ const ROUNDS: usize = 9;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --benches` only asks whether it starts.
-    if arguments.iter().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     if arguments.first().is_some_and(|argument| argument == memory::FILL) {

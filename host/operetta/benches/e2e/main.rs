@@ -23,7 +23,10 @@ mod subject;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use operetta_testkit::{ControlPlane, bench::number};
+use operetta_testkit::{
+    ControlPlane,
+    bench::{number, only_starts},
+};
 
 use crate::{
     contestant::{Contestant, Name, Programs},
@@ -39,8 +42,7 @@ const SETTLE: Duration = Duration::from_secs(8);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     if cfg!(debug_assertions) {

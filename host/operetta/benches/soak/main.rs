@@ -41,7 +41,7 @@ use std::{fs, sync::Arc, time::Duration};
 
 use operetta_testkit::{
     ControlPlane, Host, HostOptions,
-    bench::{number, reports_folder},
+    bench::{number, only_starts, reports_folder},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -96,8 +96,7 @@ impl Settings {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if std::env::args().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     if cfg!(debug_assertions) {

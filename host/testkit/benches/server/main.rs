@@ -23,7 +23,7 @@ use operetta_apiserver::{
     http::Environment,
 };
 use operetta_testkit::{
-    bench::{Report, Row, Samples, number},
+    bench::{Report, Row, Samples, number, only_starts},
     usage,
 };
 
@@ -42,8 +42,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test --benches` passes `--test`, and only checks that the program starts.
-    if arguments.iter().any(|argument| argument == "--test") {
+    if only_starts() {
         return Ok(());
     }
     let _installed = rustls::crypto::ring::default_provider().install_default();
