@@ -1,6 +1,7 @@
 // Command samplecontroller is Kubernetes' sample-controller on controller-runtime: the native counterpart of
 // examples/sample-controller/go, for the comparison in docs/sdks.md and for `make bench-e2e` and `make bench-density`.
-// NAMESPACE is the namespace to watch; without it, all are watched.
+// NAMESPACE is the namespace to watch; without it, all are watched. With READ_YOUR_WRITES=1 reads of the cache wait for the writes before
+// them, which is an experimental option.
 package main
 
 import (
@@ -81,6 +82,7 @@ func run(ctx context.Context, namespace string) error {
 		Cache:  cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
 		// kubebuilder's default; several processes cannot share a port.
 		Metrics: server.Options{BindAddress: "0"},
+		Client:  client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(os.Getenv("READ_YOUR_WRITES") == "1")}},
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,10 @@ pub struct Figures {
     pub rate: f64,
     /// Processor time of an object, flat out.
     pub flat_cpu: Duration,
+    /// Processor time of kube-apiserver for an object, flat out.
+    pub server_cpu: Duration,
+    /// The responses 409 in the paced load.
+    pub paced_conflicts: f64,
     /// Memory at the end.
     pub memory: Memory,
     /// Resident memory of the host before it had a plugin, in bytes.
@@ -73,7 +77,7 @@ const fn less(name: &'static str, unit: &'static str, value: fn(&Figures) -> f64
     Metric { name, unit, value, wanted, more_is_better: false }
 }
 
-const METRICS: [Metric; 12] = [
+const METRICS: [Metric; 14] = [
     less("p50", "ms", |of| of.latency(0.5), &[(Name::ControllerRuntime, 0.8)]),
     less("p90", "ms", |of| of.latency(0.9), &[]),
     less("p99", "ms", |of| of.latency(0.99), &[(Name::ControllerRuntime, 0.8)]),
@@ -86,11 +90,13 @@ const METRICS: [Metric; 12] = [
         more_is_better: true,
     },
     less("flat_cpu", "ms", |of| millis(of.flat_cpu), &[(Name::ControllerRuntime, 0.5), (Name::KubeRs, 0.7)]),
+    less("flat_server_cpu", "ms", |of| millis(of.server_cpu), &[]),
     less("rss", "MB", |of| megabytes(of.memory.rss), &[(Name::ControllerRuntime, 0.6), (Name::KubeRs, 0.6)]),
     less("anonymous", "MB", |of| megabytes(of.memory.anonymous), &[]),
     less("requests", "/object", |of| of.server.requests, &[]),
     less("bytes", "B/object", |of| of.server.bytes, &[]),
     less("conflicts", "", |of| of.server.conflicts, &[]),
+    less("paced_conflicts", "", |of| of.paced_conflicts, &[]),
     less("rss_idle", "MB", |of| of.rss_idle.map_or(f64::NAN, megabytes), &[]),
 ];
 

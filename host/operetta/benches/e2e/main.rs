@@ -9,9 +9,10 @@
 //!
 //! Processor time is user and system time of the controller's process, until it has been left alone for [`SETTLE`].
 //! Requests, conflicts and bytes are read at the API server: its audit log and its metrics. Memory is read at the end.
-//! The API server, the controller and this program share the machine's cores. The programs are release builds
-//! (`scripts/peers.sh e2e`). `RECORDER_MIB=0` turns the host's flight recorder off, `ONLY=operetta,kube-rs` leaves
-//! others out, and `HOLD=1` waits before each load until a line is read, for a profiler.
+//! The API server, the controller and this program share the machine's cores. The programs in Rust are built in the profile
+//! `production` (`scripts/peers.sh e2e`). `RECORDER_MIB=0` turns the host's flight recorder off, `READ_YOUR_WRITES=1` turns
+//! controller-runtime's option of that name on, `ONLY=operetta,kube-rs` leaves others out, and `HOLD=1` waits before each load until a
+//! line is read, for a profiler.
 
 mod arrivals;
 mod contestant;
@@ -26,6 +27,7 @@ use std::{collections::BTreeMap, time::Duration};
 use operetta_testkit::{
     ControlPlane,
     bench::{number, only_starts},
+    usage,
 };
 
 use crate::{
@@ -87,13 +89,17 @@ async fn turn_of(subject: Subject, name: Name, programs: &Programs) -> anyhow::R
     figures.latencies = load.paced(paced, pace).await?;
     tokio::time::sleep(SETTLE).await;
     figures.paced_cpu = (contestant.cpu_time() - cpu) / paced as u32;
+    figures.paced_conflicts = requests.conflicts(subject);
 
     contestant.hold("flat out");
+    let server = control_plane.pid("kube-apiserver");
     let cpu = contestant.cpu_time();
+    let server_cpu = usage::cpu_time(server);
     let objects = number("FOOS", flat_out);
     figures.rate = objects as f64 / load.flat_out(objects).await?.as_secs_f64();
     tokio::time::sleep(SETTLE).await;
     figures.flat_cpu = (contestant.cpu_time() - cpu) / objects as u32;
+    figures.server_cpu = (usage::cpu_time(server) - server_cpu) / objects as u32;
 
     figures.server = requests.end(subject, paced + objects).await;
     figures.memory = contestant.memory();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use operetta_testkit::{ControlPlane, metric_sum};
+use operetta_testkit::{AuditEvent, ControlPlane, metric_sum};
 
 use crate::subject::Subject;
 
@@ -24,7 +24,7 @@ pub struct ServerFigures {
     pub requests: f64,
     /// The bytes that the API server sent for an object.
     pub bytes: f64,
-    /// The writes of the whole load that met a conflict (409).
+    /// The responses 409: updates of an outdated object, and creations of one that exists.
     pub conflicts: f64,
     /// The number of requests by verb and resource.
     pub by_request: BTreeMap<String, usize>,
@@ -37,21 +37,26 @@ impl<'a> Requests<'a> {
         Self { control_plane, audited: control_plane.audit_length(), bytes }
     }
 
+    /// Returns how many requests of the controller were answered with 409 so far.
+    pub fn conflicts(&self, subject: Subject) -> f64 {
+        let audit = self.control_plane.audit_from(self.audited);
+        let is_conflict = |event: &AuditEvent| subject.is_of_controller(event) && event.response_status.code == 409;
+        audit.done_by(is_conflict).count() as f64
+    }
+
     /// Returns what so many objects cost.
     pub async fn end(self, subject: Subject, objects: usize) -> ServerFigures {
         let sent = bytes(self.control_plane).await - self.bytes;
         let audit = self.control_plane.audit_from(self.audited);
         let mut by_request: BTreeMap<String, usize> = BTreeMap::new();
-        let mut conflicts = 0;
         for event in audit.done_by(|event| subject.is_of_controller(event)) {
-            conflicts += usize::from(event.response_status.code == 409);
             let of = &event.object_ref;
             let path = [of.resource.as_str(), of.subresource.as_str()].join("/");
             *by_request.entry(format!("{} {}", event.verb, path.trim_end_matches('/'))).or_default() += 1;
         }
         let requests: usize = by_request.values().sum();
         let (requests, bytes) = (requests as f64 / objects as f64, sent / objects as f64);
-        ServerFigures { requests, bytes, conflicts: conflicts as f64, by_request }
+        ServerFigures { requests, bytes, conflicts: self.conflicts(subject), by_request }
     }
 }
 
