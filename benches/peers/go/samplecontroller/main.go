@@ -1,7 +1,6 @@
 // Command samplecontroller is Kubernetes' sample-controller on controller-runtime: the native counterpart of
 // examples/sample-controller/go, for the comparison in docs/sdks.md and for `make bench-e2e` and `make bench-density`.
-// NAMESPACE is the namespace to watch; without it, all are watched. With READ_YOUR_WRITES=1 reads of the cache wait for the writes before
-// them, which is an experimental option.
+// NAMESPACE is the namespace to watch; without it, all are watched.
 package main
 
 import (
@@ -82,7 +81,6 @@ func run(ctx context.Context, namespace string) error {
 		Cache:  cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
 		// kubebuilder's default; several processes cannot share a port.
 		Metrics: server.Options{BindAddress: "0"},
-		Client:  client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(os.Getenv("READ_YOUR_WRITES") == "1")}},
 	})
 	if err != nil {
 		return err

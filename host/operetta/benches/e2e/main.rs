@@ -10,9 +10,8 @@
 //! Processor time is user and system time of the controller's process, until it has been left alone for [`SETTLE`].
 //! Requests, conflicts and bytes are read at the API server: its audit log and its metrics. Memory is read at the end.
 //! The API server, the controller and this program share the machine's cores. The programs in Rust are built in the profile
-//! `production` (`scripts/peers.sh e2e`). `RECORDER_MIB=0` turns the host's flight recorder off, `READ_YOUR_WRITES=1` turns
-//! controller-runtime's option of that name on, `ONLY=operetta,kube-rs` leaves others out, and `HOLD=1` waits before each load until a
-//! line is read, for a profiler.
+//! `production` (`scripts/peers.sh e2e`). `RECORDER_MIB=0` turns the host's flight recorder off, `ONLY=operetta,kube-rs` leaves
+//! others out, and `HOLD=1` waits before each load until a line is read, for a profiler.
 
 mod arrivals;
 mod contestant;
