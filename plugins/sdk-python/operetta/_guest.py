@@ -5,7 +5,6 @@ Only a component imports this module: the build generates `wit_world` from the c
 
 # mypy: ignore-errors
 
-import gc
 import logging
 import sys
 
@@ -14,7 +13,7 @@ from wit_world import exports
 from wit_world.exports import reconciler
 from wit_world.imports import config, events, log, objects, raw, types
 
-from . import _logging, errors
+from . import _logging, _snapshot, errors
 from ._context import Context
 from ._kind import Key, Kind
 from ._manifest import ManifestError
@@ -194,7 +193,7 @@ def export(module, root):
     _logging.keep_sources(
         [other for other in list(sys.modules.values()) if str(getattr(other, "__file__", "")).startswith(root)]
     )
-    freeze()
+    _snapshot.prepare()
 
 
 def use(module):
@@ -215,11 +214,3 @@ def log_to_host(root):
     _logging.roots.append(root)
     logging.root.addHandler(_HANDLER)
     logging.raiseExceptions = False
-
-
-def freeze():
-    """Prepares the collector for the snapshot of the memory."""
-    # These objects live as long as the instance: the collector then neither scans them nor writes to their pages.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000)

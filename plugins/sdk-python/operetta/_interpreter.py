@@ -11,7 +11,7 @@ from componentize_py_types import Err
 from wit_world.exports import reconciler
 from wit_world.imports import source
 
-from . import _guest, _logging
+from . import _guest, _logging, _snapshot
 from ._outcome import failure_of
 from ._sources import ROOT, import_program
 
@@ -59,4 +59,4 @@ class Mapper(_guest.Mapper):
 def prepare():
     """Prepares the memory that the component has at the start of each call. The build calls it once."""
     _guest.log_to_host(ROOT)
-    _guest.freeze()
+    _snapshot.prepare()

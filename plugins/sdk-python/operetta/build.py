@@ -22,7 +22,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn, Optional
 
-from . import _merge, _strip
+from . import _immortal, _merge, _strip
 
 _SDK = Path(__file__).resolve().parent
 _NOT_COPIED = {"__pycache__", "build", "dist", "node_modules", "target", "test", "tests"}
@@ -103,13 +103,14 @@ def componentize(stage: Path, main: str, packages: list[str], wit: Path, world: 
 
 
 def stripped(component: bytes) -> bytes:
-    """Returns a component without names, with its modules merged."""
+    """Returns a component without names, with its modules merged, and the objects of its snapshot immortal."""
     component = _strip.strip(component)
-    try:
-        return _merge.merge(component)
-    except ValueError as error:
-        print(f"operetta.build: warning: cannot merge modules, so instances start slower: {error}", file=sys.stderr)
-        return component
+    for change, cannot in ((_merge.merge, "merge modules"), (_immortal.apply, "make objects immortal")):
+        try:
+            component = change(component)
+        except ValueError as error:
+            print(f"operetta.build: warning: cannot {cannot}, so instances start slower: {error}", file=sys.stderr)
+    return component
 
 
 def settings_of(project: Path) -> dict[str, Any]:
