@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, NamedTuple, TypeVar
+from typing import Callable, Iterable, NamedTuple, Optional, TypeVar
 
 MODULE, COMPONENT = b"\0asm\x01\0\0\0", b"\0asm\r\0\1\0"
 T = TypeVar("T")
@@ -125,3 +125,25 @@ def sections(binary: bytes) -> list[Section]:
         id = reader.byte()
         found.append(Section(id, reader.take(reader.u32())))
     return found
+
+
+def changed(binary: bytes, change: Callable[[bool, Section], Optional[bytes]]) -> bytes:
+    """Returns a module or component whose sections `change` has replaced, those of nested modules and components too.
+
+    Args:
+        binary: The module or component.
+        change: Is given whether the section is one of a module. Returns its new body; None removes it.
+
+    Raises:
+        ValueError: The binary is neither, or truncated.
+    """
+    head = binary[:8]
+    kept = [head]
+    for found in sections(binary):
+        if head == COMPONENT and found.id in (1, 4):  # a module, a component
+            body: Optional[bytes] = changed(found.body, change)
+        else:
+            body = change(head == MODULE, found)
+        if body is not None:
+            kept.append(section(found.id, body))
+    return b"".join(kept)

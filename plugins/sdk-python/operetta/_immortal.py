@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple, Optional
 
-from ._binary import COMPONENT, Reader, section, sections
+from ._binary import Reader, Section, changed
+from ._module import read_data
 from ._snapshot import MARK
 
 _MARK = MARK[::-1]
@@ -20,16 +21,12 @@ def apply(binary: bytes) -> bytes:
     Raises:
         ValueError: The binary is neither a module nor a component, or its memory is not that of a snapshot.
     """
-    head = binary[:8]
-    changed = [head]
-    for id, body in sections(binary):
-        if head == COMPONENT:
-            is_nested = id in (1, 4)  # a module, a component
-            body = apply(body) if is_nested else body
-        elif id == _DATA and _MARK in body:
-            body = _Memory(body).immortal()
-        changed.append(section(id, body))
-    return b"".join(changed)
+    return changed(binary, _changed)
+
+
+def _changed(is_module: bool, section: Section) -> bytes:
+    is_snapshot = is_module and section.id == _DATA and _MARK in section.body
+    return _Memory(section.body).immortal() if is_snapshot else section.body
 
 
 class _Segment(NamedTuple):
@@ -93,12 +90,11 @@ class _Memory:
 
 
 def _segment(reader: Reader) -> _Segment:
-    if reader.u32() != 0 or reader.byte() != 0x41:
+    data = read_data(reader)
+    if data.offset is None or data.offset[:1] != b"\x41":
         raise ValueError("unsupported data segment that is not active at a constant address")
-    address = reader.s64()
-    if reader.byte() != 0x0B:
-        raise ValueError("unsupported data segment that is not active at a constant address")
-    length = reader.u32()
-    begin = reader.at
-    reader.take(length)
-    return _Segment(address, begin, length)
+    offset = Reader(data.offset, 1)
+    address = offset.s64()
+    if offset.at != len(data.offset):
+        raise ValueError("unsupported data segment at a computed address")
+    return _Segment(address, reader.at - len(data.bytes), len(data.bytes))

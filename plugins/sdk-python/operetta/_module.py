@@ -86,7 +86,7 @@ class Module:
                 case 10:
                     self.code = reader.vector(lambda reader=reader: reader.take(reader.u32()))  # type: ignore[misc]
                 case 11:
-                    self.data = reader.vector(lambda reader=reader: _data(reader))  # type: ignore[misc]
+                    self.data = reader.vector(lambda reader=reader: read_data(reader))  # type: ignore[misc]
                 case _:
                     raise ValueError(f"unsupported section {id} of a module")
 
@@ -170,7 +170,12 @@ def _elements(reader: Reader) -> Elements:
     return Elements(0 if flags == 2 else flags, offset, reader.vector(reader.u32))
 
 
-def _data(reader: Reader) -> Data:
+def read_data(reader: Reader) -> Data:
+    """Reads a data segment.
+
+    Raises:
+        ValueError: It has a second memory.
+    """
     flags = reader.u32()
     if flags > 1:
         raise ValueError("unsupported second memory")

@@ -57,14 +57,13 @@ def _record_objects(immortal: int) -> None:
     record.reverse()
     record += immortal.to_bytes(4, "little") + bytes(4)
     begin = len(record)
-    own = {id(pending), id(seen), id(record)}
     while pending:
         item = pending.pop()
         address = id(item)
         byte, bit = address >> 6, 1 << (address >> 3 & 7)
         if byte >= len(seen):
             seen.extend(bytes(byte + 1 - len(seen)))
-        if seen[byte] & bit or address in own:
+        if seen[byte] & bit:
             continue
         seen[byte] |= bit
         record += address.to_bytes(4, "little") + id(type(item)).to_bytes(4, "little")

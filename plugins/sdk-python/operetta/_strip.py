@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._binary import COMPONENT, section, sections
+from ._binary import changed
 
 
 def strip(binary: bytes) -> bytes:
@@ -11,11 +11,4 @@ def strip(binary: bytes) -> bytes:
     Raises:
         ValueError: The binary is neither a module nor a component, or truncated.
     """
-    head = binary[:8]
-    kept = [head]
-    for id, body in sections(binary):
-        if id == 0:
-            continue
-        is_nested = head == COMPONENT and id in (1, 4)  # a module, a component
-        kept.append(section(id, strip(body) if is_nested else body))
-    return b"".join(kept)
+    return changed(binary, lambda _, section: None if section.id == 0 else section.body)

@@ -75,7 +75,7 @@ def test_component_without_record_is_unchanged() -> None:
 def test_incomplete_record_and_unknown_segments_are_refused() -> None:
     with pytest.raises(ValueError, match="incomplete"):
         _immortal.apply(component((0x9000, record(0x2000)[:-4])))
-    passive = _binary.section(11, _binary.vector([b"\x01" + _binary.u32(30) + record()[:30]]))
+    passive = _binary.section(11, _binary.vector([b"\x01" + _binary.u32(len(record())) + record()]))
     with pytest.raises(ValueError, match="unsupported data segment"):
         _immortal.apply(_binary.MODULE + passive)
 

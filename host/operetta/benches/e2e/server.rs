@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use operetta_testkit::{AuditEvent, ControlPlane, metric_sum};
+use operetta_testkit::{AuditEvent, AuditLog, ControlPlane, metric_sum};
 
 use crate::subject::Subject;
 
@@ -39,9 +39,7 @@ impl<'a> Requests<'a> {
 
     /// Returns how many requests of the controller were answered with 409 so far.
     pub fn conflicts(&self, subject: Subject) -> f64 {
-        let audit = self.control_plane.audit_from(self.audited);
-        let is_conflict = |event: &AuditEvent| subject.is_of_controller(event) && event.response_status.code == 409;
-        audit.done_by(is_conflict).count() as f64
+        conflicts(&self.control_plane.audit_from(self.audited), subject)
     }
 
     /// Returns what so many objects cost.
@@ -56,8 +54,13 @@ impl<'a> Requests<'a> {
         }
         let requests: usize = by_request.values().sum();
         let (requests, bytes) = (requests as f64 / objects as f64, sent / objects as f64);
-        ServerFigures { requests, bytes, conflicts: self.conflicts(subject), by_request }
+        ServerFigures { requests, bytes, conflicts: conflicts(&audit, subject), by_request }
     }
+}
+
+fn conflicts(audit: &AuditLog, subject: Subject) -> f64 {
+    let is_conflict = |event: &AuditEvent| subject.is_of_controller(event) && event.response_status.code == 409;
+    audit.done_by(is_conflict).count() as f64
 }
 
 /// Returns the bytes that the API server has sent.
