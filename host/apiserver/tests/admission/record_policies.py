@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records decisions of ValidatingAdmissionPolicies, and refusals of wrong ones, against a fresh control plane.
 
-Usage: KUBECONFIG=... record_policies.py. The policies of deploy/rbac are applied, too. It leaves its objects behind.
+Usage: KUBECONFIG=... record_policies.py. The policies of deploy are applied, too. It leaves its objects behind.
 """
 import os, subprocess, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "authz"))
@@ -171,10 +171,10 @@ ns = bound("annotate", ["true"], auditAnnotations=[{"key": "k", "valueExpression
 case(config("test", ns))
 
 # The policies of this repository.
-rbac = os.path.join(HERE, "..", "..", "..", "..", "deploy", "rbac")
+deploy = os.path.join(HERE, "..", "..", "..", "..", "deploy")
 shipped = []
-for name in ["reserved-namespaces", "epochs", "namespace-opt-in"]:
-    answer = subprocess.run(["kubectl", "create", "--dry-run=client", "-o", "json", "-f", f"{rbac}/{name}.yaml"], capture_output=True, check=True)
+for name in ["rbac/reserved-namespaces", "components/unrestricted/epochs", "rbac/namespace-opt-in"]:
+    answer = subprocess.run(["kubectl", "create", "--dry-run=client", "-o", "json", "-f", f"{deploy}/{name}.yaml"], capture_output=True, check=True)
     text_, decoder = answer.stdout.decode(), json.JSONDecoder()
     while text_.strip():
         item, end = decoder.raw_decode(text_.strip())

@@ -54,10 +54,15 @@ fn overlays_change_only_what_they_name() {
     assert_eq!(single[deployment]["spec"]["replicas"], 1);
     single.get_mut(deployment).expect("a Deployment")["spec"]["replicas"] = json!(2);
     assert_eq!(single, base);
-    for (overlay, added) in [
-        ("unrestricted", &["ClusterRole operetta-unrestricted", "ClusterRoleBinding operetta-unrestricted"][..]),
-        ("monitoring", &["ServiceMonitor operetta-system/operetta"]),
-    ] {
+    let unrestricted = [
+        "ClusterRole operetta-unrestricted",
+        "ClusterRoleBinding operetta-unrestricted",
+        "ValidatingAdmissionPolicy epochs.operetta.dev",
+        "ValidatingAdmissionPolicyBinding epochs.operetta.dev",
+    ];
+    for (overlay, added) in
+        [("unrestricted", &unrestricted[..]), ("monitoring", &["ServiceMonitor operetta-system/operetta"])]
+    {
         let mut objects = kustomize(&format!("overlays/{overlay}"));
         for name in added {
             assert!(objects.remove(*name).is_some(), "{overlay}: {name}");

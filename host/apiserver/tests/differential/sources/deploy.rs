@@ -1,4 +1,4 @@
-//! The installation in `deploy/base`, applied by kubectl, and requests that its policies refuse or allow.
+//! The installation in `deploy/overlays/unrestricted`, which has all policies, applied by kubectl, and requests that its policies refuse or allow.
 
 use serde_json::{Value, json};
 
@@ -16,11 +16,11 @@ const ENABLED: &str = "operetta.dev/plugins";
 
 pub async fn run(runner: &mut Runner) {
     let folder = tempfile::tempdir().expect("a folder");
-    let base = tests("../../../deploy/base");
+    let overlay = tests("../../../deploy/overlays/unrestricted");
     let mut proxy = Proxy::start().await;
     for _ in 0..2 {
         // The second time, nothing changes.
-        let mut kubectl = proxy.kubectl(folder.path(), &["apply", "-k", base.to_str().expect("a path")], "true");
+        let mut kubectl = proxy.kubectl(folder.path(), &["apply", "-k", overlay.to_str().expect("a path")], "true");
         proxy.until_end(runner, &mut kubectl).await;
         runner.wait("/openapi/v3/apis/operetta.dev/v1alpha1", 200, "", &Value::Null).await;
     }
