@@ -4,20 +4,25 @@
 //! causes no page faults for them. wasmtime gives them back only when another plugin gets the slot, and then not all. So the host
 //! takes slots itself when all of them together keep too much: those that were free for longest, until enough is given back.
 //!
+//! When code is unloaded, its slots keep the pages outside of the memory's image, and wasmtime no longer counts them. As it prefers
+//! slots that were never used for other code, each change of a plugin's code would leave such pages behind. So the host counts them
+//! itself, and takes all slots some time later.
+//!
 //! docs/decisions/0036-memory-of-free-slots.md has the reasons.
 
 use std::{
     ffi::c_void,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use operetta_core::nondeterminism;
+use parking_lot::Mutex;
 use rustix::mm::{Advice, madvise};
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore};
 use wasmtime::{Instance, Module, PoolingAllocationConfig, Store};
 
 use crate::swapping;
@@ -58,9 +63,13 @@ pub(crate) struct FreeSlots {
     memory_bytes: usize,
     /// The compiled [`EMPTY`]; None where it does not compile.
     empty: OnceLock<Option<Module>>,
+    /// The bytes that slots of unloaded code keep, at most.
+    orphaned: AtomicUsize,
     begun: AtomicU32,
     is_releasing: AtomicBool,
     is_collecting: AtomicBool,
+    /// Held while memory is given back.
+    releasing: Mutex<()>,
 }
 
 impl FreeSlots {
@@ -71,9 +80,11 @@ impl FreeSlots {
             limit,
             memory_bytes,
             empty: OnceLock::new(),
+            orphaned: AtomicUsize::new(0),
             begun: AtomicU32::new(0),
             is_releasing: AtomicBool::new(false),
             is_collecting: AtomicBool::new(false),
+            releasing: Mutex::default(),
         })
     }
 
@@ -93,10 +104,14 @@ impl FreeSlots {
         }
     }
 
-    /// Gives back what all free slots keep, some time later: a plugin has become idle. Those that are still called cause their page
-    /// faults once more.
-    pub(crate) fn release_later(self: &Arc<Self>) {
-        if self.is_collecting.swap(true, Ordering::Relaxed) {
+    /// Unloads code by dropping it, and gives back what all free slots keep some time later. Plugins that are still called cause their
+    /// page faults once more.
+    pub(crate) fn unload<T>(self: &Arc<Self>, code: T) {
+        let before = self.counted();
+        drop(code);
+        self.orphaned.fetch_add(before.saturating_sub(self.counted()), Ordering::Relaxed);
+        // Outside of a runtime, as when the process ends, the next call that exceeds the limit does it.
+        if Handle::try_current().is_err() || self.is_collecting.swap(true, Ordering::Relaxed) {
             return;
         }
         let slots = self.clone();
@@ -109,44 +124,58 @@ impl FreeSlots {
 
     /// Returns the bytes that the memories of free slots keep.
     pub(crate) fn kept(&self) -> usize {
+        self.counted() + self.orphaned.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that wasmtime counts: those of slots whose code is loaded.
+    fn counted(&self) -> usize {
         self.engine.pooling_allocator_metrics().map_or(0, |metrics| metrics.unused_memory_bytes_resident())
     }
 
     /// Gives back memory until free slots keep at most so many bytes, or all are taken. Calls that begin meanwhile may have to wait
     /// for a slot, for some ten milliseconds.
-    #[expect(unsafe_code, reason = "memory is given back to the system behind wasmtime's back")]
     fn release(&self, down_to: usize) {
         let compile =
             || Module::new(&self.engine, EMPTY).inspect_err(|error| tracing::warn!(%error, "no empty module"));
         let Some(empty) = self.empty.get_or_init(|| compile().ok()) else { return };
+        let _one_at_a_time = self.releasing.lock();
+        let orphaned = self.orphaned.load(Ordering::Relaxed);
         // Declared first, so that the slots are free again before others may take them.
         let mut permits = Vec::new();
         let mut store = Store::new(&self.engine, ());
         while self.kept() > down_to {
-            let Ok(permit) = self.calls.clone().try_acquire_owned() else { return };
-            permits.push(permit);
-            for _ in 0..MEMORIES_PER_CALL {
-                // wasmtime chooses a slot that was never used, or else the one that was free for longest.
-                let Ok(instance) = Instance::new(&mut store, empty, &[]) else { return };
-                let Some(memory) = instance.get_memory(&mut store, "m") else { return };
-                let start = memory.data_ptr(&store).cast::<c_void>();
-                // SAFETY: the slot is this instance's until the store is dropped, and has this much address space. Its memory is
-                // empty, so nobody reads or writes it, and the next instance expects zeros.
-                let given_back = unsafe { madvise(start, self.memory_bytes, Advice::LinuxDontNeed) };
-                if let Err(error) = given_back {
-                    return tracing::warn!(%error, "failed to give back the memory of a free slot");
-                }
+            let permit = self.calls.clone().try_acquire_owned().ok();
+            let has_room = permit.is_some();
+            permits.extend(permit);
+            if !has_room || !(0..MEMORIES_PER_CALL).all(|_| self.release_one(&mut store, empty)) {
+                // All are taken, but those of calls in flight.
+                self.orphaned.fetch_sub(orphaned, Ordering::Relaxed);
+                return;
             }
         }
+    }
+
+    /// Takes a free slot until the store is dropped, and gives back its memory. Reports whether there was one. wasmtime chooses a slot
+    /// that was never used, or else the one that was free for longest.
+    #[expect(unsafe_code, reason = "memory is given back to the system behind wasmtime's back")]
+    fn release_one(&self, store: &mut Store<()>, empty: &Module) -> bool {
+        let Ok(instance) = Instance::new(&mut *store, empty, &[]) else { return false };
+        let Some(memory) = instance.get_memory(&mut *store, "m") else { return false };
+        let start = memory.data_ptr(&*store).cast::<c_void>();
+        // SAFETY: the slot is this instance's until the store is dropped, and has this much address space. Its memory is
+        // empty, so nobody reads or writes it, and the next instance expects zeros.
+        let given_back = unsafe { madvise(start, self.memory_bytes, Advice::LinuxDontNeed) };
+        given_back.inspect_err(|error| tracing::warn!(%error, "failed to give back the memory of a free slot")).is_ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use wasmtime::TypedFunc;
+    use operetta_testkit::wat_guest::Guest;
+    use wasmtime::{TypedFunc, component::Component};
 
     use super::*;
-    use crate::{Engine, EngineConfig};
+    use crate::{Engine, EngineConfig, code::link::link};
 
     /// What a call touches, in bytes.
     const TOUCHED: usize = 300 << 10;
@@ -248,6 +277,53 @@ mod tests {
         modules.touch_all();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn unloaded_code_leaves_no_memory_in_its_slots() {
+        let mut modules = Modules::new(256 << 20);
+        modules.touch_all();
+        let kept = modules.free().kept();
+        let before = resident_bytes();
+        // A tenant that changes its code again and again.
+        for module in std::mem::take(&mut modules.modules) {
+            modules.free().unload(module);
+        }
+        assert_eq!(modules.free().counted(), 0, "wasmtime counts nothing");
+        let left = kept_by_all() / 4 * 3;
+        assert!(before.saturating_sub(resident_bytes()) < kept - left, "the slots keep what is outside of the image");
+        assert!(modules.free().kept() >= left, "{} of {kept} bytes are known", modules.free().kept());
+
+        modules.until_at_most(0).await;
+        let given_back = before.saturating_sub(resident_bytes());
+        assert!(given_back >= left, "{given_back} of {kept} bytes");
+    }
+
+    #[tokio::test]
+    async fn code_is_unloaded_once_nothing_uses_it() {
+        let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
+        let engine = Engine::new(&config).expect("an engine");
+        let component = Component::new(engine.wasmtime(), Guest::default().build()).expect("compiles");
+        let linked = Arc::new(link(&engine, &component, false).expect("links"));
+        let call_in_flight = linked.clone();
+        let is_unloaded = || engine.free_slots().expect("a pool").is_collecting.load(Ordering::Relaxed);
+        drop(linked);
+        assert!(!is_unloaded());
+        drop(call_in_flight);
+        assert!(is_unloaded());
+    }
+
+    #[tokio::test]
+    async fn unloaded_code_counts_in_the_limit() {
+        let mut modules = Modules::new(kept_by_all() as u64 / 3);
+        modules.touch_all();
+        for module in std::mem::take(&mut modules.modules) {
+            modules.free().unload(module);
+        }
+        assert!(modules.free().kept() > modules.free().limit);
+        // Within the minute.
+        (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
+        modules.until_at_most(0).await;
+    }
+
     #[tokio::test]
     async fn calls_keep_free_slots_within_limit() {
         let max = kept_by_all() / 3;
@@ -268,8 +344,8 @@ mod tests {
     async fn idle_plugins_keep_nothing_after_a_minute() {
         let modules = Modules::new(256 << 20);
         modules.touch_all();
-        modules.free().release_later();
-        modules.free().release_later();
+        modules.free().unload(());
+        modules.free().unload(());
         tokio::time::sleep(COLLECT / 2).await;
         assert!(modules.free().kept() > 0, "given back too early");
         modules.until_at_most(0).await;

@@ -1,19 +1,44 @@
 //! Links compiled code with the host's imports.
 
+use std::{ops::Deref, sync::Arc};
+
 use wasmtime::component::Component;
 
 use crate::{
-    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, load_error::short_message, mapper_bindings::MappingPre,
-    store_data::Call,
+    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, free_slots::FreeSlots, load_error::short_message,
+    mapper_bindings::MappingPre, store_data::Call,
 };
 
-/// The linked code that instances are created from.
+/// The linked code that instances are created from. Its drop unloads the code from the pool's slots.
 pub(crate) struct Linked {
+    /// None while it is dropped.
+    parts: Option<Parts>,
+    free_slots: Option<Arc<FreeSlots>>,
+}
+
+/// What [`Linked`] consists of.
+pub(crate) struct Parts {
     pub pre: PluginPre<Call>,
     /// The mapper; None when the component exports none.
     pub mapper: Option<MappingPre<Call>>,
     /// The pool slots that an instance takes.
     pub slots: u32,
+}
+
+impl Deref for Linked {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        self.parts.as_ref().expect("not dropped")
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        if let (Some(free), Some(parts)) = (&self.free_slots, self.parts.take()) {
+            free.unload(parts);
+        }
+    }
 }
 
 /// Resolves the imports once, so that creating an instance takes microseconds.
@@ -31,5 +56,6 @@ pub(crate) fn link(engine: &Engine, component: &Component, has_mapper: bool) -> 
     };
     let mapper = has_mapper.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
     let slots = engine.slots_of(component);
-    Ok(Linked { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots })
+    let parts = Parts { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots };
+    Ok(Linked { parts: Some(parts), free_slots: engine.free_slots().cloned() })
 }

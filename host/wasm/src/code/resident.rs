@@ -245,9 +245,7 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
         wait = max_idle.saturating_sub(Duration::from_nanos(idle));
         if wait.is_zero() {
             // Code that is in use, or is called again, is checked again later.
-            if let (true, Some(free)) = (code.unmap(), code.engine.free_slots()) {
-                free.release_later();
-            }
+            code.unmap();
             wait = max_idle;
         }
     }
