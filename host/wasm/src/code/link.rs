@@ -16,7 +16,7 @@ pub(crate) struct Linked {
     free_slots: Option<Arc<FreeSlots>>,
 }
 
-/// What [`Linked`] consists of.
+/// The parts of [`Linked`].
 pub(crate) struct Parts {
     pub pre: PluginPre<Call>,
     /// The mapper; None when the component exports none.
