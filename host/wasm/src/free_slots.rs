@@ -35,8 +35,10 @@ const KEPT_BY_MEMORY: usize = 512 << 10;
 const KEPT_FROM_START: usize = 64 << 10;
 /// The number of calls after which the kept memory is checked.
 const CHECK_EVERY: u32 = 16;
-/// The time for which memory of idle plugins is collected before it is given back.
+/// The time from the unloading of code until the memory of its slots is given back.
 const COLLECT: Duration = Duration::from_secs(60);
+/// The bytes that slots of unloaded code may keep: less is not worth taking all slots.
+const COLLECT_FROM: usize = 1 << 20;
 
 /// A module whose instance takes the slot of one memory: `(module (memory (export "m") 0))`.
 const EMPTY: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\x00\x00\x07\x05\x01\x01m\x02\x00";
@@ -57,34 +59,57 @@ pub(crate) struct FreeSlots {
     engine: wasmtime::Engine,
     /// One permit for each call that has room in the pool.
     calls: Arc<Semaphore>,
+    /// The number of these permits.
+    room: usize,
     /// The bytes that the memories of all free slots may keep.
     limit: usize,
     /// The bytes of address space that the memory of a slot may use.
     memory_bytes: usize,
     /// The compiled [`EMPTY`]; None where it does not compile.
     empty: OnceLock<Option<Module>>,
-    /// The bytes that slots of unloaded code keep, at most.
-    orphaned: AtomicUsize,
+    /// The runtime that gives back memory; None if the engine was started outside of one. Code may be dropped on another one, which
+    /// has no timers.
+    runtime: Option<Handle>,
+    /// The bytes that slots of unloaded code keep. Calls that begin or end while code is dropped make this an estimate.
+    unloaded: AtomicUsize,
     begun: AtomicU32,
     is_releasing: AtomicBool,
     is_collecting: AtomicBool,
-    /// Held while memory is given back.
-    releasing: Mutex<()>,
+    /// The part of `unloaded` that was there the last time that memory was given back, when some slots were left. Held meanwhile.
+    passed_over: Mutex<usize>,
+}
+
+/// A flag that is set until this is dropped, also when the runtime ends.
+struct Flag(Arc<FreeSlots>, fn(&FreeSlots) -> &AtomicBool);
+
+impl Flag {
+    /// Sets the flag; None if it is set.
+    fn set(slots: &Arc<FreeSlots>, flag: fn(&FreeSlots) -> &AtomicBool) -> Option<Self> {
+        (!flag(slots).swap(true, Ordering::Relaxed)).then(|| Self(slots.clone(), flag))
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.1(&self.0).store(false, Ordering::Relaxed);
+    }
 }
 
 impl FreeSlots {
     pub(crate) fn new(engine: wasmtime::Engine, calls: Arc<Semaphore>, limit: usize, memory_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             engine,
+            room: calls.available_permits(),
             calls,
             limit,
             memory_bytes,
             empty: OnceLock::new(),
-            orphaned: AtomicUsize::new(0),
+            runtime: Handle::try_current().ok(),
+            unloaded: AtomicUsize::new(0),
             begun: AtomicU32::new(0),
             is_releasing: AtomicBool::new(false),
             is_collecting: AtomicBool::new(false),
-            releasing: Mutex::default(),
+            passed_over: Mutex::default(),
         })
     }
 
@@ -94,37 +119,48 @@ impl FreeSlots {
         if !begun.is_multiple_of(CHECK_EVERY) || self.kept() <= self.limit {
             return;
         }
-        if !self.is_releasing.swap(true, Ordering::Relaxed) {
+        let Some(runtime) = &self.runtime else { return };
+        if let Some(flag) = Flag::set(self, |slots| &slots.is_releasing) {
             let slots = self.clone();
             // A quarter more than necessary, so that the next time is not at once.
-            tokio::spawn(nondeterminism::blocking(move || {
+            runtime.spawn(nondeterminism::blocking(move || {
+                let _flag = flag;
                 slots.release(slots.limit / 4 * 3);
-                slots.is_releasing.store(false, Ordering::Relaxed);
             }));
         }
     }
 
-    /// Unloads code by dropping it, and gives back what all free slots keep some time later. Plugins that are still called cause their
-    /// page faults once more.
+    /// Unloads code by dropping it. What its slots keep is given back a minute later, with the memory of all other free slots, because
+    /// wasmtime has no list of slots. Plugins that are called then cause their page faults once more.
     pub(crate) fn unload<T>(self: &Arc<Self>, code: T) {
         let before = self.counted();
         drop(code);
-        self.orphaned.fetch_add(before.saturating_sub(self.counted()), Ordering::Relaxed);
-        // Outside of a runtime, as when the process ends, the next call that exceeds the limit does it.
-        if Handle::try_current().is_err() || self.is_collecting.swap(true, Ordering::Relaxed) {
-            return;
-        }
+        self.unloaded.fetch_add(before.saturating_sub(self.counted()), Ordering::Relaxed);
+        self.collect_later();
+    }
+
+    fn collect_later(self: &Arc<Self>) {
+        let is_due = |slots: &Self| slots.unloaded.load(Ordering::Relaxed) >= COLLECT_FROM;
+        let Some(runtime) = self.runtime.as_ref().filter(|_| is_due(self)) else { return };
+        let Some(flag) = Flag::set(self, |slots| &slots.is_collecting) else { return };
         let slots = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(COLLECT).await;
-            slots.is_collecting.store(false, Ordering::Relaxed);
-            nondeterminism::blocking(move || slots.release(0)).await
+        runtime.spawn(async move {
+            while is_due(&slots) {
+                tokio::time::sleep(COLLECT).await;
+                let slots = slots.clone();
+                if nondeterminism::blocking(move || slots.release(0)).await.is_err() {
+                    return;
+                }
+            }
+            drop(flag);
+            // Code that was unloaded meanwhile.
+            slots.collect_later();
         });
     }
 
     /// Returns the bytes that the memories of free slots keep.
     pub(crate) fn kept(&self) -> usize {
-        self.counted() + self.orphaned.load(Ordering::Relaxed)
+        self.counted() + self.unloaded.load(Ordering::Relaxed)
     }
 
     /// Returns the bytes that wasmtime counts: those of slots whose code is loaded.
@@ -138,8 +174,8 @@ impl FreeSlots {
         let compile =
             || Module::new(&self.engine, EMPTY).inspect_err(|error| tracing::warn!(%error, "no empty module"));
         let Some(empty) = self.empty.get_or_init(|| compile().ok()) else { return };
-        let _one_at_a_time = self.releasing.lock();
-        let orphaned = self.orphaned.load(Ordering::Relaxed);
+        let mut passed_over = self.passed_over.lock();
+        let unloaded = self.unloaded.load(Ordering::Relaxed);
         // Declared first, so that the slots are free again before others may take them.
         let mut permits = Vec::new();
         let mut store = Store::new(&self.engine, ());
@@ -148,8 +184,13 @@ impl FreeSlots {
             let has_room = permit.is_some();
             permits.extend(permit);
             if !has_room || !(0..MEMORIES_PER_CALL).all(|_| self.release_one(&mut store, empty)) {
-                // All are taken, but those of calls in flight.
-                self.orphaned.fetch_sub(orphaned, Ordering::Relaxed);
+                // Calls in flight hold permits of more slots than they use, so some free slots are left, perhaps those of unloaded code.
+                // They come first the next time.
+                let taken = if permits.len() == self.room { unloaded } else { *passed_over };
+                if permits.len() > self.room / 2 {
+                    self.unloaded.fetch_sub(taken, Ordering::Relaxed);
+                    *passed_over = unloaded - taken;
+                }
                 return;
             }
         }
@@ -170,184 +211,4 @@ impl FreeSlots {
 }
 
 #[cfg(test)]
-mod tests {
-    use operetta_testkit::wat_guest::Guest;
-    use wasmtime::{TypedFunc, component::Component};
-
-    use super::*;
-    use crate::{Engine, EngineConfig, code::link::link};
-
-    /// What a call touches, in bytes.
-    const TOUCHED: usize = 300 << 10;
-    const MODULES: usize = 40;
-
-    /// What all modules keep, in bytes.
-    fn kept_by_all() -> usize {
-        MODULES * TOUCHED.min(kept_by_memory(scans_page_table()))
-    }
-
-    /// Modules with one memory each, whose 16th byte is their number.
-    struct Modules {
-        engine: Engine,
-        modules: Vec<Module>,
-    }
-
-    struct Live {
-        store: Store<()>,
-        instance: Instance,
-    }
-
-    impl Modules {
-        fn new(max_kept_bytes: u64) -> Self {
-            let config = EngineConfig { concurrent_calls: 64, max_kept_bytes, ..EngineConfig::default() };
-            let engine = Engine::new(&config).expect("an engine");
-            let compile = |number: usize| {
-                let text = format!(
-                    r#"(module (memory 8) (data (i32.const 16) "\{number:02x}")
-                         (func (export "touch") (memory.fill (i32.const 0) (i32.const 1) (i32.const {TOUCHED})))
-                         (func (export "byte") (param i32) (result i32) (i32.load8_u (local.get 0))))"#
-                );
-                Module::new(engine.wasmtime(), wat::parse_str(text).expect("text")).expect("compiles")
-            };
-            let modules = (0..MODULES).map(compile).collect();
-            Self { engine, modules }
-        }
-
-        fn free(&self) -> &Arc<FreeSlots> {
-            self.engine.free_slots().expect("a pool")
-        }
-
-        /// Instantiates a module, checks that its memory is as new, and touches it.
-        fn touch(&self, number: usize) -> Live {
-            let mut store = Store::new(self.engine.wasmtime(), ());
-            store.set_epoch_deadline(1 << 20);
-            let instance = Instance::new(&mut store, &self.modules[number], &[]).expect("an instance");
-            let mut live = Live { store, instance };
-            for (at, byte) in [(0, 0), (16, number), (TOUCHED - 1, 0)] {
-                assert_eq!(live.byte(at), byte, "byte {at} of memory {number}");
-            }
-            let touch = live.instance.get_typed_func::<(), ()>(&mut live.store, "touch").expect("a function");
-            touch.call(&mut live.store, ()).expect("returns");
-            live
-        }
-
-        fn touch_all(&self) {
-            (0..MODULES).for_each(|number| drop(self.touch(number)));
-        }
-
-        async fn until_at_most(&self, bytes: usize) {
-            while self.free().kept() > bytes {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        }
-    }
-
-    impl Live {
-        fn byte(&mut self, at: usize) -> usize {
-            let byte: TypedFunc<u32, u32> = self.instance.get_typed_func(&mut self.store, "byte").expect("a function");
-            byte.call(&mut self.store, at as u32).expect("returns") as usize
-        }
-    }
-
-    fn resident_bytes() -> usize {
-        let status = std::fs::read_to_string("/proc/self/statm").expect("statm");
-        status.split(' ').nth(1).expect("pages").parse::<usize>().expect("a number") * rustix::param::page_size()
-    }
-
-    #[test]
-    fn memory_of_free_slots_is_given_back_and_cleared() {
-        let modules = Modules::new(256 << 20);
-        modules.touch_all();
-        let kept = modules.free().kept();
-        assert!(kept >= kept_by_all(), "{kept} bytes");
-        let before = resident_bytes();
-        let mut live = modules.touch(7);
-
-        modules.free().release(kept / 2);
-        let half = modules.free().kept();
-        assert!((kept / 3..=kept / 2).contains(&half), "{half} of {kept} bytes: no more than necessary");
-        modules.free().release(0);
-        assert_eq!(modules.free().kept(), 0);
-        let given_back = before.saturating_sub(resident_bytes());
-        assert!(given_back >= kept / 2, "{given_back} of {kept} bytes");
-        assert_eq!([live.byte(0), live.byte(TOUCHED - 1)], [1, 1], "a slot in use is left alone");
-        drop(live);
-        // Each checks that its memory is as new.
-        modules.touch_all();
-        modules.touch_all();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn unloaded_code_leaves_no_memory_in_its_slots() {
-        let mut modules = Modules::new(256 << 20);
-        modules.touch_all();
-        let kept = modules.free().kept();
-        let before = resident_bytes();
-        // A tenant that changes its code again and again.
-        for module in std::mem::take(&mut modules.modules) {
-            modules.free().unload(module);
-        }
-        assert_eq!(modules.free().counted(), 0, "wasmtime counts nothing");
-        let left = kept_by_all() / 4 * 3;
-        assert!(before.saturating_sub(resident_bytes()) < kept - left, "the slots keep what is outside of the image");
-        assert!(modules.free().kept() >= left, "{} of {kept} bytes are known", modules.free().kept());
-
-        modules.until_at_most(0).await;
-        let given_back = before.saturating_sub(resident_bytes());
-        assert!(given_back >= left, "{given_back} of {kept} bytes");
-    }
-
-    #[tokio::test]
-    async fn code_is_unloaded_once_nothing_uses_it() {
-        let config = EngineConfig { concurrent_calls: 4, ..EngineConfig::default() };
-        let engine = Engine::new(&config).expect("an engine");
-        let component = Component::new(engine.wasmtime(), Guest::default().build()).expect("compiles");
-        let linked = Arc::new(link(&engine, &component, false).expect("links"));
-        let call_in_flight = linked.clone();
-        let is_unloaded = || engine.free_slots().expect("a pool").is_collecting.load(Ordering::Relaxed);
-        drop(linked);
-        assert!(!is_unloaded());
-        drop(call_in_flight);
-        assert!(is_unloaded());
-    }
-
-    #[tokio::test]
-    async fn unloaded_code_counts_in_the_limit() {
-        let mut modules = Modules::new(kept_by_all() as u64 / 3);
-        modules.touch_all();
-        for module in std::mem::take(&mut modules.modules) {
-            modules.free().unload(module);
-        }
-        assert!(modules.free().kept() > modules.free().limit);
-        // Within the minute.
-        (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
-        modules.until_at_most(0).await;
-    }
-
-    #[tokio::test]
-    async fn calls_keep_free_slots_within_limit() {
-        let max = kept_by_all() / 3;
-        let modules = Modules::new(max as u64);
-        modules.touch_all();
-        let limit = modules.free().limit;
-        assert!((max / 4 * 3..max).contains(&limit) && modules.free().kept() > 2 * limit, "{limit} bytes");
-        (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
-        modules.until_at_most(limit).await;
-        assert!(modules.free().kept() > limit / 2, "{} of {limit} bytes", modules.free().kept());
-        while modules.free().is_releasing.load(Ordering::Relaxed) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        assert_eq!(modules.free().calls.available_permits(), 64, "all slots are free again");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn idle_plugins_keep_nothing_after_a_minute() {
-        let modules = Modules::new(256 << 20);
-        modules.touch_all();
-        modules.free().unload(());
-        modules.free().unload(());
-        tokio::time::sleep(COLLECT / 2).await;
-        assert!(modules.free().kept() > 0, "given back too early");
-        modules.until_at_most(0).await;
-    }
-}
+mod tests;

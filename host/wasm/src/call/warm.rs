@@ -41,7 +41,7 @@ impl Default for WarmLimits {
 /// One instance with its store, code and slot.
 pub(crate) struct Instance {
     pub store: Store<Call>,
-    /// The code, which stays mapped as long as the instance lives.
+    /// The code, which stays mapped as long as the instance lives: dropped after it.
     linked: Arc<Linked>,
     /// None until the first reconcile, because its timeout includes the start of the guest.
     guest: Option<bindings::Plugin>,

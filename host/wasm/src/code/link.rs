@@ -9,14 +9,14 @@ use crate::{
     mapper_bindings::MappingPre, store_data::Call,
 };
 
-/// The linked code that instances are created from. Its drop unloads the code from the pool's slots.
+/// The linked code that instances are created from. Dropping it unloads the code from the pool's slots.
 pub(crate) struct Linked {
     /// None while it is dropped.
     parts: Option<Parts>,
     free_slots: Option<Arc<FreeSlots>>,
 }
 
-/// The parts of [`Linked`].
+/// The reconciler, the mapper and the pool slots of [`Linked`].
 pub(crate) struct Parts {
     pub pre: PluginPre<Call>,
     /// The mapper; None when the component exports none.
