@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records decisions of ValidatingAdmissionPolicies, and refusals of wrong ones, against a fresh control plane.
 
-Usage: KUBECONFIG=... record_policies.py. The policies of deploy are applied, too. It leaves its objects behind.
+Usage: KUBECONFIG=... record_policies.py. The policies in deploy/ are applied, too. It leaves its objects behind.
 """
 import os, subprocess, sys, time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "authz"))

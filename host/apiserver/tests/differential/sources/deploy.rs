@@ -1,4 +1,5 @@
-//! The installation in `deploy/overlays/unrestricted`, which has all policies, applied by kubectl, and requests that its policies refuse or allow.
+//! The installation in `deploy/overlays/unrestricted`, which has all policies, applied by kubectl, and requests that they refuse or
+//! allow.
 
 use serde_json::{Value, json};
 
