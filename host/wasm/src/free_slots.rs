@@ -14,7 +14,7 @@ use std::{
     ffi::c_void,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -73,26 +73,12 @@ pub(crate) struct FreeSlots {
     /// The bytes that slots of unloaded code keep. Calls that begin or end while code is dropped make this an estimate.
     unloaded: AtomicUsize,
     begun: AtomicU32,
-    is_releasing: AtomicBool,
-    is_collecting: AtomicBool,
+    /// One permit each: memory is given back because of the limit, or because of unloaded code. A permit comes back also when the
+    /// runtime ends.
+    releasing: Arc<Semaphore>,
+    collecting: Arc<Semaphore>,
     /// The part of `unloaded` that was there the last time that memory was given back, when some slots were left. Held meanwhile.
     passed_over: Mutex<usize>,
-}
-
-/// A flag that is set until this is dropped, also when the runtime ends.
-struct Flag(Arc<FreeSlots>, fn(&FreeSlots) -> &AtomicBool);
-
-impl Flag {
-    /// Sets the flag; None if it is set.
-    fn set(slots: &Arc<FreeSlots>, flag: fn(&FreeSlots) -> &AtomicBool) -> Option<Self> {
-        (!flag(slots).swap(true, Ordering::Relaxed)).then(|| Self(slots.clone(), flag))
-    }
-}
-
-impl Drop for Flag {
-    fn drop(&mut self) {
-        self.1(&self.0).store(false, Ordering::Relaxed);
-    }
 }
 
 impl FreeSlots {
@@ -107,8 +93,8 @@ impl FreeSlots {
             runtime: Handle::try_current().ok(),
             unloaded: AtomicUsize::new(0),
             begun: AtomicU32::new(0),
-            is_releasing: AtomicBool::new(false),
-            is_collecting: AtomicBool::new(false),
+            releasing: Arc::new(Semaphore::new(1)),
+            collecting: Arc::new(Semaphore::new(1)),
             passed_over: Mutex::default(),
         })
     }
@@ -120,14 +106,13 @@ impl FreeSlots {
             return;
         }
         let Some(runtime) = &self.runtime else { return };
-        if let Some(flag) = Flag::set(self, |slots| &slots.is_releasing) {
-            let slots = self.clone();
-            // A quarter more than necessary, so that the next time is not at once.
-            runtime.spawn(nondeterminism::blocking(move || {
-                let _flag = flag;
-                slots.release(slots.limit / 4 * 3);
-            }));
-        }
+        let Ok(permit) = self.releasing.clone().try_acquire_owned() else { return };
+        let slots = self.clone();
+        // A quarter more than necessary, so that the next time is not at once.
+        runtime.spawn(nondeterminism::blocking(move || {
+            slots.release(slots.limit / 4 * 3);
+            drop(permit);
+        }));
     }
 
     /// Unloads code by dropping it. What its slots keep is given back a minute later, with the memory of all other free slots, because
@@ -142,7 +127,7 @@ impl FreeSlots {
     fn collect_later(self: &Arc<Self>) {
         let is_due = |slots: &Self| slots.unloaded.load(Ordering::Relaxed) >= COLLECT_FROM;
         let Some(runtime) = self.runtime.as_ref().filter(|_| is_due(self)) else { return };
-        let Some(flag) = Flag::set(self, |slots| &slots.is_collecting) else { return };
+        let Ok(permit) = self.collecting.clone().try_acquire_owned() else { return };
         let slots = self.clone();
         runtime.spawn(async move {
             while is_due(&slots) {
@@ -152,7 +137,7 @@ impl FreeSlots {
                     return;
                 }
             }
-            drop(flag);
+            drop(permit);
             // Code that was unloaded meanwhile.
             slots.collect_later();
         });
@@ -180,19 +165,18 @@ impl FreeSlots {
         let mut permits = Vec::new();
         let mut store = Store::new(&self.engine, ());
         while self.kept() > down_to {
-            let permit = self.calls.clone().try_acquire_owned().ok();
-            let has_room = permit.is_some();
-            permits.extend(permit);
-            if !has_room || !(0..MEMORIES_PER_CALL).all(|_| self.release_one(&mut store, empty)) {
-                // Calls in flight hold permits of more slots than they use, so some free slots are left, perhaps those of unloaded code.
-                // They come first the next time.
-                let taken = if permits.len() == self.room { unloaded } else { *passed_over };
-                if permits.len() > self.room / 2 {
-                    self.unloaded.fetch_sub(taken, Ordering::Relaxed);
-                    *passed_over = unloaded - taken;
-                }
-                return;
+            let Ok(permit) = self.calls.clone().try_acquire_owned() else { break };
+            permits.push(permit);
+            if !(0..MEMORIES_PER_CALL).all(|_| self.release_one(&mut store, empty)) {
+                break;
             }
+        }
+        if self.kept() > down_to && permits.len() > self.room / 2 {
+            // Calls in flight hold permits of more slots than they use, so some free slots are left, perhaps those of unloaded code.
+            // They come first the next time.
+            let taken = if permits.len() == self.room { unloaded } else { *passed_over };
+            self.unloaded.fetch_sub(taken, Ordering::Relaxed);
+            *passed_over = unloaded - taken;
         }
     }
 

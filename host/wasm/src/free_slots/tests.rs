@@ -196,8 +196,20 @@ async fn calls_keep_free_slots_within_limit() {
     (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
     modules.until_at_most(limit).await;
     assert!(modules.free().kept() > limit / 2, "{} of {limit} bytes", modules.free().kept());
-    while modules.free().is_releasing.load(Ordering::Relaxed) {
+    while modules.free().releasing.available_permits() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(modules.free().calls.available_permits(), 64, "all slots are free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn loaded_code_keeps_nothing_a_minute_after_other_code_was_unloaded() {
+    let mut modules = Modules::new(256 << 20);
+    modules.touch_all();
+    for module in modules.modules.split_off(MODULES / 4 * 3) {
+        modules.free().unload(module);
+    }
+    tokio::time::sleep(COLLECT / 2).await;
+    assert!(modules.free().counted() > 0, "given back too early");
+    modules.until_at_most(0).await;
 }
