@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the field numbers of Kubernetes' protobuf messages for the embedded API server.
 
-Usage: apiserver-protobuf.py K8S_IO_API K8S_IO_APIMACHINERY > host/apiserver/src/http/protobuf/messages.txt
+Usage: apiserver-protobuf.py K8S_IO_API K8S_IO_APIMACHINERY > apiserver/src/server/protobuf/messages.txt
 
 The arguments are the folders of the Go modules k8s.io/api and k8s.io/apimachinery. Numbers and types come from the files
 generated.proto; the names in JSON, and whether a field is embedded or left out when it is empty, from the tags in types.go.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# book.sh: builds the book of docs/ into target/book/html, and checks each link in it. The pages refer to files of the whole
-# repository, so the book is built from a copy that has the same folders: docs/SUMMARY.md becomes SUMMARY.md, and its links
-# are relative to the repository.
+# book.sh: builds docs/ as a book in target/book/html, and checks every link in it. Pages refer to files all over the repository, so
+# the book is built from a copy with the same folders: docs/SUMMARY.md becomes SUMMARY.md, with links relative to the repository.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/target/tools/bin:$PATH
@@ -10,7 +9,7 @@ book=target/book
 rm -rf "$book"
 mkdir -p "$book/src"
 # mdbook copies files that are not Markdown as they are, so links to sources lead to them.
-git ls-files -z -- "*.md" LICENSE docs/plots docs/sessions wit examples deploy host/api benches/peers scripts plugins ":!docs/SUMMARY.md" |
+git ls-files -z -- "*.md" LICENSE docs/plots docs/sessions wit examples deploy host/api benches/peers scripts plugins tests/guests ":!docs/SUMMARY.md" |
     xargs -0 cp --parents -t "$book/src"
 sed -E 's|\]\(|](docs/|; s|\]\(docs/\.\./|](|' docs/SUMMARY.md >"$book/src/SUMMARY.md"
 cp docs/book.toml "$book/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo on a real control plane (REAL=1 make demo): the host, the sample-controller dropped in as a ConfigMap, and a Foo whose
-# Deployment becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
+# Deployment becomes available. It runs until Ctrl-C, with ONCE=1 only until then, and leaves no process behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

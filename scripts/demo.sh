@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo: `operetta dev` with the sample-controller: an API server, the host and the plugin in one process, and a Foo whose
-# Deployment becomes available. It runs until Ctrl-C, or with ONCE=1 until it has shown this. It leaves no process behind.
+# The demo is `operetta dev` with the sample-controller: an API server, the host and the plugin in one process, and a Foo whose
+# Deployment becomes available. It runs until Ctrl-C, with ONCE=1 only until then, and leaves no process behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0
@@ -23,20 +23,12 @@ trap 'exit 143' TERM
 
 step "Building the program and the target of plugins (once; minutes)"
 scripts/toolchain.sh
-# On a new clone a build that takes a third of the time; where the tests' build exists, that one.
-if [ -x "$target/debug/operetta" ]; then
-    operetta=$target/debug/operetta
-    profile=dev
-    cargo build --locked --quiet --workspace --bin operetta
-else
-    operetta=$target/demo/operetta
-    profile=demo
-    cargo build --locked --quiet --workspace --bin operetta --profile demo --no-default-features
-fi
+operetta=$target/debug/operetta
+cargo build --locked --quiet --package operetta --bin operetta
 
 step "operetta dev examples/sample-controller/rust"
 rm -rf "$dir" && mkdir -p "$dir"
-"$operetta" dev examples/sample-controller/rust --manifests examples/sample-controller -- --profile "$profile" \
+"$operetta" dev examples/sample-controller/rust --manifests examples/sample-controller \
     >"$dir/dev.log" 2>&1 </dev/null &
 dev=$!
 tail -n +1 -F --pid "$dev" "$dir/dev.log" 2>/dev/null &

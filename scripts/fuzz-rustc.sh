@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz-rustc.sh RUSTC ARGUMENT...: the RUSTC_WRAPPER of fuzz.sh. It compiles Wasmtime and its compiler without coverage:
-# fuzzing them is their own project's task, and coverage makes the build three times as long.
+# fuzz-rustc.sh RUSTC ARGUMENT...: the RUSTC_WRAPPER of fuzz.sh. It compiles Wasmtime and its compiler without coverage: their own
+# project fuzzes them, and coverage would triple the build time.
 set -euo pipefail
 
 rustc=$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz.sh [SECONDS [TARGET...]]: runs each fuzz target, or the named ones, for SECONDS (60) with inputs that libFuzzer finds by
-# coverage, and prints a line for each. New inputs are kept in target/fuzz/corpus for the next run. An input that violates an
-# invariant goes to fuzz/artifacts, and the exit code is 1.
+# fuzz.sh [SECONDS [TARGET...]]: runs every fuzz target, or the named ones, for SECONDS (60) each. libFuzzer searches for inputs by
+# coverage and keeps new ones in target/fuzz/corpus for the next run. An input that violates an invariant goes to fuzz/artifacts, and
+# the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0

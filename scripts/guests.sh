@@ -24,24 +24,24 @@ conformance-go             plugins/sdk-go/conformance           plugins/sdk-go
 conformance-typescript     plugins/sdk-js/conformance           plugins/sdk-js
 conformance-python         plugins/sdk-python/conformance       plugins/sdk-python
 conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
-mapper-typescript          plugins/fixtures/mapper-typescript   plugins/sdk-js
-mapper-controllerruntime   plugins/fixtures/mapper-controllerruntime plugins/sdk-go
-k8s-types-go               plugins/fixtures/k8s-types-go        plugins/sdk-go
+mapper-typescript          tests/guests/mapper-typescript   plugins/sdk-js
+mapper-controllerruntime   tests/guests/mapper-controllerruntime plugins/sdk-go
+k8s-types-go               tests/guests/k8s-types-go        plugins/sdk-go
 "
 # For `make bench-languages`.
 if [ -n "${BENCH:-}" ]; then
     projects+="
-bench-go                   plugins/fixtures/bench-go            plugins/sdk-go
-bench-go-k8s               plugins/fixtures/bench-go-k8s        plugins/sdk-go
-bench-typescript           plugins/fixtures/bench-typescript    plugins/sdk-js
-bench-python               plugins/fixtures/bench-python        plugins/sdk-python
-bench-c                    plugins/fixtures/bench-c             plugins/sdk-c
+bench-go                   tests/guests/bench-go            plugins/sdk-go
+bench-go-k8s               tests/guests/bench-go-k8s        plugins/sdk-go
+bench-typescript           tests/guests/bench-typescript    plugins/sdk-js
+bench-python               tests/guests/bench-python        plugins/sdk-python
+bench-c                    tests/guests/bench-c             plugins/sdk-c
 "
 fi
 
-# sources PATH...: a hash of the files in these folders.
+# sources PATH...: a hash of the files in these folders, without documents.
 sources() {
-    git ls-files --cached --others --exclude-standard -z -- "$@" | sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
+    git ls-files --cached --others --exclude-standard -z -- "$@" ':!*.md' | sort -zu | xargs -0 sha256sum 2>/dev/null | sha256sum
 }
 # outputs: lists the files that the Rust build writes.
 outputs() {
@@ -52,7 +52,7 @@ outputs() {
 
 mkdir -p target/plugins
 stamp=target/plugins/.rust.sources
-now=$(sources Cargo.toml Cargo.lock rust-toolchain.toml .cargo wit host/api plugins/sdk-rust plugins/fixtures 'examples/*/rust/*' scripts/guests.sh)
+now=$(sources Cargo.toml Cargo.lock rust-toolchain.toml .cargo wit host/api plugins/sdk-rust tests/guests 'examples/*/rust/*' scripts/guests.sh)
 # Cargo would build them again in each new clone.
 if [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || ! outputs | xargs ls >/dev/null 2>&1; then
     scripts/toolchain.sh
@@ -71,13 +71,14 @@ if [ "${1:-}" = rust ]; then
 fi
 
 scripts/tools.sh
-cargo build --locked --quiet --workspace --bin operetta
+# The tests have built it, with the features that they need.
+[ -n "${BUILT:-}" ] || cargo build --locked --quiet --workspace --bin operetta
 built=0
 while read -r name folder sdk; do
     [ -n "$name" ] || continue
     stamp="target/plugins/.$name.sources"
     # The project, its SDK, the contract and the build.
-    now=$(sources "$folder" "$sdk" wit host/operetta/src/commands/build host/wasm/src/code/snapshot.rs scripts/requirements.txt)
+    now=$(sources "$folder" "$sdk" wit cli/src/commands/build host/wasm/src/compiler/snapshot.rs scripts/requirements.txt)
     if [ -f "target/plugins/$name.wasm" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then continue; fi
     echo "guests: $name"
     OPERETTA_TOOLS=$PWD/target/tools "$target/debug/operetta" build "$folder" -o "target/plugins/$name.wasm"

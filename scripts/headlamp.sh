@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# headlamp.sh: type-checks, builds and tests the plugin for Headlamp in deploy/headlamp; the build is deploy/headlamp/dist/main.js. Its
-# packages, those of Headlamp's page among them, take about 900 MB.
+# headlamp.sh: type-checks, builds (deploy/headlamp/dist/main.js) and tests the plugin for Headlamp. It installs about 900 MB of
+# packages, Headlamp's own among them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

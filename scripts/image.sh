@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # image.sh [ARCHITECTURE...]: assembles the container image in target/dist/image, an OCI layout, without a daemon; an SBOM for
-# each architecture (target/dist/image-ARCHITECTURE.cdx.json, CycloneDX) and the provenance (target/dist/image.intoto.json, SLSA,
-# unsigned) are beside it. Architectures: amd64, arm64; by default that of this machine.
+# each program of each architecture (target/dist/image-ARCHITECTURE-PROGRAM.cdx.json, CycloneDX) and the provenance
+# (target/dist/image.intoto.json, SLSA, unsigned) are beside it. Architectures: amd64, arm64; by default that of this machine.
 # To push it: target/tools/bin/oci-image push target/dist/image REGISTRY/NAME:TAG
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,10 +14,10 @@ scripts/static.sh "$@"
 revision=$(git rev-parse HEAD)
 # A changed tree is not what the commit names.
 [ -z "$(git status --porcelain --untracked-files=no)" ] || revision+=-dirty
-programs=()
-for architecture; do programs+=("target/dist/linux-$architecture/operetta"); done
+folders=()
+for architecture; do folders+=("target/dist/linux-$architecture"); done
 target/tools/bin/oci-image build -output target/dist/image -version "$(scripts/version.sh)" \
     -revision "$revision" -created "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" -profile "$profile" \
     -source "${SOURCE_URL:-https://operetta.dev}" -builder "${BUILDER_URL:-https://operetta.dev/local-build}" \
     -material Cargo.lock -material rust-toolchain.toml -material scripts/requirements.txt -material scripts/image/go.sum \
-    "${programs[@]}"
+    "${folders[@]}"

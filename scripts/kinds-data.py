@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates host/apiserver/data from a real API server: kinds-data.py KUBECONFIG (as deploy/controlplane writes it).
+"""Generates apiserver/data from a real API server: kinds-data.py KUBECONFIG (as deploy/controlplane writes it).
 
 kinds.zst    discovery, the columns of tables and the Go types, one JSON document
 schemas.zst  all OpenAPI v3 schemas by name; it is also the dictionary of the documents
@@ -17,7 +17,7 @@ import tempfile
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "host/apiserver/data"
+DATA = ROOT / "apiserver/data"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records requests and a real API server's responses for host/apiserver/tests: kinds-record.py KUBECONFIG.
+"""Records requests and a real API server's responses for apiserver/tests: kinds-record.py KUBECONFIG.
 
-The server runs without controllers. The result is host/apiserver/tests/kinds_requests.zst: a JSON array of
+The server runs without controllers. The result is apiserver/tests/kinds_requests.zst: a JSON array of
 [method, path, content type, body, code, response, warnings], the responses without managedFields.
 """
 
@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OUT = ROOT / "host/apiserver/tests/kinds_requests.zst"
+OUT = ROOT / "apiserver/tests/kinds_requests.zst"
 NAMESPACE = "kinds"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 STRATEGIC = "application/strategic-merge-patch+json"

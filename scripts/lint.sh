@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # lint.sh [PART...]: format, lints and other static checks; warnings are errors. Parts: rust (format and clippy), guests
 # (clippy for wasm32), docs (cargo doc), dependencies (cargo-deny, MSRV,
-# the newest patch of wasmtime), go, python, typescript, c, text (shell scripts,
-# spelling, links, counts, the book). Without a part it runs all of them. Run scripts/tools.sh first.
+# what the host is linked with), go, python, typescript, c, text (shell scripts, spelling, links, counts, the book). Without
+# a part it runs all of them. Run scripts/tools.sh first. What depends on the day is in audit.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/target/tools/bin:$PATH GOTOOLCHAIN=local
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
 
 say() { echo "lint: $*"; }
 fail() { say "$@" >&2; exit 1; }
@@ -13,8 +15,8 @@ fail() { say "$@" >&2; exit 1; }
 rust() {
     say "cargo fmt"
     cargo fmt --all --check
-    say "cargo clippy"
-    cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+    say "cargo build with clippy"
+    cargo_linted build --locked --quiet --workspace --all-targets
 }
 
 guests() {
@@ -44,44 +46,25 @@ sys.exit(f"lint: not rust-version {sys.argv[1]}, the toolchain'"'"'s: {wrong}" i
     # It reads the packages of all platforms, and offline it finds only those that are here.
     cargo fetch --locked --quiet
     cargo-deny --offline check --hide-inclusion-graph bans licenses sources 2>&1 | grep -v '^$' || fail "cargo deny failed"
-    advisories
-    newest_wasmtime
+    host_contains_only_the_host
 }
 
-# The advisory database is a Git repository, not a package. ADVISORIES=if-reachable skips the check where that cannot be
-# fetched; otherwise it fails.
-advisories() {
-    say "cargo deny: advisories"
-    local log=target/advisories.log
-    if cargo-deny check --hide-inclusion-graph advisories >"$log" 2>&1; then return; fi
-    if grep -q "failed to fetch advisory database" "$log" && [ "${ADVISORIES:-required}" = if-reachable ]; then
-        say "SKIPPED advisories: the advisory database cannot be fetched from this machine ($log)"
-        return
-    fi
-    cat "$log" >&2
-    fail "cargo deny: advisories failed (on a machine that cannot reach the database: ADVISORIES=if-reachable)"
-}
-
-# Security fixes of wasmtime come as patches of its release line, so the lockfile must have the newest patch in the registry.
-newest_wasmtime() {
-    say "the newest patch of wasmtime"
-    local said status=0
-    said=$(CARGO_NET_RETRY=1 timeout 60 cargo update --dry-run --package wasmtime 2>&1) || status=$?
-    if [ -n "${CARGO_NET_OFFLINE:-}" ] || [ $status -eq 124 ] || { [ $status -ne 0 ] && grep -qiE "download|resolve host|connect|network" <<<"$said"; }; then
-        say "SKIPPED the newest patch of wasmtime: the registry cannot be reached from this machine"
-        return
-    fi
-    [ $status -eq 0 ] || fail "cargo update --dry-run failed: $said"
-    ! grep "Updating wasmtime v" <<<"$said" >&2 || fail "wasmtime is not the newest patch of its line: cargo update --package wasmtime"
+# Cargo unifies features within a build, so what the image runs is built by itself, and this is its tree.
+host_contains_only_the_host() {
+    say "what operetta-host is linked with"
+    local others
+    others=$(cargo tree --locked --package operetta-host --edges normal --prefix none |
+        grep -oE '^(cranelift-codegen|wasmtime-wizer|ratatui|clap_complete|clap_mangen|operetta-apiserver|operetta-compiler|operetta) ' | sort -u) || true
+    [ -z "$others" ] || fail "operetta-host is linked with $others"
 }
 
 go() {
     say "gofmt and go vet"
     local unformatted module
-    unformatted=$(git ls-files -z "*.go" ":!host/operetta/templates" | xargs -0 gofmt -l)
+    unformatted=$(git ls-files -z "*.go" ":!cli/templates" | xargs -0 gofmt -l)
     [ -z "$unformatted" ] || fail "not formatted: $unformatted"
     (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
-    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/*-go* examples/*/go benches/peers/{go,cloud-manager}; do
+    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance tests/guests/*-go* examples/*/go benches/peers/{go,cloud-manager}; do
         (cd "$module" && command go vet ./...)
     done
 }
@@ -127,7 +110,7 @@ text() {
     say "typos"
     typos --quiet || { typos --format brief; fail "typos failed; exceptions are in _typos.toml"; }
     say "links in the documentation"
-    git ls-files -z "*.md" ":!host/operetta/templates" | xargs -0 lychee --offline --include-fragments --quiet --no-progress
+    git ls-files -z "*.md" ":!cli/templates" | xargs -0 lychee --offline --include-fragments --quiet --no-progress
     say "the book"
     local report
     report=$(scripts/book.sh) || fail "$report"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# mtimes.sh save|restore: saves the modification times of the repository's files with the build's outputs. Cargo rebuilds
-# a crate if a file is newer than the last build, and in a fresh clone every file is. `restore` sets the saved time of a
-# file if its content is unchanged, so cargo sees the same file as in the last build. A file that compiles the clone's path
-# into the program (`env!("CARGO_…")`) is always rebuilt: the last build may have been in another clone.
+# mtimes.sh save|restore: lets a fresh clone reuse the last build. Cargo rebuilds a crate if a file is newer than the last build, and in
+# a fresh clone every file is. `save` stores the files' modification times with the build's outputs, and `restore` gives unchanged files
+# their old times back. Files that compile the clone's path into the program (`env!("CARGO_…")`) are always rebuilt, because the last
+# build may have been in another clone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,7 +23,7 @@ restore)
     git diff --quiet || exit 0
     contents | awk -F'\t' 'NR == FNR { time[$1 "\t" $2] = $3; next } ($1 "\t" $2) in time { print time[$1 "\t" $2] "\t" $2 }' "$saved.old" - |
         while IFS=$'\t' read -r time path; do touch -c -d "$time" "$path"; done
-    git grep -lzF 'env!("CARGO_' -- '*/tests/*.rs' '*/benches/*.rs' | xargs -0r touch -c
+    git grep -lzF 'env!("CARGO_' -- '*/tests/*.rs' '*/benches/*.rs' 'tests/*.rs' 'benches/*.rs' | xargs -0r touch -c
     ;;
 *)
     echo "mtimes: save or restore" >&2

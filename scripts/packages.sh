@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# packages.sh [crates|npm|python|go...]: packages the SDKs as they are published, and tries the publication without uploading:
-# crates (operetta-api, operetta-sdk-derive, operetta-sdk), the npm package, the Python sdist and wheel, and the Go module.
-# The Python packages and the Go module's archive go to target/dist/packages.
+# packages.sh [crates|npm|python|go...]: packages the SDKs as they will be published, and publishes them as a dry run: the crates
+# operetta-api, operetta-sdk-derive and operetta-sdk, the npm package, the Python sdist and wheel, and the Go module. The Python packages
+# and the Go module's archive go to target/dist/packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 output=$PWD/target/dist/packages
@@ -23,7 +23,7 @@ python() {
     twine check --strict "$output"/operetta_sdk-*
 }
 
-# A module is published by a tag. This makes a module proxy of the committed files, and uses the module from there.
+# A Go module is published by a tag. This makes a module proxy of the committed files, and uses the module from there.
 go_module() {
     local module=operetta.dev/sdk-go version folder user
     version=v$(scripts/version.sh)

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# page-host.sh FOLDER: a host with the examples and their objects on a real control plane, for walks through its page. It prints
-# `ready` with the address, runs until it is ended, and leaves no process behind. FOLDER gets what the walks need: `url`,
-# `kubeconfig`, `token` (of an administrator), `tenant-token` (of a user who may see namespace team-a only), host.pid and logs. A
-# host that ends is started again on the same port, as a cluster would. An earlier host's FOLDER is emptied. OPERETTA names another
-# program.
+# page-host.sh FOLDER: runs a host with the examples and their objects on a real control plane, for walks through its page. It prints
+# `ready` with the address, runs until you end it, and leaves no process behind. FOLDER is emptied first, and gets what the walks need:
+# `url`, `kubeconfig`, `token` (an administrator's), `tenant-token` (of a user who may see namespace team-a only), host.pid and logs. If
+# the host ends, it is started again on the same port, as a cluster would do. OPERETTA names another program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# page.sh: builds the host's page into page/dist, which the host embeds. page.sh --check fails if page/dist is not what the source
-# gives. page.sh packages installs the packages of page/package-lock.json only.
+# page.sh: builds the host's page into page/dist, which the host embeds. page.sh --check fails if page/dist is stale. page.sh packages
+# only installs the packages of page/package-lock.json.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

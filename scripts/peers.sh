@@ -2,7 +2,7 @@
 # peers.sh [go|e2e]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
 # peer-go with client-go and controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs, and peer-leader; with `go` only
 # those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, the cloud-manager on controller-runtime, and the host
-# beside them, those in Rust in the profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
+# beside them with its compiler, those in Rust in the profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
@@ -26,23 +26,33 @@ go_peer() {
     fi
 }
 
-# rust_programs PROFILE NAME...: builds programs of the workspace. All of it is selected, as in every native build: cargo then compiles each
-# dependency once, with the same features, and without those of the tests.
+# rust_programs PROFILE NAME...: builds programs of the workspace. All of it is selected, as in most native builds: cargo then compiles
+# each dependency once, with the same features, and without those of the tests.
 rust_programs() {
-    local name profile=$1 bins=() built=${CARGO_TARGET_DIR:-target}/$1
+    local name profile=$1 bins=()
     shift
     for name; do bins+=(--bin "$name"); done
-    if cargo build --profile "$profile" --locked --quiet --workspace "${bins[@]}"; then
-        for name; do cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"; done
+    rust_build "$profile" "$*" --workspace "${bins[@]}"
+}
+
+# rust_build PROFILE "NAME..." ARGUMENT...: runs cargo build with these arguments, and keeps the programs.
+rust_build() {
+    local name profile=$1 names=$2 built=${CARGO_TARGET_DIR:-target}/$1
+    shift 2
+    if cargo build --profile "$profile" --locked --quiet "$@"; then
+        for name in $names; do cp "$built/$name" "$out/.$name.$$" && mv -f "$out/.$name.$$" "$out/$name"; done
     else
-        for name; do missing "$name" "the build failed"; done
+        for name in $names; do missing "$name" "the build failed"; done
     fi
 }
 
 if [ "${1:-}" = e2e ]; then
     go_peer peer-sample-controller ./samplecontroller
     go_peer peer-cloud-manager . cloud-manager
-    rust_programs production operetta peer-kube-rs-sample-controller
+    # Each by itself, as they are released: in one build cargo would give the host the features of the others, and so a compiler.
+    rust_build production operetta-host --package operetta-host
+    rust_build production operetta-compiler --package operetta-compiler
+    rust_programs production peer-kube-rs-sample-controller
     exit 0
 fi
 go_peer peer-go .

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # record-top.sh PROGRAM: records `PROGRAM top` in tmux at 80×24 and 200×50, on a real control plane on which the examples run.
 #
-# It writes docs/sessions/top-*.txt: the Plugins at both sizes, the details of one, and live rows of Foos. Nothing in them is
-# written by hand. Needs tmux, the control plane of scripts/controlplane.sh and the components of scripts/guests.sh.
+# It writes docs/sessions/top-*.txt: the Plugins at both sizes, the details of one, and live rows of Foos. Needs tmux, the control plane of scripts/controlplane.sh and the components of scripts/guests.sh.
 set -euo pipefail
 program=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

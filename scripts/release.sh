@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# release.sh [ARCHITECTURE...]: writes a release to target/dist/release: an archive for each architecture (amd64 and arm64 by
-# default) with the program, its manual pages and shell completions; the Helm chart; the manifests that `operetta install` applies;
-# the krew manifest of `kubectl operetta`; and SHA256SUMS. docs/releasing.md describes a release.
+# release.sh [ARCHITECTURE...]: writes a release to target/dist/release: for each architecture (amd64 and arm64 by default) an archive
+# with operetta, its manual pages and shell completions, and one with the programs of the image, operetta-host and
+# operetta-compiler; the Helm chart; the manifests that `operetta install` applies; the krew manifest of `kubectl operetta`; and SHA256SUMS. docs/releasing.md describes a release.
 # The same programs give the same archives. DOWNLOADS is the address under which the files will be published.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,11 +30,23 @@ mkdir -p "$extras/completions" "$extras/man/man1"
 "$program" manual "$extras/man/man1"
 cp LICENSE "$extras"
 
+host=$(mktemp -d)
+trap 'rm -rf "$extras" "$host"' EXIT
+cp LICENSE "$host"
+
+# archive FOLDER NAME: packs a folder.
+archive() {
+    tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w -C "$1" -c . | gzip -9n >"$output/$2"
+}
+
 platforms=
 for architecture; do
+    programs=target/dist/linux-$architecture
+    install -m 0755 "$programs/operetta-host" "$programs/operetta-compiler" "$host"
+    archive "$host" "operetta-host-$version-linux-$architecture.tar.gz"
     archive=operetta-$version-linux-$architecture.tar.gz
-    install -m 0755 "target/dist/linux-$architecture/operetta" "$extras/operetta"
-    tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w -C "$extras" -c . | gzip -9n >"$output/$archive"
+    install -m 0755 "$programs/operetta" "$extras/operetta"
+    archive "$extras" "$archive"
     sum=$(sha256sum "$output/$archive" | cut -d' ' -f1)
     platforms+="
     - selector:

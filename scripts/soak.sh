@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs informers behind a faulty connection on a real API server, with SEEDS seeds (60) starting at FIRST (1), and prints one
-# line of results at the end. `FIRST=17 SEEDS=1` replays seed 17.
+# soak.sh: runs informers behind a faulty connection on a real API server, with SEEDS (60) seeds from FIRST (1) on, and prints one line
+# of results at the end. `FIRST=17 SEEDS=1` replays seed 17.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0 SEEDS FIRST

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# static.sh [ARCHITECTURE...]: builds target/dist/linux-ARCHITECTURE/operetta, static release binaries, with cargo-zigbuild for
-# musl, in the profile production. Architectures: amd64, arm64; by default that of this machine. With PROFILE=dev it builds debug binaries.
+# static.sh [ARCHITECTURE...]: builds operetta, operetta-host and operetta-compiler in target/dist/linux-ARCHITECTURE, static
+# release binaries, with cargo-zigbuild for musl, in the profile production. Architectures: amd64, arm64; by default that of this machine. With PROFILE=dev it builds debug binaries.
 # cargo-auditable puts the list of the dependencies into each binary: from it `cargo audit bin` and image scanners find
 # advisories about a binary without its sources.
 set -euo pipefail
@@ -25,8 +25,11 @@ for architecture; do
     *) echo "static: no binary is built for $architecture, only for amd64 and arm64" >&2; exit 2 ;;
     esac
     rustup target list --installed | grep -qx "$target" || rustup target add "$target"
-    cargo auditable zigbuild --profile "$profile" --locked --target "$target" --workspace --bin operetta
     mkdir -p "target/dist/linux-$architecture"
-    install "target/$target/$folder/operetta" "target/dist/linux-$architecture/operetta"
-    scripts/auditable.py "target/dist/linux-$architecture/operetta"
+    # Each by itself: in one build cargo would give the host the features of the others, and so a compiler.
+    for program in operetta operetta-host operetta-compiler; do
+        cargo auditable zigbuild --profile "$profile" --locked --target "$target" --package "$program"
+        install "target/$target/$folder/$program" "target/dist/linux-$architecture/$program"
+        scripts/auditable.py "target/dist/linux-$architecture/$program"
+    done
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test-page.sh [FILE]: drives a browser, Debian's chromium, through the host's page: on a host with the examples on a real control
-# plane (page-host.sh), which it starts and ends; with PAGE_URL=https://HOST:PORT PAGE_TOKEN=TOKEN on that host, without disturbing
-# it. FILE, such as `walk`, runs one file of page/test/walk. Screenshots and measures go to target/test-page. CHROMIUM and OPERETTA
-# name other programs; PAGE_HOST is the folder of a page-host.sh that runs already.
+# test-page.sh [FILE]: drives a browser, Debian's chromium, through the host's page. It starts a host with the examples on a real control
+# plane (page-host.sh) and ends it afterwards; PAGE_HOST is the folder of a page-host.sh that already runs. With
+# PAGE_URL=https://HOST:PORT PAGE_TOKEN=TOKEN it walks your host instead, without disturbing it. FILE, such as `walk`, runs one file of
+# page/test/walk. Screenshots and measures go to target/test-page. CHROMIUM and OPERETTA name other programs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

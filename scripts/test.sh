@@ -5,8 +5,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export RUST_BACKTRACE=0 GOTOOLCHAIN=local PATH="$PWD/target/tools/bin:$PATH"
+# What cargo keeps for the next change of one crate takes gigabytes, and this builds everything once.
+export CARGO_INCREMENTAL=0
 # The program whose test server the tests of all SDKs use.
 export OPERETTA="$PWD/target/debug/operetta"
+# shellcheck source=scripts/common.sh
+. scripts/common.sh
 
 started=$SECONDS
 failures=()
@@ -27,7 +31,7 @@ test_go() {
     local module result=0
     inside deploy/controlplane go test ./supervisor/... || result=1
     inside scripts/image env CGO_ENABLED=0 go test ./... || result=1
-    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance plugins/fixtures/k8s-types-go examples/*/go; do
+    for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance tests/guests/k8s-types-go examples/*/go; do
         inside "$module" go test ./... || result=1
     done
     return $result
@@ -56,16 +60,20 @@ test_languages() {
     return $result
 }
 
-build_operetta() { cargo build --locked --quiet --workspace --bin operetta; }
-
-# Cargo's tests: those in the documentation, which nextest does not run, and all others with nextest. Its summary comes last.
-rust_builds() { cargo nextest run --locked --cargo-quiet --workspace --no-run; }
-doc_tests() { cargo test --locked --quiet --workspace --doc; }
+# Compiles the plugins into the cache that the tests' hosts share. A host compiles with the lowest priority, which on a machine that
+# many tests keep busy takes longer than they wait.
+compile_plugins() {
+    printf '%s\0' target/plugins/*.wasm |
+        XDG_CACHE_HOME="$PWD/target/test-cache" xargs -0 -P 2 -n 1 target/debug/operetta check >target/test-compile.log
+}
+build_programs() { cargo build --locked --quiet --workspace --bin operetta --bin operetta-host --bin operetta-compiler; }
+doc_tests() { cargo_linted test --locked --quiet --workspace --doc; }
 test_rust() {
     local real
-    real=$(cargo nextest list --locked --cargo-quiet --workspace -E 'group(control-plane)' --message-format oneline 2>/dev/null | grep -c .) || true
+    real=$(cargo nextest list --binaries-metadata target/nextest/binaries.json --cargo-metadata target/nextest/cargo.json \
+        -E 'group(control-plane)' --message-format oneline 2>/dev/null | grep -c .) || true
     echo "test: $real of the following tests run on a real control plane"
-    cargo nextest run --locked --cargo-quiet --workspace
+    run_tests -E 'all()'
 }
 
 # on_embedded ARGUMENT...: runs tests on the embedded API server: these arguments of cargo select them. cargo runs the tests of
@@ -73,7 +81,7 @@ test_rust() {
 on_embedded() {
     local result=0
     rm -rf target/skipped-tests
-    OPERETTA_TEST_SERVER=embedded cargo test --locked --quiet --workspace --no-fail-fast "$@" || result=1
+    OPERETTA_TEST_SERVER=embedded cargo_linted test --locked --quiet --workspace --no-fail-fast "$@" || result=1
     if [ -d target/skipped-tests ]; then
         echo "test: skipped on the embedded API server:"
         sed 's/^/test:   /' target/skipped-tests/*
@@ -89,30 +97,44 @@ test_embedded_share() {
 # All test programs that use a control plane.
 test_embedded() {
     local program programs=()
-    for program in host/operetta/tests/* host/kube/tests/*; do
+    for program in tests/*.rs tests/*/ host/kube/tests/*; do
+        case $program in tests/guests/ | tests/testkit/) continue ;; esac
         if grep -rqs ControlPlane "$program"; then programs+=(--test "$(basename "$program" .rs)"); fi
     done
     on_embedded "${programs[@]}" -- --test-threads 6
 }
 
+# What needs no Rust: the control plane and the tools in Go and Node.
+other_tools() { scripts/controlplane.sh && scripts/tools.sh; }
+# in_background NAME COMMAND...: starts a command, whose output is shown when `finished NAME` waits for it.
+declare -A background
+in_background() {
+    "${@:2}" >"target/test-$1.log" 2>&1 &
+    background[$1]=$!
+}
+finished() {
+    wait "${background[$1]}" || failures+=("$1")
+    cat "target/test-$1.log"
+}
+
 everything() {
-    local program languages=target/test-languages.log languages_pid
+    local program
     for program in cargo rustup go node npm python3 cc; do
         command -v "$program" >/dev/null || { echo "test: $program is not installed; CONTRIBUTING.md lists the requirements" >&2; exit 1; }
     done
     step scripts/toolchain.sh
-    step scripts/controlplane.sh
-    step scripts/tools.sh
-    step build_operetta
-    # The tests of the other languages run in parallel with the Rust build, which does not use all processors.
-    test_languages >"$languages" 2>&1 &
-    languages_pid=$!
-    step scripts/lint.sh
-    step scripts/guests.sh
-    step rust_builds
+    step scripts/tools.sh python
+    # Cargo's builds leave a processor idle for much of their time: the last crates wait for each other.
+    in_background tools other_tools
+    step scripts/lint.sh rust
+    step build_tests
+    finished tools
+    step env BUILT=1 scripts/guests.sh
+    step compile_plugins
+    in_background languages test_languages
+    step scripts/lint.sh guests docs dependencies go python typescript c text
     step doc_tests
-    wait "$languages_pid" || failures+=("tests of the other languages")
-    cat "$languages"
+    finished languages
     echo "test: all but the following tests took $((SECONDS - started)) s"
     step test_embedded_share
     test_rust || failures+=("test_rust")
@@ -124,21 +146,25 @@ if [ $# -eq 0 ]; then
 else
     scripts/toolchain.sh
     scripts/tools.sh
-    step build_operetta
     for language; do
         case $language in
         rust)
             step scripts/controlplane.sh
-            step scripts/guests.sh
+            step build_tests
+            step env BUILT=1 scripts/guests.sh
             step doc_tests
             test_rust || failures+=("test_rust")
             ;;
         embedded)
             step scripts/controlplane.sh
-            step scripts/guests.sh
+            step build_tests
+            step env BUILT=1 scripts/guests.sh
             test_embedded || failures+=("test_embedded")
             ;;
-        go | typescript | python | c) step "test_$language" ;;
+        go | typescript | python | c)
+            step build_programs
+            step "test_$language"
+            ;;
         *) echo "test: no tests for $language" >&2; exit 2 ;;
         esac
     done

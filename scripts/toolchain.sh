@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the toolchain of rust-toolchain.toml with its targets, if rustup does not do so by itself (RUSTUP_AUTO_INSTALL=0). A
-# second run does nothing.
+# Installs the toolchain and targets of rust-toolchain.toml where rustup doesn't do that by itself (RUSTUP_AUTO_INSTALL=0). A second run
+# does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# tools.sh [python|image]: installs the tools of the scripts and of the SDKs, beside each language's own toolchain, into
-# ignored folders: target/tools (programs from Python packages, Helm, promcheck and oci-image), plugins/sdk-js/node_modules and
-# page/node_modules. With `python` it installs only the programs from Python packages, with `image` also oci-image. A second run does
-# nothing.
+# tools.sh [python|image]: installs what the scripts and SDKs need besides the languages' toolchains, into ignored folders: target/tools
+# (programs from Python packages, Helm, promcheck and oci-image), plugins/sdk-js/node_modules and page/node_modules. `python` installs
+# only the programs from Python packages, `image` those and oci-image. A second run does nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

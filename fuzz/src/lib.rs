@@ -1,9 +1,10 @@
-//! The bodies of the fuzz targets, one for each parser of untrusted bytes. Each function takes an input and panics if
-//! the host violates an invariant. The first lines of each file state the invariants.
+//! The bodies of the fuzz targets, one for each parser of untrusted bytes. Each function takes an
+//! input and panics if the host violates an invariant. The first lines of each file state the
+//! invariants.
 //!
-//! The targets in fuzz_targets/ (`make fuzz`) call the functions with inputs that libFuzzer finds by coverage.
-//! tests/replay.rs (`make test`) calls them with the corpus and random mutations of it. To debug a finding, call the
-//! function directly.
+//! The targets in fuzz_targets/ (`make fuzz`) call the functions with inputs that libFuzzer finds
+//! by coverage. tests/replay.rs (`make test`) calls them with the corpus and random mutations of
+//! it. To debug a finding, call the function directly.
 
 mod artifact;
 mod component;
@@ -20,11 +21,13 @@ mod selector;
 mod watch;
 
 pub use self::{
-    artifact::artifact, component::component, config::config, consent::consent, jsonpath::jsonpath, list::list,
-    load::load, manifest::manifest, object::object, path::path, raw::raw, selector::selector, watch::watch,
+    artifact::artifact, component::component, config::config, consent::consent, jsonpath::jsonpath,
+    list::list, load::load, manifest::manifest, object::object, path::path, raw::raw,
+    selector::selector, watch::watch,
 };
 
-/// Splits the input at the first byte `at`, which belongs to neither part. Without that byte, the second part is empty.
+/// Splits the input at the first byte `at`, which belongs to neither part. Without that byte, the
+/// second part is empty.
 fn cut(data: &[u8], at: u8) -> (&[u8], &[u8]) {
     match data.iter().position(|byte| *byte == at) {
         Some(end) => (&data[..end], &data[end + 1..]),

@@ -1,9 +1,12 @@
-//! A list that arrives in chunks. The items and the result do not depend on chunk boundaries. If the list is JSON, its
-//! items are those that serde_json finds.
+//! A list that arrives in chunks. The items and the result do not depend on chunk boundaries. If
+//! the list is JSON, its items are those that serde_json finds.
 //!
 //! The input: a seed byte for the chunks, and the list.
 
-use operetta_core::{object::kind::GroupVersionKind, status::ErrorKind};
+use operetta_core::{
+    object::{kind::GroupVersionKind, prune::Prune},
+    status::ErrorKind,
+};
 use operetta_kube::informer::{
     frames::read_item,
     list::{Items, ListMeta},
@@ -22,15 +25,29 @@ struct List<'a> {
 
 /// Checks the module's invariants on one input.
 pub fn list(data: &[u8]) {
-    let Some((seed, data)) = data.split_first() else { return };
+    let Some((seed, data)) = data.split_first() else {
+        return;
+    };
     let (items, end) = read(&[data]);
     for chunks in chunkings(data, *seed) {
         let (found, ended) = read(&chunks);
         assert_eq!(found, items, "the items depend on chunk boundaries");
-        assert_eq!(ended.as_ref().ok(), end.as_ref().ok(), "the result depends on chunk boundaries: {ended:?} {end:?}");
+        assert_eq!(
+            ended.as_ref().ok(),
+            end.as_ref().ok(),
+            "the result depends on chunk boundaries: {ended:?} {end:?}"
+        );
     }
-    if let Ok(List { metadata, items: expected }) = serde_json::from_slice(data) {
-        let expected: Vec<Vec<u8>> = expected.iter().flatten().map(|item| item.get().into()).collect();
+    if let Ok(List {
+        metadata,
+        items: expected,
+    }) = serde_json::from_slice(data)
+    {
+        let expected: Vec<Vec<u8>> = expected
+            .iter()
+            .flatten()
+            .map(|item| item.get().into())
+            .collect();
         match end {
             Ok(found) => assert_eq!((items.as_slice(), found), (expected.as_slice(), metadata)),
             // A field whose name has an escape is reported as missing.
@@ -39,7 +56,7 @@ pub fn list(data: &[u8]) {
     }
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     for item in &items {
-        match read_item(item, &kind) {
+        match read_item(item, &kind, &Prune::managed_fields()) {
             Ok(object) => assert!(!object.resource_version().is_empty()),
             Err(unreadable) => assert!(!unreadable.why.is_empty()),
         }

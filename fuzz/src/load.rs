@@ -1,8 +1,8 @@
-//! A component that is compiled, linked and asked for its manifest. It loads in time or is refused with a reason, for
-//! any code and any pointers and lengths that it passes to imports.
+//! A component that is compiled, linked and asked for its manifest. It loads in time or is refused
+//! with a reason, for any code and any pointers and lengths that it passes to imports.
 //!
-//! The input: a component, or bytes from which wasm-smith generates a core module with the exports of a plugin and some
-//! imports of the contract. The module is then wrapped as a component.
+//! The input: a component, or bytes from which wasm-smith generates a core module with the exports
+//! of a plugin and some imports of the contract. The module is then wrapped as a component.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -16,8 +16,8 @@ use operetta_wasm::{Engine, EngineConfig, LoadError, LoadLimits, Plugin, RECONCI
 use tokio::runtime::{Builder, Runtime};
 use wasm_smith::{Config, Module};
 
-/// The imports and exports of the generated modules. Many imports take pointers and lengths, for example `get` of
-/// objects and `write` of the log.
+/// The imports and exports of the generated modules. Many imports take pointers and lengths, for
+/// example `get` of objects and `write` of the log.
 const SHAPE: &str = r#"(module
     (import "operetta:controller/objects@0.1.0" "get"
         (func (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -43,18 +43,31 @@ const IN_TIME: Duration = Duration::from_secs(30);
 pub fn load(data: &[u8]) {
     let Some(bytes) = drawn(data) else { return };
     let (engine, runtime) = stage();
-    let limits =
-        LoadLimits { max_wasm_bytes: 256 << 10, memory_bytes: 1 << 20, timeout: TIMEOUT, ..LoadLimits::default() };
+    let limits = LoadLimits {
+        max_wasm_bytes: 256 << 10,
+        memory_bytes: 1 << 20,
+        timeout: TIMEOUT,
+        ..LoadLimits::default()
+    };
     let started = Instant::now();
     match runtime.block_on(Plugin::load(engine, bytes, &limits, Arc::new(Nowhere))) {
         Ok(plugin) => {
             assert!(!plugin.manifest().controllers.is_empty());
-            assert!(plugin.exports().iter().any(|name| name.starts_with(RECONCILER.trim_end_matches('0'))));
+            assert!(
+                plugin
+                    .exports()
+                    .iter()
+                    .any(|name| name.starts_with(RECONCILER.trim_end_matches('0')))
+            );
         }
         Err(LoadError::Busy(why)) => panic!("busy, but nothing else is loaded: {why}"),
         Err(error) => assert!(!error.to_string().is_empty() && !error.reason().as_str().is_empty()),
     }
-    assert!(started.elapsed() < IN_TIME, "loading took {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < IN_TIME,
+        "loading took {:?}",
+        started.elapsed()
+    );
 }
 
 /// Returns the component, or None if there are too few bytes to generate one.
@@ -104,8 +117,14 @@ fn stage() -> &'static (Engine, Runtime) {
             optimize: false,
             ..EngineConfig::default()
         };
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        (Engine::new(&config).expect("an engine"), runtime.expect("a runtime"))
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        (
+            Engine::new(&config).expect("an engine"),
+            runtime.expect("a runtime"),
+        )
     })
 }
 

@@ -1,6 +1,6 @@
-//! Runs each fuzz target on its corpus and on random mutations of it, which takes a few seconds. `make fuzz` searches
-//! further, by coverage. An input that violates an invariant is kept in fuzz/artifacts/. The printed seed repeats a run
-//! with `OPERETTA_SEED`.
+//! Runs each fuzz target on its corpus and on random mutations of it, which takes a few seconds.
+//! `make fuzz` searches further, by coverage. An input that violates an invariant is kept in
+//! fuzz/artifacts/. The printed seed repeats a run with `OPERETTA_SEED`.
 
 use std::{
     fs,
@@ -85,13 +85,17 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let files = fs::read_dir(folder("corpus").join(target)).expect("a corpus");
     let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     files.sort();
-    files.into_iter().map(|file| (file.clone(), fs::read(file).expect("a seed"))).collect()
+    files
+        .into_iter()
+        .map(|file| (file.clone(), fs::read(file).expect("a seed")))
+        .collect()
 }
 
-/// Calls `body` with each file of the target's corpus, and with this number of mutations of the files.
+/// Calls `body` with each file of the target's corpus, and with this number of mutations of the
+/// files.
 fn replay(target: &str, body: fn(&[u8]), mutations: u32) {
-    let seed: u64 =
-        std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("a seed"));
+    let seed: u64 = std::env::var("OPERETTA_SEED")
+        .map_or_else(|_| rand::random(), |seed| seed.parse().expect("a seed"));
     println!("OPERETTA_SEED={seed}");
     let seeds = corpus(target);
     assert!(!seeds.is_empty(), "the corpus is empty");
@@ -107,7 +111,10 @@ fn replay(target: &str, body: fn(&[u8]), mutations: u32) {
             fs::create_dir_all(&kept).expect("a folder");
             let kept = kept.join(format!("replay-{seed}"));
             fs::write(&kept, &bytes).expect("kept");
-            println!("the input is kept as {}; in fuzz/corpus/{target}/ it runs each time", kept.display());
+            println!(
+                "the input is kept as {}; in fuzz/corpus/{target}/ it runs each time",
+                kept.display()
+            );
             resume_unwind(panic);
         }
     }
@@ -126,7 +133,9 @@ fn mutated(seeds: &[(PathBuf, Vec<u8>)], chance: &mut StdRng) -> Vec<u8> {
         let with = match chance.random_range(0..6) {
             0 => Vec::new(),
             1 => vec![chance.random()],
-            2 | 3 => TOKENS[chance.random_range(0..TOKENS.len())].as_bytes().to_vec(),
+            2 | 3 => TOKENS[chance.random_range(0..TOKENS.len())]
+                .as_bytes()
+                .to_vec(),
             4 => bytes[range.clone()].repeat(chance.random_range(2..4)),
             _ => {
                 let other = pick(chance);
@@ -134,7 +143,11 @@ fn mutated(seeds: &[(PathBuf, Vec<u8>)], chance: &mut StdRng) -> Vec<u8> {
             }
         };
         // Replaces the bytes at this position, or inserts before them.
-        let end = if chance.random() { range.end.min(range.start + with.len().max(1)) } else { range.start };
+        let end = if chance.random() {
+            range.end.min(range.start + with.len().max(1))
+        } else {
+            range.start
+        };
         bytes.splice(range.start..end, with);
     }
     bytes
@@ -209,8 +222,14 @@ fn watch_does_not_depend_on_chunk_boundaries() {
 fn every_target_has_corpus_and_test() {
     let names = |name: &str| {
         let files = fs::read_dir(folder(name)).expect(name);
-        let mut names: Vec<_> =
-            files.map(|file| file.expect("a file").path().file_stem().map(ToOwned::to_owned)).collect();
+        let mut names: Vec<_> = files
+            .map(|file| {
+                file.expect("a file")
+                    .path()
+                    .file_stem()
+                    .map(ToOwned::to_owned)
+            })
+            .collect();
         names.sort();
         names
     };
@@ -218,6 +237,10 @@ fn every_target_has_corpus_and_test() {
     assert_eq!(targets, names("corpus"));
     for target in targets.iter().flatten() {
         let replayed = format!("replay(\"{}\", fuzz::", target.display());
-        assert!(include_str!("replay.rs").contains(&replayed), "{}", target.display());
+        assert!(
+            include_str!("replay.rs").contains(&replayed),
+            "{}",
+            target.display()
+        );
     }
 }

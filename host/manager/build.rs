@@ -14,13 +14,14 @@ use flate2::{Compression, write::GzEncoder};
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../page/dist");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    println!("cargo::rerun-if-changed={}", folder.display());
+    // Relative, so that another clone with the same page need not run this program.
+    println!("cargo::rerun-if-changed=../../page/dist");
     let manifest = fs::read_to_string(folder.join("manifest.json"))?;
     let manifest: BTreeMap<String, String> = serde_json::from_str(&manifest)?;
     let mut code = "const FILES: &[Asset] = &[\n".to_owned();
     for (name, file) in &manifest {
         let plain = folder.join(file).canonicalize()?;
-        println!("cargo::rerun-if-changed={}", plain.display());
+        println!("cargo::rerun-if-changed=../../page/dist/{file}");
         let compressed = compress(&plain, &out.join(format!("{file}.gz")))?;
         code += &format!(
             "    Asset {{ name: {name:?}, file: {file:?}, plain: include_bytes!({plain:?}), gzip: include_bytes!({compressed:?}) }},\n"

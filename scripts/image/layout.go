@@ -53,14 +53,19 @@ func config(labels map[string]string) v1.Config {
 	return v1.Config{
 		User:       user + ":" + user,
 		Env:        []string{"PATH=/", "SSL_CERT_FILE=" + certificates},
-		Entrypoint: []string{programPath},
+		Entrypoint: []string{"/" + hostName},
 		WorkingDir: "/",
 		Labels:     labels,
 	}
 }
 
-// assemble returns the image of one program.
-func assemble(program *program, options buildOptions) (v1.Image, error) {
+// assemble returns the image of the programs of one architecture.
+func assemble(programs []*program, options buildOptions) (v1.Image, error) {
+	var files []entry
+	for _, program := range programs {
+		files = append(files, entry{path: program.name, mode: 0o755, contents: program.contents})
+	}
+
 	about := options.about
 	labels := about.labels(options.source.repository)
 	level := gzip.BestCompression
@@ -70,7 +75,7 @@ func assemble(program *program, options buildOptions) (v1.Image, error) {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
 	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
-		Architecture: program.architecture,
+		Architecture: programs[0].architecture,
 		OS:           "linux",
 		Created:      v1.Time{Time: about.created},
 		Config:       config(labels),
@@ -84,7 +89,7 @@ func assemble(program *program, options buildOptions) (v1.Image, error) {
 		entries []entry
 	}{
 		{"CA certificates and the user", rootFiles()},
-		{"the program", []entry{{path: programPath[1:], mode: 0o755, contents: program.contents}}},
+		{"the programs", files},
 	} {
 		layer, err := layer(part.entries, about.created, level)
 		if err != nil {
@@ -99,27 +104,32 @@ func assemble(program *program, options buildOptions) (v1.Image, error) {
 	return mutate.Annotations(image, labels).(v1.Image), nil
 }
 
-// build writes the layout of an image for each program, in one index, with the SBOMs and the provenance beside it.
-func build(options buildOptions, paths []string) error {
+// build writes the layout of an image for each folder of programs, in one index, with the SBOMs and the provenance beside it.
+func build(options buildOptions, folders []string) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	seen := map[string]bool{}
-	for _, path := range paths {
-		program, err := readProgram(path, options.development)
+	for _, folder := range folders {
+		programs, err := readPrograms(folder, options.development)
 		if err != nil {
 			return err
 		}
-		if seen[program.architecture] {
-			return fmt.Errorf("%s: there is another program for %s", path, program.architecture)
+		architecture := programs[0].architecture
+		if seen[architecture] {
+			return fmt.Errorf("%s: there is another folder for %s", folder, architecture)
 		}
-		seen[program.architecture] = true
-		image, err := assemble(program, options)
+		seen[architecture] = true
+		image, err := assemble(programs, options)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", folder, err)
 		}
-		platform := &v1.Platform{OS: "linux", Architecture: program.architecture}
+		platform := &v1.Platform{OS: "linux", Architecture: architecture}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
-		if program.packages != nil {
-			if err := writeSBOM(options.output+"-"+program.architecture+".cdx.json", program, options.about); err != nil {
+		for _, program := range programs {
+			if program.packages == nil {
+				continue
+			}
+			path := options.output + "-" + architecture + "-" + program.name + ".cdx.json"
+			if err := writeSBOM(path, program, options.about); err != nil {
 				return err
 			}
 		}

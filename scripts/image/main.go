@@ -1,11 +1,13 @@
 // Command oci-image assembles the container image of Operetta from built programs, without a daemon and without a base image.
 //
-//	oci-image build -output DIR -version V [flags] PROGRAM...   write an OCI image layout, SBOMs and the provenance
-//	oci-image root -output DIR                                  write the files of the image beside the program
-//	oci-image export DIR                                        print the root file system as a tar archive
-//	oci-image push DIR REFERENCE                                push the layout's image to a registry
+//	oci-image build -output DIR -version V [flags] FOLDER...   write an OCI image layout, SBOMs and the provenance
+//	oci-image root -output DIR                                 write the files of the image beside the programs
+//	oci-image export DIR                                       print the root file system as a tar archive
+//	oci-image push DIR REFERENCE                               push the layout's image to a registry
 //
-// The image has a layer with CA certificates and the user's name, and a layer with the static program. It has no shell and
+// Each FOLDER has operetta-host and operetta-compiler for one architecture.
+//
+// The image has a layer with CA certificates and the user's name, and a layer with the static programs. It has no shell and
 // no package manager. The output depends on nothing but the arguments: the same programs give the same digest.
 package main
 
@@ -65,7 +67,7 @@ func runBuild(args []string) error {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.StringVar(&options.output, "output", "", "the folder of the layout; SBOMs and provenance are written beside it")
 	flags.StringVar(&options.about.name, "name", "operetta", "the image's name in the layout's index")
-	flags.StringVar(&options.about.version, "version", "", "the version of the program")
+	flags.StringVar(&options.about.version, "version", "", "the version of the programs")
 	flags.StringVar(&options.about.revision, "revision", "", "the Git commit that the programs were built from, with -dirty if the tree had changes")
 	flags.Int64Var(&created, "created", 0, "the time of creation, in seconds since 1970")
 	flags.StringVar(&options.source.repository, "source", "https://operetta.dev", "the URI of the sources' repository")

@@ -37,12 +37,23 @@ func testProgram(t *testing.T) string {
 	return path
 }
 
+// testPrograms returns a folder with static programs: this test, under the names of all.
+func testPrograms(t *testing.T) string {
+	folder := t.TempDir()
+	for _, name := range programNames {
+		if err := os.Symlink(testProgram(t), filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
 // buildTest builds the layout of this test's program in a new folder.
 func buildTest(t *testing.T) string {
 	folder := filepath.Join(t.TempDir(), "image")
 	options := buildOptions{output: folder, about: testAbout, development: true}
 	options.source = source{repository: "https://example.com/operetta", builder: "https://example.com/ci", profile: "release", materials: []string{"go.sum"}}
-	if err := build(options, []string{testProgram(t)}); err != nil {
+	if err := build(options, []string{testPrograms(t)}); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -69,7 +80,7 @@ func TestSameProgramGivesSameDigest(t *testing.T) {
 	}
 }
 
-func TestRootHasProgramUserAndAuthorities(t *testing.T) {
+func TestRootHasProgramsUserAndAuthorities(t *testing.T) {
 	var archive bytes.Buffer
 	if err := export(buildTest(t), hostArchitecture, &archive); err != nil {
 		t.Fatal(err)
@@ -94,8 +105,10 @@ func TestRootHasProgramUserAndAuthorities(t *testing.T) {
 			t.Errorf("%s: others than root may write it: %+v", path, header)
 		}
 	}
-	if program := files[programPath]; program == nil || program.Mode != 0o755 {
-		t.Errorf("the program: %+v", program)
+	for _, name := range programNames {
+		if program := files["/"+name]; program == nil || program.Mode != 0o755 {
+			t.Errorf("%s: %+v", name, program)
+		}
 	}
 	if !strings.Contains(string(contents["/etc/passwd"]), ":65532:65532:") {
 		t.Errorf("the user: %s", contents["/etc/passwd"])

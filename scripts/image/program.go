@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	rustaudit "github.com/rust-secure-code/go-rustaudit"
@@ -16,10 +17,29 @@ const hostArchitecture = runtime.GOARCH
 
 // program is a built program, read completely: what is checked is what goes into the image.
 type program struct {
+	name         string
 	contents     []byte
 	architecture string
 	// The packages in the program, as cargo-auditable records them. Nil if it has no list.
 	packages []rustaudit.Package
+}
+
+// readPrograms reads the programs of an image from a folder. They must be for the same architecture.
+func readPrograms(folder string, development bool) ([]*program, error) {
+	var programs []*program
+	for _, name := range programNames {
+		program, err := readProgram(filepath.Join(folder, name), development)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	for _, program := range programs {
+		if program.architecture != programs[0].architecture {
+			return nil, fmt.Errorf("%s: %s is for %s, and %s for %s", folder, programs[0].name, programs[0].architecture, program.name, program.architecture)
+		}
+	}
+	return programs, nil
 }
 
 // readProgram reads an ELF program. Without development it must be static and list its packages.
@@ -46,5 +66,5 @@ func readProgram(path string, development bool) (*program, error) {
 	if err != nil && !(development && errors.Is(err, rustaudit.ErrNoRustDepInfo)) {
 		return nil, fmt.Errorf("%s: failed to read the list of its packages: %w", path, err)
 	}
-	return &program{contents: contents, architecture: architecture, packages: info.Packages}, nil
+	return &program{name: filepath.Base(path), contents: contents, architecture: architecture, packages: info.Packages}, nil
 }

@@ -20,8 +20,13 @@ const (
 	user = "65532"
 	// certificates is where TLS libraries look for the authorities that they trust.
 	certificates = "/etc/ssl/certs/ca-certificates.crt"
-	programPath  = "/operetta"
+	// hostName is the program that a container runs. It starts compilerName, which it looks for in its own folder.
+	hostName     = "operetta-host"
+	compilerName = "operetta-compiler"
 )
+
+// programNames are the files of the programs, at the image's root.
+var programNames = []string{hostName, compilerName}
 
 // entry is a file of the image or, if its path ends with a slash, a folder. All belong to root.
 type entry struct {
@@ -30,7 +35,7 @@ type entry struct {
 	contents []byte
 }
 
-// rootFiles returns the files beside the program: a parent comes before its children.
+// rootFiles returns the files beside the programs: a parent comes before its children.
 func rootFiles() []entry {
 	return []entry{
 		{path: "etc/", mode: 0o755},
@@ -55,7 +60,7 @@ func authorities() []byte {
 	return out.Bytes()
 }
 
-// writeRoot writes the files beside the program into a folder.
+// writeRoot writes the files beside the programs into a folder.
 func writeRoot(folder string) error {
 	for _, entry := range rootFiles() {
 		path := filepath.Join(folder, entry.path)

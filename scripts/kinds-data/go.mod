@@ -1,4 +1,4 @@
-// Reads the Go types of the built-in kinds for host/apiserver, and the costs of CEL rules. The versions are those of deploy/controlplane.
+// Reads the Go types of the built-in kinds for apiserver, and the costs of CEL rules. The versions are those of deploy/controlplane.
 module operetta.dev/scripts/kinds-data
 
 go 1.26.0

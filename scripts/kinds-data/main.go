@@ -1,4 +1,4 @@
-// Command kinds-data prints the Go types of the built-in kinds for host/apiserver: each struct's JSON fields in their
+// Command kinds-data prints the Go types of the built-in kinds for apiserver: each struct's JSON fields in their
 // order, with their types. The kinds are those of the documents of aggregated discovery given as arguments.
 package main
 

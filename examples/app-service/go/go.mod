@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
-	operetta.dev/sdk-go v0.0.0
-	operetta.dev/sdk-go/controllerruntime v0.0.0
+	operetta.dev/sdk-go v0.1.0
+	operetta.dev/sdk-go/controllerruntime v0.1.0
 	sigs.k8s.io/controller-runtime v0.25.2
 )
 

@@ -6,7 +6,7 @@ require (
 	k8s.io/api v0.37.0
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
-	operetta.dev/sdk-go/controllerruntime v0.0.0
+	operetta.dev/sdk-go/controllerruntime v0.1.0
 	sigs.k8s.io/controller-runtime v0.25.2
 )
 
@@ -63,7 +63,7 @@ require (
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
-	operetta.dev/sdk-go v0.0.0 // indirect
+	operetta.dev/sdk-go v0.1.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect

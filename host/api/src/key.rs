@@ -16,18 +16,27 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// Returns the key of an object in a namespace.
     pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), name: name.into() }
+        Self {
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
     }
 
     /// Returns the key of an object of a cluster-scoped kind.
     pub fn cluster_scoped(name: impl Into<String>) -> Self {
-        Self { namespace: None, name: name.into() }
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
     }
 
     /// Returns a key in the same namespace with another name.
     #[must_use]
     pub fn beside(&self, name: impl Into<String>) -> Self {
-        Self { namespace: self.namespace.clone(), name: name.into() }
+        Self {
+            namespace: self.namespace.clone(),
+            name: name.into(),
+        }
     }
 }
 
@@ -61,6 +70,9 @@ mod tests {
     fn displays_namespace_and_name() {
         assert_eq!(ObjectKey::from(("shop", "db")).to_string(), "shop/db");
         assert_eq!(ObjectKey::cluster_scoped("node-1").to_string(), "node-1");
-        assert_eq!(ObjectKey::from(("shop", "db")).beside("cache").to_string(), "shop/cache");
+        assert_eq!(
+            ObjectKey::from(("shop", "db")).beside("cache").to_string(),
+            "shop/cache"
+        );
     }
 }

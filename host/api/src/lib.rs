@@ -8,8 +8,8 @@
 //! - [`conditions`] and [`reasons`]: the types and reasons of a Plugin's conditions and Events.
 //! - `plugin`, with the feature `crd`: the custom resource Plugin.
 //!
-//! All types are plain data with serde's traits. The host does the checks that need more than one value (limits,
-//! JSONPaths, pruned fields).
+//! All types are plain data with serde's traits. The host does the checks that need more than one
+//! value (limits, JSONPaths, pruned fields).
 //!
 //! ```
 //! use operetta_api::GroupVersionKind;
@@ -57,3 +57,8 @@ pub const GROUP: &str = "operetta.dev";
 
 /// The `apiVersion` of a Plugin and of a manifest.
 pub const API_VERSION: &str = "operetta.dev/v1alpha1";
+
+/// Compiles and runs the README's code.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

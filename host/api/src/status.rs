@@ -27,14 +27,20 @@ pub struct Status {
     pub message: String,
     /// The rejected fields, from `details.causes`.
     pub causes: Vec<Cause>,
-    /// The seconds to wait before the next attempt, from `details.retryAfterSeconds` or the Retry-After header.
+    /// The seconds to wait before the next attempt, from `details.retryAfterSeconds` or the
+    /// Retry-After header.
     pub retry_after_seconds: Option<u32>,
 }
 
 impl Status {
     /// Returns the status that an API server returns for a kind of error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { code: kind.code(), reason: kind.reason().to_owned(), message: message.into(), ..Self::default() }
+        Self {
+            code: kind.code(),
+            reason: kind.reason().to_owned(),
+            message: message.into(),
+            ..Self::default()
+        }
     }
 
     /// Classifies the status by its code and reason (apimachinery's `errors.ReasonForError`).
@@ -62,14 +68,16 @@ impl Status {
     }
 }
 
-/// The kinds of errors that a reconciler branches on. The names follow apimachinery's `errors.IsNotFound` and siblings.
+/// The kinds of errors that a reconciler branches on. The names follow apimachinery's
+/// `errors.IsNotFound` and siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// 404: the object does not exist, or its namespace or kind.
     NotFound,
     /// 409 with reason `AlreadyExists`: an object of that name exists.
     AlreadyExists,
-    /// 409 otherwise: the resourceVersion is stale, or another field manager owns a field. Read again, then retry.
+    /// 409 otherwise: the resourceVersion is stale, or another field manager owns a field. Read
+    /// again, then retry.
     Conflict,
     /// 422: the object was rejected; the status's causes name the fields.
     Invalid,
@@ -145,7 +153,11 @@ mod tests {
             (504, "Timeout", ErrorKind::TimedOut),
             (418, "", ErrorKind::Other),
         ] {
-            let status = Status { code, reason: reason.into(), ..Status::default() };
+            let status = Status {
+                code,
+                reason: reason.into(),
+                ..Status::default()
+            };
             assert_eq!(status.kind(), kind, "{code} {reason}");
         }
     }

@@ -1,15 +1,17 @@
 //! Costs of the workqueue: `make bench-queue`.
 //!
-//! `queue.per_key` is add + get + forget + done of one key, single thread, [`KEYS`] keys at once in the queue: the key's
-//! copy for the queue is included, as informers make one. `queue.add_after` is one call with a delay that does not end,
-//! the others of the batch waiting already. Both are microseconds; a round's value is the median of its passes over all
-//! keys, so that being preempted now and then does not count.
+//! `queue.per_key` is add + get + forget + done of one key, single thread, [`KEYS`] keys at once in
+//! the queue: the key's copy for the queue is included, as informers make one. `queue.add_after` is
+//! one call with a delay that does not end, the others of the batch waiting already. Both are
+//! microseconds; a round's value is the median of its passes over all keys, so that being preempted
+//! now and then does not count.
 //!
-//! tokio's clock is slower here than in the host, because the tests' feature `test-util` is on in benches too.
+//! tokio's clock is slower here than in the host, because benches share the tests'
+//! feature `test-util`.
 
-#[path = "../../testkit/src/bench.rs"]
+#[path = "../../../tests/testkit/src/bench.rs"]
 mod bench;
-#[path = "../../testkit/src/peers.rs"]
+#[path = "../../../tests/testkit/src/peers.rs"]
 mod peers;
 
 use std::time::{Duration, Instant};
@@ -27,22 +29,37 @@ fn main() -> std::io::Result<()> {
     if only_starts() {
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let keys: Vec<ObjectKey> =
-        (0..KEYS).map(|at| ObjectKey::namespaced(format!("team-{}", at % 100), format!("web-{at:05}"))).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let keys: Vec<ObjectKey> = (0..KEYS)
+        .map(|at| ObjectKey::namespaced(format!("team-{}", at % 100), format!("web-{at:05}")))
+        .collect();
     let mut report = Report::new("queue");
     // One queue throughout: growing its tables is not what is measured.
     let queue = WorkQueue::new();
     let peers = Peers::build();
     let mut measure = |metric: &str, target: Option<f64>, pass: &dyn Fn() -> Duration| {
         let question = json!({"metric": metric, "size": KEYS, "passes": PASSES});
-        let (ours, theirs) =
-            peers.beside(number("ROUNDS", ROUNDS), &["client-go", "controller-runtime"], &question, || passes(pass));
-        let row = theirs.iter().fold(Row::new(metric, "us", ours), |row, (name, samples)| row.peer(*name, samples));
+        let (ours, theirs) = peers.beside(
+            number("ROUNDS", ROUNDS),
+            &["client-go", "controller-runtime"],
+            &question,
+            || passes(pass),
+        );
+        let row = theirs
+            .iter()
+            .fold(Row::new(metric, "us", ours), |row, (name, samples)| {
+                row.peer(*name, samples)
+            });
         report.row(target.into_iter().fold(row, Row::target));
     };
-    measure("queue.per_key", Some(0.6), &|| runtime.block_on(per_key(&queue, &keys)));
-    measure("queue.add_after", None, &|| runtime.block_on(add_after(&keys)));
+    measure("queue.per_key", Some(0.6), &|| {
+        runtime.block_on(per_key(&queue, &keys))
+    });
+    measure("queue.add_after", None, &|| {
+        runtime.block_on(add_after(&keys))
+    });
     println!("{}", report.finish()?.display());
     Ok(())
 }

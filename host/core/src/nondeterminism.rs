@@ -1,8 +1,10 @@
-//! The wall clock, randomness and blocking work of the host, which a simulation replaces for its thread.
+//! The wall clock, randomness and blocking work of the host, which a simulation replaces for its
+//! thread.
 //!
-//! Like tokio's paused clock, the replacement belongs to the thread that runs the simulation's runtime: no constructor of
-//! the host has a parameter for it. Durations are measured with [`tokio::time::Instant`], which follows the paused clock.
-//! With both, a host on a single-threaded runtime does the same each time.
+//! Like tokio's paused clock, the replacement belongs to the thread that runs the simulation's
+//! runtime: no constructor of the host has a parameter for it. Durations are measured with
+//! [`tokio::time::Instant`], which follows the paused clock. With both, a host on a single-threaded
+//! runtime does the same each time.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -53,7 +55,9 @@ struct Machine {
 
 impl Nondeterminism for Machine {
     fn wall_clock(&self) -> Duration {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
     }
 
     fn monotonic_clock(&self) -> Duration {
@@ -80,9 +84,13 @@ impl Drop for Replaced {
     }
 }
 
-/// Replaces the source of time and randomness on this thread, and lets [`blocking`] run its work on it.
+/// Replaces the source of time and randomness on this thread, and lets [`blocking`] run its work on
+/// it.
 pub fn replace(source: Arc<dyn Nondeterminism>) -> Replaced {
-    Replaced { former: REPLACEMENT.replace(Some(source)), _not_send: PhantomData }
+    Replaced {
+        former: REPLACEMENT.replace(Some(source)),
+        _not_send: PhantomData,
+    }
 }
 
 /// Returns the replacement on this thread; None for the machine's own clocks and randomness.
@@ -92,7 +100,11 @@ pub fn replacement() -> Option<Arc<dyn Nondeterminism>> {
 
 /// Returns the source of time and randomness on this thread.
 pub fn source() -> Arc<dyn Nondeterminism> {
-    static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| Arc::new(Machine { started: Instant::now() }));
+    static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| {
+        Arc::new(Machine {
+            started: Instant::now(),
+        })
+    });
     replacement().unwrap_or_else(|| MACHINE.clone())
 }
 
@@ -114,15 +126,17 @@ pub fn random_fraction() -> f32 {
     (u32::from_le_bytes(random_bytes()) >> 8) as f32 / (1 << 24) as f32
 }
 
-/// Runs blocking work outside the runtime's worker threads; on this thread in a simulation, where it ends before anything
-/// else happens.
+/// Runs blocking work outside the runtime's worker threads; on this thread in a simulation, where
+/// it ends before anything else happens.
 ///
 /// # Errors
 /// Fails if the work panics, or the runtime shuts down.
 ///
 /// # Panics
 /// Panics outside a tokio runtime; in a simulation also if the work does.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
     match replacement() {
         Some(_) => Ok(work()),
         None => spawn_blocking(work).await,
@@ -158,10 +172,16 @@ mod tests {
     #[test]
     fn replacement_lasts_until_it_is_dropped() {
         let replaced = replace(Arc::new(Counter::default()));
-        assert_eq!((wall_clock(), source().monotonic_clock()), (Duration::from_secs(7), Duration::from_secs(8)));
+        assert_eq!(
+            (wall_clock(), source().monotonic_clock()),
+            (Duration::from_secs(7), Duration::from_secs(8))
+        );
         assert_eq!([random_bytes(), random_bytes()], [[0, 1], [2, 3]]);
         let elsewhere = std::thread::spawn(wall_clock).join().expect("a time");
-        assert!(elsewhere > Duration::from_secs(7), "other threads have the machine's clock");
+        assert!(
+            elsewhere > Duration::from_secs(7),
+            "other threads have the machine's clock"
+        );
         drop(replaced);
         assert!(wall_clock() > Duration::from_secs(7));
         assert_ne!(random_bytes::<16>(), random_bytes::<16>());
@@ -170,7 +190,12 @@ mod tests {
     #[test]
     fn fractions_are_below_one() {
         let fractions: Vec<f32> = (0..1_000).map(|_| random_fraction()).collect();
-        assert!(fractions.iter().all(|fraction| (0.0..1.0).contains(fraction)), "{fractions:?}");
+        assert!(
+            fractions
+                .iter()
+                .all(|fraction| (0.0..1.0).contains(fraction)),
+            "{fractions:?}"
+        );
         let mean = fractions.iter().sum::<f32>() / 1_000.0;
         assert!((0.4..0.6).contains(&mean), "the mean of 1,000 is {mean}");
     }
@@ -178,8 +203,18 @@ mod tests {
     #[tokio::test]
     async fn blocking_work_stays_on_the_thread_of_a_simulation() {
         let here = std::thread::current().id();
-        assert_ne!(blocking(|| std::thread::current().id()).await.expect("a thread"), here);
+        assert_ne!(
+            blocking(|| std::thread::current().id())
+                .await
+                .expect("a thread"),
+            here
+        );
         let _replaced = replace(Arc::new(Counter::default()));
-        assert_eq!(blocking(|| std::thread::current().id()).await.expect("a thread"), here);
+        assert_eq!(
+            blocking(|| std::thread::current().id())
+                .await
+                .expect("a thread"),
+            here
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Panics of code that must not end its caller: a handler, an observer, a reconciler. They are caught and logged.
+//! Panics of code that must not end its caller: a handler, an observer, a reconciler. They are
+//! caught and logged.
 
 use std::{
     any::Any,
@@ -7,7 +8,8 @@ use std::{
     task::Poll,
 };
 
-/// Calls a function and catches its panic. The caller must not use what the function has left half changed.
+/// Calls a function and catches its panic. The caller must not use what the function has left half
+/// changed.
 ///
 /// # Errors
 /// Returns the message of the panic.
@@ -31,7 +33,9 @@ pub async fn catch_async<T>(future: impl Future<Output = T>) -> Result<T, String
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .to_owned()
 }
 
 #[cfg(test)]

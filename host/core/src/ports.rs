@@ -1,8 +1,8 @@
-//! The traits at which the core meets the rest: the API server on one side, the sandbox on the other.
+//! The traits between the core and the rest: the API server on one side, the sandbox on the other.
 //!
-//! `operetta-kube` implements [`ObjectApi`], [`ObjectLookup`] and [`EventSink`], `operetta-wasm` implements [`Reconciler`] and
-//! [`Mapper`], the binary implements [`LogSink`], and whoever records or replays reconciles [`Nondeterminism`]; none of them knows
-//! the others.
+//! `operetta-kube` implements [`ObjectApi`], [`ObjectLookup`] and [`EventSink`], `operetta-wasm`
+//! implements [`Reconciler`] and [`Mapper`], the binary implements [`LogSink`], and whoever records
+//! or replays reconciles [`Nondeterminism`]; none of them knows the others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,11 @@ pub use crate::nondeterminism::Nondeterminism;
 use crate::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::{
-        operation::{Delete, Get, List, Page, Write, Written},
-        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+        call::{Call, Resource},
+        operation::{Delete, Get, List, Page, Verb, Write, Written},
+        raw_request::{RawRequest, RawResponse, Target},
     },
-    handler::map_event::MapEvent,
+    handler::event::Event,
     object::{Object, ObjectKey, kind::GroupVersionKind},
     status::ApiError,
 };
@@ -23,8 +24,9 @@ use crate::{
 /// Reads and writes of objects under one identity. No call is retried: the caller decides.
 ///
 /// # Errors
-/// Each call fails with the API server's own error, or `BadRequest` for what cannot stand in a request, `Unavailable`
-/// while a cache cannot be filled, and `Forbidden` in the API server's words for what the identity may not do.
+/// Each call fails with the API server's own error, or `BadRequest` for what cannot stand in a
+/// request, `Unavailable` while a cache cannot be filled, and `Forbidden` in the API server's words
+/// for what the identity may not do.
 #[async_trait]
 pub trait ObjectApi: Send + Sync {
     /// Reads one object.
@@ -39,23 +41,42 @@ pub trait ObjectApi: Send + Sync {
     /// Deletes an object.
     async fn delete(&self, delete: Delete) -> Result<(), ApiError>;
 
-    /// Carries out one request that [`RawRequest::target`] has parsed. A response of the API server is not an error here,
-    /// whatever its status.
+    /// Carries out one request that [`RawRequest::target`] has parsed. A response of the API server
+    /// is not an error here, whatever its status.
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError>;
 }
 
-/// The host's own view of objects, for the audit and the detector of hot loops. It is never handed to a guest: RBAC is
-/// not asked about it.
+/// The host's own view of objects, for the audit and the detector of hot loops. It is never handed
+/// to a guest: RBAC is not asked about it.
 #[async_trait]
 pub trait ObjectLookup: Send + Sync {
     /// Returns an object as the host's caches have it now, whole; None when they do not have it.
     fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
 
-    /// Returns the kind that a resource's path is about, as far as it is known without a request.
-    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind>;
+    /// Returns the kind of a resource, as far as it is known without a request.
+    fn kind_of(&self, api_version: &str, plural: &str) -> Option<GroupVersionKind>;
 
-    /// Reads an object with managedFields from the API server, under the plugin's identity; None when it may not, or
-    /// cannot.
+    /// Returns the object that a call names; None if it names none, or if the kind of a raw request
+    /// is not known.
+    fn named_by(&self, call: &Call) -> Option<(GroupVersionKind, ObjectKey)> {
+        // Deleting a subresource does not delete the object.
+        if call.name.is_none() || (call.verb == Verb::Delete && call.subresource.is_some()) {
+            return None;
+        }
+
+        let kind = match &call.resource {
+            Resource::Kind(kind) => kind.clone(),
+            Resource::Path {
+                api_version,
+                plural,
+                ..
+            } => self.kind_of(api_version, plural)?,
+        };
+        Some((kind, call.key()))
+    }
+
+    /// Reads an object with managedFields from the API server, under the plugin's identity; None
+    /// when it may not, or cannot.
     async fn live(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
 }
 
@@ -63,6 +84,12 @@ pub trait ObjectLookup: Send + Sync {
 pub trait EventSink: Send + Sync {
     /// Takes the note and returns at once; an overfull sink drops it and counts the drop.
     fn emit(&self, note: EventNote);
+}
+
+/// Receives what the API server warns about in its answers to a plugin's requests.
+pub trait WarningSink: Send + Sync {
+    /// Takes a warning. `request` is the method and the path of the request.
+    fn warned(&self, request: &str, text: &str);
 }
 
 /// Keeps a plugin's log lines.
@@ -90,8 +117,9 @@ impl LogSink for Nowhere {
 
 /// Takes reports of reconciles that run for long.
 pub trait LongRunSink: Send + Sync {
-    /// Reports that the guest of a reconcile has run for this time, without the time that it has waited. `stack` has the functions
-    /// that it is in, the innermost first. Runs on the guest's thread: it must not block.
+    /// Reports that the guest of a reconcile has run for this time, without the time that it has
+    /// waited. `stack` has the functions that it is in, the innermost first. Runs on the guest's
+    /// thread: it must not block.
     fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str);
 }
 
@@ -102,12 +130,17 @@ pub trait Reconciler: Send + Sync {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure>;
 }
 
-/// Says which keys an event of a watched object is about.
+/// Maps events of watched objects to the keys that they enqueue.
 #[async_trait]
 pub trait Mapper: Send + Sync {
-    /// Maps one event, within the limits of the sandbox. The keys are as the plugin gave them. `request` is the watched
-    /// object's, for the log.
-    async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure>;
+    /// Maps one event of an object of `kind`, within the limits of the sandbox. The keys are as the
+    /// plugin gave them. `request` is the watched object's, for the log.
+    async fn map(
+        &self,
+        request: &ReconcileRequest,
+        kind: &GroupVersionKind,
+        event: &Event,
+    ) -> Result<Vec<ObjectKey>, Failure>;
 }
 
 /// The type of an Event.

@@ -7,7 +7,7 @@ pub use operetta_api::{Cause, ErrorKind, Status};
 /// A failed call. The caller decides whether to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The kind of error, on which a caller branches.
+    /// The kind of error, for callers to match on.
     pub kind: ErrorKind,
     /// The API server's status.
     pub status: Status,
@@ -16,26 +16,47 @@ pub struct ApiError {
 impl ApiError {
     /// Returns the error of a status that the API server sent, classified by its code and reason.
     pub fn from_status(status: Status) -> Self {
-        Self { kind: status.kind(), status }
+        Self {
+            kind: status.kind(),
+            status,
+        }
     }
 
-    /// Returns the error of a response over its limit of size (apimachinery's `errors.NewRequestEntityTooLargeError`, code
-    /// 413).
+    /// Returns the error of a response over its limit of size (apimachinery's
+    /// `errors.NewRequestEntityTooLargeError`, code 413).
     pub fn too_large(message: String) -> Self {
         let reason = "RequestEntityTooLarge".to_owned();
-        Self::from_status(Status { code: 413, reason, message, ..Status::default() })
+        Self::from_status(Status {
+            code: 413,
+            reason,
+            message,
+            ..Status::default()
+        })
     }
 
     /// Returns an error of the host's own, in the form of the API server's.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, status: Status::new(kind, message) }
+        Self {
+            kind,
+            status: Status::new(kind, message),
+        }
     }
 }
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { code, reason, message, .. } = &self.status;
-        if reason.is_empty() { write!(f, "{code}: {message}") } else { write!(f, "{reason} ({code}): {message}") }
+        let Status {
+            code,
+            reason,
+            message,
+            ..
+        } = &self.status;
+
+        if reason.is_empty() {
+            write!(f, "{code}: {message}")
+        } else {
+            write!(f, "{reason} ({code}): {message}")
+        }
     }
 }
 

@@ -1,18 +1,21 @@
 //! A key's way from the watch's event to a worker: `make bench-queue`.
 //!
-//! `path.per_key` is event -> store -> handler -> queue -> worker, in microseconds of a key and wall time, for 100,000 new
-//! objects that come one after the other; the reconciler does nothing. `path.per_key_10k`, `_300k` and `_1m` are the
-//! same for other numbers: a cost for each key that stays the same. `path.two_workers` is how much faster two workers are
-//! than one when a reconcile takes 20 us of the processor, both measured in each round.
+//! `path.per_key` is event -> store -> handler -> queue -> worker, in microseconds of a key and
+//! wall time, for 100,000 new objects that come one after the other; the reconciler does nothing.
+//! `path.per_key_10k`, `_300k` and `_1m` are the same for other numbers: a cost for each key that
+//! stays the same. `path.two_workers` is how much faster two workers are than one when a reconcile
+//! takes 20 us of the processor, both measured in each round.
 //!
-//! Runtime and allocator are the host's. The objects are decoded beforehand, for peers too. These are client-go's shared
-//! informer on a watch that has all events at hand, with its workqueue and one worker; and kube-rs's reflector and
-//! Controller on a stream, on tokio's default runtime and on one thread, with as many reconciles at once as its default
-//! allows; its cost for each key grows with their number, so it is left out where it would take minutes. No fair
-//! scheduler, no sandbox: `make bench-call` and `bench-fair` measure those.
+//! Runtime and allocator are the host's. The objects are decoded beforehand, for peers too. These
+//! are client-go's shared informer on a watch that has all events at hand, with its workqueue and
+//! one worker; and kube-rs's reflector and Controller on a stream, on tokio's default runtime and
+//! on one thread, with as many reconciles at once as its default allows; its cost for each key
+//! grows with their number, so it is left out where it would take minutes. No fair scheduler, no
+//! sandbox: `make bench-call` and `bench-fair` measure those.
 //!
-//! tokio's clock is slower here than in the host, because the tests' feature `test-util` is on in benches too.
-//! `KEYS=1000` takes 1,000 in place of 100,000 and the others in proportion, to see whether it works.
+//! tokio's clock is slower here than in the host, because the tests' feature `test-util` is on in
+//! benches too. `KEYS=1000` takes 1,000 in place of 100,000 and the others in proportion, to see
+//! whether it works.
 
 use std::{
     hint::black_box,
@@ -62,13 +65,23 @@ fn main() -> anyhow::Result<()> {
     // As the host makes it.
     let workers = std::thread::available_parallelism()?.get();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(workers).event_interval(1).global_queue_interval(1).enable_all().build()?;
+    let runtime = runtime
+        .worker_threads(workers)
+        .event_interval(1)
+        .global_queue_interval(1)
+        .enable_all()
+        .build()?;
     let objects: Vec<_> = (0..keys * 10).map(object).collect::<Result<_, _>>()?;
     let peers = Peers::build();
     let mut report = Report::new("path");
     for (metric, size, at_most, names) in [
         ("path.per_key", keys, rounds, &["client-go", "kube-rs"][..]),
-        ("path.per_key_10k", keys / 10, rounds, &["client-go", "kube-rs", "kube-rs-one-thread"]),
+        (
+            "path.per_key_10k",
+            keys / 10,
+            rounds,
+            &["client-go", "kube-rs", "kube-rs-one-thread"],
+        ),
         ("path.per_key_300k", keys * 3, 3, &["client-go"]),
         ("path.per_key_1m", keys * 10, 3, &["client-go"]),
     ] {
@@ -76,18 +89,29 @@ fn main() -> anyhow::Result<()> {
         let ours = || micros(one_way(&runtime, &objects[..size], 1, 0), size);
         let (ours, theirs) = peers.beside(rounds.min(at_most), names, &question, ours);
         let row = Row::new(metric, "us", ours).target(2.0);
-        report.row(theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples)));
+        report.row(
+            theirs
+                .iter()
+                .fold(row, |row, (name, samples)| row.peer(*name, samples)),
+        );
     }
     let some = &objects[..keys / 5];
     let work = iterations(WORK);
-    let question = json!({"metric": "path.two_workers", "size": some.len(), "workNs": WORK.as_nanos() as u64});
+    let question =
+        json!({"metric": "path.two_workers", "size": some.len(), "workNs": WORK.as_nanos() as u64});
     let ours = || {
         let [one, two] = [1, 2].map(|workers| one_way(&runtime, some, workers, work).as_secs_f64());
         one / two
     };
     let (ours, theirs) = peers.beside(rounds, &["client-go", "kube-rs"], &question, ours);
-    let row = Row::new("path.two_workers", "x", ours).target(1.8).more_is_better();
-    report.row(theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples)));
+    let row = Row::new("path.two_workers", "x", ours)
+        .target(1.8)
+        .more_is_better();
+    report.row(
+        theirs
+            .iter()
+            .fold(row, |row, (name, samples)| row.peer(*name, samples)),
+    );
     println!("{}", report.finish()?.display());
     Ok(())
 }
@@ -95,11 +119,15 @@ fn main() -> anyhow::Result<()> {
 /// From the first event to the last key's reconcile.
 fn one_way(runtime: &Runtime, objects: &[Arc<Object>], workers: u32, work: u64) -> Duration {
     let events = objects.to_vec();
-    let done = Arc::new(Done { left: AtomicUsize::new(events.len()), all: Notify::new() });
+    let done = Arc::new(Done {
+        left: AtomicUsize::new(events.len()),
+        all: Notify::new(),
+    });
     runtime.block_on(async {
         let (_store, mut writer) = Store::new();
-        let controller = Controller::new("path", WorkQueue::new(), Arc::new(Work(work)), done.clone());
-        controller.start(workers);
+        let controller =
+            Controller::new("path", WorkQueue::new(), Arc::new(Work(work)), done.clone());
+        controller.set_workers(workers);
         let handler = enqueue_on(&controller);
         let start = Instant::now();
         let informer = tokio::spawn(async move {
@@ -122,7 +150,10 @@ fn one_way(runtime: &Runtime, objects: &[Arc<Object>], workers: u32, work: u64) 
 fn deliver(writer: &mut Writer, handler: &Handler, object: Arc<Object>) {
     let event = match writer.apply(object.clone()) {
         Some(old) => Event::Modified { old, object },
-        None => Event::Added { object, initial: false },
+        None => Event::Added {
+            object,
+            initial: false,
+        },
     };
     handler(&event);
 }
@@ -130,7 +161,11 @@ fn deliver(writer: &mut Writer, handler: &Handler, object: Arc<Object>) {
 /// As the host wires a controller's `for` to its queue.
 fn enqueue_on(controller: &Arc<Controller>) -> Handler {
     let controller = controller.clone();
-    let handler = EventHandler { predicates: vec![], namespace: None, target: Target::Itself };
+    let handler = EventHandler {
+        predicates: vec![],
+        namespace: None,
+        target: Target::Itself,
+    };
     Arc::new(move |event| {
         for key in handler.keys(event) {
             controller.enqueue(key, Priority::Normal);
@@ -174,7 +209,11 @@ fn object(at: usize) -> anyhow::Result<Arc<Object>> {
         "data": {"key": "value"},
     });
     let kind = GroupVersionKind::new("v1", "ConfigMap");
-    Ok(Arc::new(Object::from_json(&text.to_string(), &kind, ManagedFields::Drop)?))
+    Ok(Arc::new(Object::from_json(
+        &text.to_string(),
+        &kind,
+        ManagedFields::Drop,
+    )?))
 }
 
 fn micros(took: Duration, keys: usize) -> f64 {

@@ -7,7 +7,9 @@ use operetta_core::nondeterminism;
 pub fn now() -> Timestamp {
     let since = SignedDuration::try_from(nondeterminism::wall_clock());
     // Only a clock after the year 9999 has no timestamp.
-    since.and_then(Timestamp::from_duration).unwrap_or(Timestamp::MAX)
+    since
+        .and_then(Timestamp::from_duration)
+        .unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
@@ -17,6 +19,9 @@ mod tests {
     #[test]
     fn now_is_the_machines_time() {
         let [before, now, after] = [Timestamp::now(), now(), Timestamp::now()];
-        assert!((before..=after).contains(&now), "{now} is between {before} and {after}");
+        assert!(
+            (before..=after).contains(&now),
+            "{now} is between {before} and {after}"
+        );
     }
 }

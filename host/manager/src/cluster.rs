@@ -1,5 +1,5 @@
-//! The host's connection to its cluster (controller-runtime's `cluster.Cluster`): client, discovery, shared informers,
-//! access reviews and Events.
+//! The host's connection to its cluster (controller-runtime's `cluster.Cluster`): client,
+//! discovery, shared informers, access reviews and Events.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use operetta_core::{
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, impersonation::Impersonation},
     client::{
+        api_client::{ApiClient, Identity},
         object_api::{PluginApi, PluginIdentity},
-        wire::{Identity, Wire},
     },
     discovery::{Discovery, SimilarKinds},
     events::recorder::EventRecorder,
@@ -51,31 +51,56 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Prepares the connection. Nothing is watched yet. `changes` records those that the informers see.
+    /// Prepares the connection. Nothing is watched yet. `changes` records those that the informers
+    /// see.
     ///
     /// # Errors
     /// When the client cannot act as the host.
     pub fn new(client: Client, config: &HostConfig, changes: &Arc<Recorder>) -> Result<Self> {
-        let wire = Wire::new(client.clone(), &Identity::Host)?;
-        let discovery = Discovery::new(wire.clone());
-        let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
+        let api_client = ApiClient::new(client.clone(), &Identity::Host)?;
+        let discovery = Discovery::new(api_client.clone());
+        let reviews = Arc::new(SubjectAccessReviews::new(api_client.clone()));
         let grants = Grants::with(reviews, config.exact_access_reviews);
         let permissions = HostPermissions::new(grants.clone());
         let packing = config.cache_compression;
-        let settings = Settings { timing: Timing::default(), packing, recorder: Some(changes.clone()) };
-        let registry = InformerRegistry::with(wire.clone(), settings, permissions.clone());
-        let api = PluginApi::of_host(wire.clone(), discovery.clone(), registry.clone(), "operetta".to_owned());
-        let impersonation = Impersonation::new(wire.clone(), permissions);
-        let recorder = EventRecorder::start(wire, "operetta".to_owned());
+
+        let settings = Settings {
+            timing: Timing::default(),
+            packing,
+            recorder: Some(changes.clone()),
+        };
+        let registry = InformerRegistry::with(api_client.clone(), settings, permissions.clone());
+        let api = PluginApi::of_host(
+            api_client.clone(),
+            discovery.clone(),
+            registry.clone(),
+            "operetta".to_owned(),
+        );
+        let impersonation = Impersonation::new(api_client.clone(), permissions);
+        let recorder = EventRecorder::start(api_client, "operetta".to_owned());
+
         let similar_kinds = SimilarKinds::new(client.clone());
-        Ok(Self { client, discovery, similar_kinds, registry, api, grants, impersonation, recorder })
+        Ok(Self {
+            client,
+            discovery,
+            similar_kinds,
+            registry,
+            api,
+            grants,
+            impersonation,
+            recorder,
+        })
     }
 
     /// Reads an object from the API server as the host.
     ///
     /// # Errors
     /// The API server's error, such as not found.
-    pub async fn get(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
+    pub async fn get(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+    ) -> Result<Arc<Object>, ApiError> {
         get(&self.api, kind, key).await
     }
 
@@ -103,12 +128,27 @@ impl Cluster {
     /// # Errors
     /// The API server's error, or one for a response that is not a ConfigMap.
     pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
-        let object = self.get(&GroupVersionKind::new("v1", "ConfigMap"), key).await?;
-        serde_json::from_str(object.json())
-            .map_err(|error| ApiError::new(ErrorKind::Other, format!("failed to decode ConfigMap {key}: {error}")))
+        let object = self
+            .get(&GroupVersionKind::new("v1", "ConfigMap"), key)
+            .await?;
+        serde_json::from_str(object.json()).map_err(|error| {
+            ApiError::new(
+                ErrorKind::Other,
+                format!("failed to decode ConfigMap {key}: {error}"),
+            )
+        })
     }
 }
 
-async fn get(api: &PluginApi, kind: &GroupVersionKind, key: &ObjectKey) -> Result<Arc<Object>, ApiError> {
-    api.get(Get { kind: kind.clone(), key: key.clone(), read: Read::Live }).await
+async fn get(
+    api: &PluginApi,
+    kind: &GroupVersionKind,
+    key: &ObjectKey,
+) -> Result<Arc<Object>, ApiError> {
+    api.get(Get {
+        kind: kind.clone(),
+        key: key.clone(),
+        read: Read::Live,
+    })
+    .await
 }

@@ -19,27 +19,30 @@ use crate::{
     replicas::config::ReplicaConfig, tenancy::quotas::Quotas, traces::config::TracesConfig,
 };
 
-/// The configuration that `operetta run --config F` reads.
+/// The configuration that `--config FILE` of `operetta-host` and `operetta run` names.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HostConfig {
-    /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect to it can read the
-    /// logs of every plugin: use loopback unless access is restricted otherwise.
+    /// The address of /healthz, /readyz, /metrics and the plugins' logs. Everybody who can connect
+    /// to it can read the logs of every plugin: use loopback unless access is restricted otherwise.
     pub admin_address: SocketAddr,
     /// The address of /healthz, /livez and /readyz alone, for the probes of a Pod.
     pub health_address: Option<SocketAddr>,
-    /// The endpoints for users: metrics, logs and informers over TLS, for whom the API server authenticates and authorizes.
+    /// The endpoints for users: metrics, logs and informers over TLS, for whom the API server
+    /// authenticates and authorizes.
     pub secure_endpoints: Option<SecureEndpoints>,
-    /// True to serve the page for people at /page/ on `adminAddress` and on the secure endpoints. Whoever opens it signs in with a
-    /// token of the cluster, and sees what its user may read.
+    /// True to serve the page for people at /page/ on `adminAddress` and on the secure endpoints.
+    /// Whoever opens it signs in with a token of the cluster, and sees what its user may read.
     pub page: bool,
-    /// True if this process compiles plugins itself and keeps compiled functions, for `operetta dev`: no file sets it.
+    /// What compiles plugins: the program sets it, no file does.
     #[serde(skip)]
-    pub compile_here: bool,
-    /// The folder of the interpreters of `operetta dev`, which run source; None runs none: no file sets it.
+    pub compiler: Compiler,
+    /// The folder of the interpreters of `operetta dev`, which run source; None runs none: no file
+    /// sets it.
     #[serde(skip)]
     pub interpreters: Option<PathBuf>,
-    /// The only namespace whose Plugins this host runs, for `operetta dev` on a cluster of others: no file sets it.
+    /// The only namespace whose Plugins this host runs, for `operetta dev` on a cluster of others:
+    /// no file sets it.
     #[serde(skip)]
     pub only_namespace: Option<String>,
     /// The maximum size of a component in bytes, decompressed.
@@ -47,56 +50,64 @@ pub struct HostConfig {
     /// True if consent must name the digests of code in every namespace, not only in those labelled
     /// `operetta.dev/plugins: pinned`.
     pub require_digest: bool,
-    /// True if the host checks each cached read by an access review of exactly that request. For clusters with an
-    /// authorizer besides RBAC that denies. With RBAC alone, one review about all namespaces covers many requests.
+    /// True if the host checks each cached read by an access review of exactly that request. For
+    /// clusters with an authorizer besides RBAC that denies. With RBAC alone, one review about all
+    /// namespaces covers many requests.
     pub exact_access_reviews: bool,
-    /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run the files below it.
-    /// If left out, no Plugin may run a file.
+    /// The directory of the files that `spec.source.path` of a Plugin names: every Plugin may run
+    /// the files below it. If left out, no Plugin may run a file.
     pub plugin_directory: Option<PathBuf>,
-    /// The host's own namespace, which holds the Leases of its replicas. If left out, that of the host's Pod, or `operetta-system` outside of
-    /// a cluster.
+    /// The host's own namespace, which holds the Leases of its replicas. If left out, that of the
+    /// host's Pod, or `operetta-system` outside of a cluster.
     pub namespace: Option<String>,
-    /// The directory of compiled plugins, so that each is compiled once: only this user may have access to it. If left
-    /// out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not set), or a temporary directory if that
-    /// cannot be used.
+    /// The directory of compiled plugins, so that each is compiled once: only this user may have
+    /// access to it. If left out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not
+    /// set), or a temporary directory if that cannot be used.
     pub cache_dir: Option<PathBuf>,
-    /// The maximum size of all compiled plugins on disk, in bytes; the least recently used ones are removed first.
+    /// The maximum size of all compiled plugins on disk, in bytes; the least recently used ones are
+    /// removed first.
     pub max_cache_bytes: u64,
-    /// The address space that the code of all plugins may take. Beyond it, the code of the least recently called
-    /// plugins is unmapped until their next call.
+    /// The address space that the code of all plugins may take. Beyond it, the code of the least
+    /// recently called plugins is unmapped until their next call.
     #[serde(rename = "mappedCodeMiB")]
     pub mapped_code_mib: u64,
     /// The memory that the compilation of one plugin may take; a plugin that takes more is refused.
     #[serde(rename = "compileMemoryMiB")]
     pub compile_memory_mib: u64,
-    /// The seconds of processor time that the compilation of one plugin may take; a plugin that takes more is refused.
+    /// The seconds of processor time that the compilation of one plugin may take; a plugin that
+    /// takes more is refused.
     pub compile_seconds: u64,
-    /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`, or the host's own.
-    /// Whoever may act in these controls the cluster or the host.
+    /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`,
+    /// or the host's own. Whoever may act in these controls the cluster or the host.
     pub allow_reserved_namespaces: Vec<String>,
     /// The limits of plugins that set none.
     pub default_limits: Limits,
     /// The maximum limits that a plugin may set.
     pub max_limits: Limits,
-    /// The memory that the reconciles of all plugins may take at once, in MiB; half of the process's memory if left
-    /// out.
+    /// The memory that the reconciles of all plugins may take at once, in MiB; half of the
+    /// process's memory if left out.
     #[serde(rename = "pluginMemoryMiB")]
     pub plugin_memory_mib: Option<u64>,
-    /// The maximum number of instances that are kept between reconciles (`spec.runtime.warm`); 0 keeps none.
+    /// The maximum number of slots that instances kept between reconciles (`spec.runtime.warm`)
+    /// hold, and at most a quarter of all slots: one each, or several for a component with many
+    /// memories or tables. 0 keeps none.
     pub max_warm_instances: u32,
-    /// The file to which each write of a plugin is appended as a line of JSON, besides the host's log.
+    /// The file to which each write of a plugin is appended as a line of JSON, besides the host's
+    /// log.
     pub audit_file: Option<PathBuf>,
-    /// The number of delays after which a key in a hot loop is quarantined. The first delay is 1 s; each next one is
-    /// twice as long, up to 60 s.
+    /// The number of delays after which a key in a hot loop is quarantined. The first delay is 1 s;
+    /// each next one is twice as long, up to 60 s.
     pub hot_loop_rounds: u32,
     /// The quotas of plugins and namespaces.
     pub quotas: Quotas,
-    /// The compression of caches: `auto` compresses caches of more than 1,000 objects and 8 MiB if that at least halves
-    /// them; `off` compresses none. A read of a compressed object takes some microseconds more.
+    /// The compression of caches: `auto` compresses caches of more than 1,000 objects and 8 MiB if
+    /// that at least halves them; `off` compresses none. A read of a compressed object takes some
+    /// microseconds more.
     pub cache_compression: Packing,
     /// The least important level that plugins log: error, warn, info, debug or trace.
     pub plugin_log_level: Level,
-    /// The seconds for which the host waits for reconciles in flight when it stops, and for other replicas to take its Plugins.
+    /// The seconds for which the host waits for reconciles in flight when it stops, and for other
+    /// replicas to take its Plugins.
     pub shutdown_seconds: u64,
     /// The times of the Lease by which the replicas of the host notice each other.
     pub replicas: ReplicaConfig,
@@ -104,6 +115,39 @@ pub struct HostConfig {
     pub traces: TracesConfig,
     /// The flight recorder, which `operetta why` and the page read.
     pub flight_recorder: FlightRecorderConfig,
+}
+
+/// What compiles plugins.
+#[derive(Clone, Debug)]
+pub enum Compiler {
+    /// A program that a host starts for each component, confined: `operetta-compiler`, or `operetta`
+    /// with a hidden command.
+    Worker {
+        /// The program.
+        program: PathBuf,
+        /// Its arguments, before those of the worker.
+        arguments: Vec<String>,
+    },
+    /// This process, which keeps compiled functions, for `operetta dev`. It needs the feature
+    /// `compiler` of operetta-wasm.
+    InProcess,
+}
+
+impl Compiler {
+    /// The worker of a host that runs in `operetta` itself.
+    pub fn this_program() -> Self {
+        Self::Worker {
+            // Also when the file has been replaced by a newer version since.
+            program: "/proc/self/exe".into(),
+            arguments: vec!["compile-worker".to_owned()],
+        }
+    }
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self::this_program()
+    }
 }
 
 /// A log level by name.
@@ -142,7 +186,7 @@ impl Default for HostConfig {
             health_address: None,
             secure_endpoints: None,
             page: true,
-            compile_here: false,
+            compiler: Compiler::this_program(),
             interpreters: None,
             only_namespace: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
@@ -179,55 +223,91 @@ impl HostConfig {
     /// # Errors
     /// Returns an error if the file cannot be read, is not YAML, or has an unknown field.
     pub fn read(path: Option<&Path>) -> Result<Self> {
-        let Some(path) = path else { return Ok(Self::default()) };
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
         let invalid = |message: String| reasons::INVALID_HOST_CONFIG.error(message);
-        let text =
-            std::fs::read_to_string(path).with_context(|| invalid(format!("failed to read {}", path.display())))?;
-        serde_yaml_ng::from_str(&text)
-            .with_context(|| invalid(format!("failed to decode the host configuration {}", path.display())))
+        let text = std::fs::read_to_string(path)
+            .with_context(|| invalid(format!("failed to read {}", path.display())))?;
+        serde_yaml_ng::from_str(&text).with_context(|| {
+            invalid(format!(
+                "failed to decode the host configuration {}",
+                path.display()
+            ))
+        })
     }
 
     /// Returns the memory that the reconciles of all plugins may take at once, in bytes.
     pub fn plugin_memory_bytes(&self) -> u64 {
-        self.plugin_memory_mib.map_or_else(|| operetta_wasm::memory_bytes() / 2, |mib| mib << 20)
+        self.plugin_memory_mib
+            .map_or_else(|| operetta_wasm::memory_bytes() / 2, |mib| mib << 20)
     }
 
     /// Returns the limits of a plugin's reconciles: its own, within the host's.
     pub fn limits(&self, own: &Limits) -> (CallLimits, GateLimits) {
         let pick = |of: &dyn Fn(&Limits) -> Option<usize>, fallback: usize| {
-            let wanted = of(own).or_else(|| of(&self.default_limits)).unwrap_or(fallback);
+            let wanted = of(own)
+                .or_else(|| of(&self.default_limits))
+                .unwrap_or(fallback);
             wanted.min(of(&self.max_limits).unwrap_or(usize::MAX))
         };
         let call = CallLimits::default();
-        let seconds = pick(&|limits| limits.timeout_seconds.map(|seconds| seconds as usize), 30);
+        let seconds = pick(
+            &|limits| limits.timeout_seconds.map(|seconds| seconds as usize),
+            30,
+        );
         let timeout = Duration::from_secs(seconds as u64);
         let memory_bytes = pick(&Limits::memory_bytes, call.memory_bytes);
-        let calls = pick(&|limits| limits.host_calls.map(|calls| calls as usize), 10_000);
+
+        let calls = pick(
+            &|limits| limits.host_calls.map(|calls| calls as usize),
+            10_000,
+        );
         let gate = GateLimits::default();
         let call_timeout = gate.call_timeout.min(timeout);
+
         (
-            CallLimits { memory_bytes, timeout, ..call },
-            GateLimits { calls: u32::try_from(calls).unwrap_or(u32::MAX), call_timeout, ..gate },
+            CallLimits {
+                memory_bytes,
+                timeout,
+                ..call
+            },
+            GateLimits {
+                calls: u32::try_from(calls).unwrap_or(u32::MAX),
+                call_timeout,
+                ..gate
+            },
         )
     }
 
     /// Returns the host's own namespace.
     pub fn own_namespace(&self) -> String {
         const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-        let pod =
-            || std::fs::read_to_string(POD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
-        self.namespace.clone().or_else(pod).unwrap_or_else(|| "operetta-system".to_owned())
+        let pod = || {
+            std::fs::read_to_string(POD)
+                .ok()
+                .map(|text| text.trim().to_owned())
+                .filter(|name| !name.is_empty())
+        };
+        self.namespace
+            .clone()
+            .or_else(pod)
+            .unwrap_or_else(|| "operetta-system".to_owned())
     }
 
     /// Returns the limits of loading a plugin.
     pub fn load_limits(&self) -> LoadLimits {
-        LoadLimits { max_wasm_bytes: self.max_wasm_bytes, ..LoadLimits::default() }
+        LoadLimits {
+            max_wasm_bytes: self.max_wasm_bytes,
+            ..LoadLimits::default()
+        }
     }
 
-    /// Opens the cache of compiled code, and configures the worker that compiles: this program again.
+    /// Opens the cache of compiled code, and configures the worker that compiles.
     ///
     /// # Errors
-    /// When `cacheDir` is set and cannot be used. The default directory is replaced by a temporary one instead.
+    /// When `cacheDir` is set and cannot be used. The default directory is replaced by a temporary
+    /// one instead.
     pub fn code(&self) -> Result<Code> {
         let cache = match &self.cache_dir {
             Some(directory) => Some(
@@ -236,19 +316,27 @@ impl HostConfig {
             ),
             None => self.default_cache(),
         };
-        let limits = WorkerLimits { memory_bytes: self.compile_memory_mib << 20, cpu_seconds: self.compile_seconds };
-        let worker = Worker {
-            // Also when the file has been replaced by a newer version since.
-            program: "/proc/self/exe".into(),
-            arguments: vec!["compile-worker".to_owned()],
-            limits,
+
+        let limits = WorkerLimits {
+            memory_bytes: self.compile_memory_mib << 20,
+            cpu_seconds: self.compile_seconds,
         };
-        Ok(Code::new(cache, (!self.compile_here).then_some(worker)))
+        let worker = match &self.compiler {
+            Compiler::InProcess => None,
+            Compiler::Worker { program, arguments } => Some(Worker {
+                program: program.clone(),
+                arguments: arguments.clone(),
+                limits,
+            }),
+        };
+        Ok(Code::new(cache, worker))
     }
 
     fn default_cache(&self) -> Option<CodeCache> {
         let warn = |error: &dyn std::error::Error| {
-            let why = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
             tracing::warn!("{why}; set cacheDir to keep compiled plugins");
         };
         if let Some(base) = user_cache() {
@@ -257,32 +345,43 @@ impl HostConfig {
                 Err(error) => warn(&error),
             }
         }
-        CodeCache::temporary(self.max_cache_bytes).inspect_err(|error| warn(error)).ok()
+
+        CodeCache::temporary(self.max_cache_bytes)
+            .inspect_err(|error| warn(error))
+            .ok()
     }
 
     /// The engine's size: memories as large as the largest limit.
     pub fn engine(&self) -> EngineConfig {
         let engine = EngineConfig::default();
-        let most = self.max_limits.memory_bytes().unwrap_or(engine.max_memory_bytes);
+        let most = self
+            .max_limits
+            .memory_bytes()
+            .unwrap_or(engine.max_memory_bytes);
         let max_memory_bytes = most.max(LoadLimits::default().memory_bytes);
         let max_mapped_code_bytes = self.mapped_code_mib.saturating_mul(1 << 20);
+        let in_process = matches!(self.compiler, Compiler::InProcess);
         EngineConfig {
             max_memory_bytes,
             warm_instances: self.max_warm_instances,
             max_mapped_code_bytes,
-            keep_functions: self.compile_here,
+            keep_functions: in_process,
             // An interpreter is compiled once, and runs in each reconcile.
-            optimize: !self.compile_here || self.interpreters.is_some(),
+            optimize: !in_process || self.interpreters.is_some(),
             interpreters: self.interpreters.clone(),
             ..engine
         }
     }
 }
 
-/// Returns the folder of the user's caches: `$XDG_CACHE_HOME/operetta`, or `~/.cache/operetta` if that is not set. None
-/// without a home.
+/// Returns the folder of the user's caches: `$XDG_CACHE_HOME/operetta`, or `~/.cache/operetta` if
+/// that is not set. None without a home.
 pub fn user_cache() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let variable = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let base = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
     base.map(|base| base.join("operetta"))
 }
@@ -295,11 +394,26 @@ mod tests {
     fn plugin_limits_never_exceed_the_hosts() {
         let config = HostConfig::default();
         let (call, gate) = config.limits(&Limits::default());
-        assert_eq!((call.memory_bytes, call.timeout.as_secs(), gate.calls), (64 << 20, 30, 10_000));
-        let own = Limits { memory: Some("8Gi".into()), timeout_seconds: Some(5), host_calls: Some(7) };
+        assert_eq!(
+            (call.memory_bytes, call.timeout.as_secs(), gate.calls),
+            (64 << 20, 30, 10_000)
+        );
+
+        let own = Limits {
+            memory: Some("8Gi".into()),
+            timeout_seconds: Some(5),
+            host_calls: Some(7),
+        };
         let (call, gate) = config.limits(&own);
-        assert_eq!((call.memory_bytes, call.timeout.as_secs(), gate.calls), (1 << 30, 5, 7));
-        assert_eq!(gate.call_timeout.as_secs(), 5, "no host call outlives the reconcile");
+        assert_eq!(
+            (call.memory_bytes, call.timeout.as_secs(), gate.calls),
+            (1 << 30, 5, 7)
+        );
+        assert_eq!(
+            gate.call_timeout.as_secs(),
+            5,
+            "no host call outlives the reconcile"
+        );
     }
 
     #[test]
@@ -308,16 +422,30 @@ mod tests {
             serde_yaml_ng::from_str("{cacheDir: /proc/self, compileMemoryMiB: 512}").expect("yaml");
         assert_eq!(config.compile_memory_mib, 512);
         let error = format!("{:#}", config.code().expect_err("refused"));
-        assert!(error.contains("cacheDir") && error.contains("/proc/self"), "{error}");
+        assert!(
+            error.contains("cacheDir") && error.contains("/proc/self"),
+            "{error}"
+        );
     }
 
     #[test]
     fn caches_are_compressed_unless_told_otherwise() {
-        let read = |text: &str| serde_yaml_ng::from_str::<HostConfig>(text).map(|config| config.cache_compression);
+        let read = |text: &str| {
+            serde_yaml_ng::from_str::<HostConfig>(text).map(|config| config.cache_compression)
+        };
         assert_eq!(HostConfig::default().cache_compression, Packing::Auto);
-        assert_eq!(read("{cacheCompression: off}").expect("a word"), Packing::Off);
-        let error = read("{cacheCompression: always}").expect_err("neither").to_string();
-        assert!(error.contains("always") && error.contains("`auto`"), "{error}");
+        assert_eq!(
+            read("{cacheCompression: off}").expect("a word"),
+            Packing::Off
+        );
+
+        let error = read("{cacheCompression: always}")
+            .expect_err("neither")
+            .to_string();
+        assert!(
+            error.contains("always") && error.contains("`auto`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -329,7 +457,9 @@ mod tests {
 
     #[test]
     fn an_unknown_field_is_named() {
-        let error = serde_yaml_ng::from_str::<HostConfig>("maxWasmByte: 1").expect_err("unknown").to_string();
+        let error = serde_yaml_ng::from_str::<HostConfig>("maxWasmByte: 1")
+            .expect_err("unknown")
+            .to_string();
         assert!(error.contains("maxWasmByte"), "{error}");
     }
 }

@@ -1,10 +1,10 @@
-//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the object and on each
-//! Plugin involved, metrics, and the host's log.
+//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the
+//! object and on each Plugin involved, metrics, and the host's log.
 //!
-//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace may know who writes
-//! the object, because its managedFields show it. Readers of a Plugin's namespace may know what that Plugin writes. Of
-//! a plugin in another namespace, an Event shows only the name. No Event has values, because the object may be a
-//! Secret.
+//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace
+//! may know who writes the object, because its managedFields show it. Readers of a Plugin's
+//! namespace may know what that Plugin writes. Of a plugin in another namespace, an Event shows
+//! only the name. No Event has values, because the object may be a Secret.
 
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ use operetta_kube::informer::registry::InformerRegistry;
 
 use crate::{events::Regarding, metrics::Metrics, plugin::crd};
 
-/// The Events' reason.
 const REASON: Reason = reasons::FIGHTING_CONTROLLERS;
 /// The longest path or field manager in an Event, in characters.
 const MAX_TEXT: usize = 256;
@@ -39,48 +38,93 @@ impl ConflictSink for ConflictReporter {
         if conflict.stage == Stage::Lasts {
             return;
         }
+
         tracing::warn!(target: "conflicts", kind = %conflict.kind, object = %conflict.key, "{}", describe(conflict, None));
         let report = |kind: GroupVersionKind, key: &ObjectKey, uid: Option<String>| {
             // Events about cluster-scoped objects are in `default`.
             let reader = key.namespace.as_deref().unwrap_or("default");
             let text = describe(conflict, Some(reader));
-            self.events.emit(Regarding { kind, key: key.clone(), uid }.warning(REASON, text));
+            self.events.emit(
+                Regarding {
+                    kind,
+                    key: key.clone(),
+                    uid,
+                }
+                .warning(REASON, text),
+            );
         };
-        report(conflict.kind.clone(), &conflict.key, Some(conflict.uid.clone()));
+        report(
+            conflict.kind.clone(),
+            &conflict.key,
+            Some(conflict.uid.clone()),
+        );
+
         let plugins = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         let other = match &conflict.rival {
-            Rival::Author(other) => Some(&other.plugin).filter(|other| **other != conflict.author.plugin),
+            Rival::Author(other) => {
+                Some(&other.plugin).filter(|other| **other != conflict.author.plugin)
+            }
             Rival::Outside { .. } => None,
         };
+
         for plugin in std::iter::once(&conflict.author.plugin).chain(other) {
-            let cached = self.informers.of_kind(&plugins).into_iter().find_map(|informer| informer.cache.get(plugin));
-            report(plugins.clone(), plugin, cached.map(|plugin| plugin.uid().to_owned()));
+            let cached = self
+                .informers
+                .of_kind(&plugins)
+                .into_iter()
+                .find_map(|informer| informer.cache.get(plugin));
+            report(
+                plugins.clone(),
+                plugin,
+                cached.map(|plugin| plugin.uid().to_owned()),
+            );
         }
     }
 }
 
-/// Describes a conflict for the readers of a namespace, or in full for None. The text stays the same while the conflict
-/// lasts, so that its Events are aggregated into one with a count.
+/// Describes a conflict for the readers of a namespace, or in full for None. The text stays the
+/// same while the conflict lasts, so that its Events are aggregated into one with a count.
 fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
-    let own = |author: &Author| reader.is_none_or(|reader| author.plugin.namespace.as_deref() == Some(reader));
+    let own = |author: &Author| {
+        reader.is_none_or(|reader| author.plugin.namespace.as_deref() == Some(reader))
+    };
     let name = |author: &Author| {
-        let controller = if own(author) { format!(" (controller {:?})", author.controller) } else { String::new() };
+        let controller = if own(author) {
+            format!(" (controller {:?})", author.controller)
+        } else {
+            String::new()
+        };
         format!("Plugin {}{controller}", author.plugin)
     };
+
     let author = &conflict.author;
     let who = match &conflict.rival {
         Rival::Author(other) if other.plugin == author.plugin && !own(author) => {
             format!("two controllers of Plugin {}", author.plugin)
         }
         // The same order, whichever of them wrote last.
-        Rival::Author(other) => format!("{} and {}", name(author.min(other)), name(author.max(other))),
-        Rival::Outside { manager: Some(manager) } => {
-            format!("{} and a writer with field manager {:?}", name(author), shortened(manager))
+        Rival::Author(other) => format!(
+            "{} and {}",
+            name(author.min(other)),
+            name(author.max(other))
+        ),
+        Rival::Outside {
+            manager: Some(manager),
+        } => {
+            format!(
+                "{} and a writer with field manager {:?}",
+                name(author),
+                shortened(manager)
+            )
         }
-        Rival::Outside { manager: None } => format!("{} and a writer outside this host", name(author)),
+        Rival::Outside { manager: None } => {
+            format!("{} and a writer outside this host", name(author))
+        }
     };
+
     let path = shortened(&conflict.path);
     let FieldConflict { kind, key, .. } = conflict;
+
     format!(
         "{who} conflict over {path} of {kind} {key}: each sets it back to its own value after the other changed it; let only \
          one of them set the field"
@@ -97,7 +141,10 @@ mod tests {
     use super::*;
 
     fn author(namespace: &str, controller: &str) -> Author {
-        Author { plugin: ObjectKey::namespaced(namespace, "p"), controller: controller.to_owned() }
+        Author {
+            plugin: ObjectKey::namespaced(namespace, "p"),
+            controller: controller.to_owned(),
+        }
     }
 
     fn conflict(rival: Rival) -> FieldConflict {
@@ -117,21 +164,48 @@ mod tests {
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("a"));
         let both = "Plugin a/p (controller \"one\") and Plugin a/p (controller \"two\") conflict over .data.x of Secret.v1 a/target";
         assert!(text.starts_with(both), "{text}");
+
         let text = describe(&conflict(Rival::Author(author("a", "two"))), Some("b"));
-        assert!(text.starts_with("two controllers of Plugin a/p conflict over"), "{text}");
-        let text = describe(&conflict(Rival::Outside { manager: Some("helm".into()) }), Some("a"));
-        assert!(text.contains("and a writer with field manager \"helm\" conflict over"), "{text}");
+        assert!(
+            text.starts_with("two controllers of Plugin a/p conflict over"),
+            "{text}"
+        );
+
+        let text = describe(
+            &conflict(Rival::Outside {
+                manager: Some("helm".into()),
+            }),
+            Some("a"),
+        );
+        assert!(
+            text.contains("and a writer with field manager \"helm\" conflict over"),
+            "{text}"
+        );
+
         let text = describe(&conflict(Rival::Outside { manager: None }), Some("a"));
-        assert!(text.contains("and a writer outside this host conflict over"), "{text}");
+        assert!(
+            text.contains("and a writer outside this host conflict over"),
+            "{text}"
+        );
     }
 
     #[test]
     fn event_shows_other_namespaces_the_plugin_name_only() {
         let other = conflict(Rival::Author(author("b", "secret-controller")));
-        for (reader, one, two) in [("a", true, false), ("b", false, true), ("default", false, false)] {
+        for (reader, one, two) in [
+            ("a", true, false),
+            ("b", false, true),
+            ("default", false, false),
+        ] {
             let text = describe(&other, Some(reader));
-            assert!(text.contains("Plugin a/p") && text.contains("Plugin b/p"), "{text}");
-            let controllers = (text.contains("\"one\""), text.contains("\"secret-controller\""));
+            assert!(
+                text.contains("Plugin a/p") && text.contains("Plugin b/p"),
+                "{text}"
+            );
+            let controllers = (
+                text.contains("\"one\""),
+                text.contains("\"secret-controller\""),
+            );
             assert_eq!(controllers, (one, two), "{text}");
         }
     }
@@ -141,9 +215,17 @@ mod tests {
         let one = author("a", "one");
         let two = author("b", "two");
         let first = conflict(Rival::Author(two.clone()));
-        let second = FieldConflict { author: two, rival: Rival::Author(one), ..first.clone() };
+        let second = FieldConflict {
+            author: two,
+            rival: Rival::Author(one),
+            ..first.clone()
+        };
         assert_eq!(describe(&first, Some("a")), describe(&second, Some("a")));
-        let long = FieldConflict { path: "é".repeat(100_000), ..first };
+
+        let long = FieldConflict {
+            path: "é".repeat(100_000),
+            ..first
+        };
         assert!(describe(&long, Some("a")).len() < 1024);
     }
 }

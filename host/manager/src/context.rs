@@ -67,6 +67,7 @@ impl Context {
         let queue = PluginQueue::new();
         let quotas = config.quotas.clone();
         let memory_bytes = config.plugin_memory_bytes();
+
         Ok(Arc::new(Self {
             conflicts: FieldConflicts::new(Arc::new(reporter)),
             audit: Arc::new(AuditLog::open(config.audit_file.as_deref())?),

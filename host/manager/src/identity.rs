@@ -1,7 +1,8 @@
 //! The identity of a host among all hosts: the machine's name and a random id.
 //!
-//! A host that was killed and starts again keeps its identity, so that it does not wait until its own Lease expires. A
-//! second host gets another identity. So the id is in a file, which the host locks for its lifetime.
+//! A host that was killed and starts again keeps its identity, so that it does not wait until its
+//! own Lease expires. A second host gets another identity. So the id is in a file, which the host
+//! locks for its lifetime.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,7 +13,6 @@ use std::{
 
 use operetta_core::nondeterminism;
 
-/// The name of the file.
 const FILE: &str = "host-id";
 
 /// The longest id that is taken from a file.
@@ -27,18 +27,34 @@ pub struct HostIdentity {
 }
 
 impl HostIdentity {
-    /// Takes the identity in a directory, or a new one if there is none or another process has locked it.
+    /// Takes the identity in a directory, or a new one if there is none or another process has
+    /// locked it.
     pub fn take(directory: Option<&Path>) -> Self {
-        let machine = read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
-        let random = || format!("{:032x}", u128::from_le_bytes(nondeterminism::random_bytes()));
+        let machine =
+            read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
+        let random = || {
+            format!(
+                "{:032x}",
+                u128::from_le_bytes(nondeterminism::random_bytes())
+            )
+        };
         let kept = directory.map(|directory| keep(&directory.join(FILE), random()));
         match kept {
-            Some(Ok((id, file))) => Self { name: format!("{machine}_{id}"), _file: Some(file) },
+            Some(Ok((id, file))) => Self {
+                name: format!("{machine}_{id}"),
+                _file: Some(file),
+            },
             Some(Err(error)) => {
                 tracing::debug!(%error, "failed to save the id of this host");
-                Self { name: format!("{machine}_{}", random()), _file: None }
+                Self {
+                    name: format!("{machine}_{}", random()),
+                    _file: None,
+                }
             }
-            None => Self { name: format!("{machine}_{}", random()), _file: None },
+            None => Self {
+                name: format!("{machine}_{}", random()),
+                _file: None,
+            },
         }
     }
 
@@ -50,17 +66,29 @@ impl HostIdentity {
 
 /// Reads the id in a file, or writes `new` into it, and keeps the file locked.
 fn keep(path: &Path, new: String) -> io::Result<(String, File)> {
-    let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
     file.try_lock()?;
     let mut kept = String::new();
     (&mut file).take(MAX_ID as u64).read_to_string(&mut kept)?;
+
     let kept = kept.trim().to_owned();
-    if !kept.is_empty() && kept.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+    if !kept.is_empty()
+        && kept
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    {
         return Ok((kept, file));
     }
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(new.as_bytes())?;
+
     Ok((new, file))
 }
 
@@ -78,9 +106,13 @@ mod tests {
         let first = HostIdentity::take(Some(place.path()));
         let beside = HostIdentity::take(Some(place.path()));
         assert_ne!(first.name(), beside.name());
+
         let name = first.name().to_owned();
         drop(first);
         assert_eq!(HostIdentity::take(Some(place.path())).name(), name);
-        assert_ne!(HostIdentity::take(None).name(), HostIdentity::take(None).name());
+        assert_ne!(
+            HostIdentity::take(None).name(),
+            HostIdentity::take(None).name()
+        );
     }
 }

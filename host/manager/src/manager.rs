@@ -1,4 +1,5 @@
-//! The manager, as in controller-runtime: it starts and stops the controllers of Plugins and drop-in ConfigMaps.
+//! The manager, as in controller-runtime: it starts and stops the controllers of Plugins and
+//! drop-in ConfigMaps.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -13,6 +14,7 @@ use operetta_core::{
         Controller, Observer,
         request::{Action, Failure, ReconcileRequest},
     },
+    handler::event::Event,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::Reconciler,
     queue::WorkQueue,
@@ -37,14 +39,14 @@ use crate::{
     identity::HostIdentity,
     metrics::Metrics,
     plugin::{
+        controller::PluginController,
         crash_guard::CrashGuard,
         drop_in::DropInController,
         host_informers::{HostInformers, resolve},
         hosted_plugins::HostedPlugins,
         ownership::Ownership,
-        reconcile::PluginController,
-        report::Reporter,
-        source::{Loader, hand_over::ConfigMapHandOver},
+        source::{Loader, recent::RecentConfigMap},
+        status::report::Reporter,
         triggers::Triggers,
     },
     readiness::Readiness,
@@ -53,13 +55,13 @@ use crate::{
     traces::Traces,
 };
 
-/// The time between attempts to read Namespace kube-system and the permissions at the start.
+/// The delay between attempts to read Namespace kube-system and the permissions at startup.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The time between two checks whether all Plugins are handed over.
+/// How often the manager checks whether all Plugins are handed over.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The longest time for reading the API server's version.
+/// The timeout for reading the API server's version.
 const VERSION: Duration = Duration::from_secs(1);
 
 /// The names of the host's own controllers.
@@ -90,8 +92,8 @@ pub struct Manager {
 struct Started {
     journal: Arc<CrashJournal>,
     _permission_watch: PermissionWatch,
-    /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be watched; they end with
-    /// this.
+    /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be
+    /// watched; they end with this.
     _background: JoinSet<()>,
     plugins: Arc<Controller>,
     drop_ins: Arc<Controller>,
@@ -119,8 +121,15 @@ struct OwnReconciles {
 }
 
 impl Observer for OwnReconciles {
-    fn reconciled(&self, request: &ReconcileRequest, result: &Result<Action, Failure>, took: Duration, retries: u32) {
-        self.metrics.reconciled(&host(), self.controller, result, took);
+    fn reconciled(
+        &self,
+        request: &ReconcileRequest,
+        result: &Result<Action, Failure>,
+        took: Duration,
+        retries: u32,
+    ) {
+        self.metrics
+            .reconciled(&host(), self.controller, result, took);
         if let Err(error) = result {
             tracing::warn!(controller = self.controller, key = %request.key, %error, retries, ?took, "reconcile failed");
         }
@@ -128,8 +137,9 @@ impl Observer for OwnReconciles {
 }
 
 impl Manager {
-    /// Creates a manager that does nothing yet. `metrics` may observe the requests of the client, see
-    /// [`operetta_kube::client::connect::connect_observed`]. Must be called within a tokio runtime.
+    /// Creates a manager that does nothing yet. `metrics` may observe the requests of the client,
+    /// see [`operetta_kube::client::connect::connect_observed`]. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
@@ -138,12 +148,17 @@ impl Manager {
         Self::with_engine(client, config, metrics, engine)
     }
 
-    /// Creates a manager as [`Manager::new`] does, with a sandbox that several managers may share. The fields of the
-    /// configuration about compiled code are not used.
+    /// Creates a manager as [`Manager::new`] does, with a sandbox that several managers may share.
+    /// The fields of the configuration about compiled code are not used.
     ///
     /// # Errors
     /// When the configuration cannot be used: the message names the field.
-    pub fn with_engine(client: Client, config: HostConfig, metrics: Arc<Metrics>, engine: Engine) -> Result<Arc<Self>> {
+    pub fn with_engine(
+        client: Client,
+        config: HostConfig,
+        metrics: Arc<Metrics>,
+        engine: Engine,
+    ) -> Result<Arc<Self>> {
         let identity = HostIdentity::take(engine.code().directory());
         let traces = Traces::start(&config.traces, identity.name())?;
         let sink = traces.clone().map(|traces| traces as Arc<dyn TraceSink>);
@@ -153,17 +168,36 @@ impl Manager {
         let hosted_plugins = HostedPlugins::new(context.clone(), fence.clone(), traces.clone());
         let client = context.cluster.client.clone();
         let namespace = context.config.own_namespace();
-        let replicas = Replicas::new(client, &namespace, identity.name(), context.config.replicas.clone(), fence);
+
+        let replicas = Replicas::new(
+            client,
+            &namespace,
+            identity.name(),
+            context.config.replicas.clone(),
+            fence,
+        );
         let readiness = Readiness::new(context.clone(), replicas.clone());
         let started = OnceLock::new();
-        Ok(Arc::new(Self { context, hosted_plugins, replicas, readiness, traces, _identity: identity, started }))
+
+        Ok(Arc::new(Self {
+            context,
+            hosted_plugins,
+            replicas,
+            readiness,
+            traces,
+            _identity: identity,
+            started,
+        }))
     }
 
-    /// Checks the version of the API server. Returns false if that does not respond: another check names the cause.
+    /// Checks the version of the API server. Returns false if that does not respond: another check
+    /// names the cause.
     async fn check_version(&self) -> Result<bool> {
         match timeout(VERSION, version::too_old(&self.context.cluster.client)).await {
             Ok(Ok(Some(found))) => {
-                let message = format!("the API server is Kubernetes {found}, and 1.{OLDEST_MINOR} or later is needed");
+                let message = format!(
+                    "the API server is Kubernetes {found}, and 1.{OLDEST_MINOR} or later is needed"
+                );
                 Err(reasons::API_SERVER_TOO_OLD.error(message).into())
             }
             Ok(Ok(None)) => Ok(true),
@@ -171,35 +205,56 @@ impl Manager {
         }
     }
 
-    /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is installed.
-    /// `admin_address` is the address of the admin endpoints, which the status of each Plugin shows.
+    /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is
+    /// installed. `admin_address` is the address of the admin endpoints, which the status of each
+    /// Plugin shows.
     ///
     /// # Errors
     /// When the API server does not serve a kind that the manager needs.
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
+
         let is_checked = self.check_version().await?;
         tokio::spawn(self.replicas.clone().run());
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.replicas.joined().await;
+        // It did not respond above; it does now that this replica has joined.
         if !is_checked {
             self.check_version().await?;
         }
+
         let journal = self.open_journal().await;
         let mut subscriptions = vec![self.follow_crds().await?];
         let informers = HostInformers::start(context.clone()).await?;
         let permission_watch = self.watch_permissions().await?;
+
         let mut background = JoinSet::new();
-        background.spawn(cache_quota::enforce(context.clone(), self.hosted_plugins.clone()));
-        background.spawn(consent_watch::pause_while_stale(self.hosted_plugins.consent.clone(), informers.consent()));
+        background.spawn(cache_quota::enforce(
+            context.clone(),
+            self.hosted_plugins.clone(),
+        ));
+        background.spawn(consent_watch::pause_while_stale(
+            self.hosted_plugins.consent.clone(),
+            informers.consent(),
+        ));
 
         let ownership = Ownership::new(context.clone(), self.replicas.clone());
-        let hand_over = ConfigMapHandOver::new(context.clone());
+        let recent = RecentConfigMap::new(context.clone());
         let reporter = Reporter::new(context.clone(), informers.clone(), ownership.clone());
         let guard = CrashGuard::new(context.clone(), informers.clone(), journal.clone());
-        let loader = Loader::new(context.clone(), informers.clone(), reporter, hand_over.clone(), guard.clone());
+        let loader = Loader::new(
+            context.clone(),
+            informers.clone(),
+            reporter,
+            recent.clone(),
+            guard.clone(),
+        );
+
+        context
+            .metrics
+            .keep_controllers(&host(), [PLUGINS, DROP_INS]);
         let plugins = PluginController::new(
             context.clone(),
             informers.clone(),
@@ -208,18 +263,24 @@ impl Manager {
             loader,
             guard.clone(),
         );
-        context.metrics.keep_controllers(&host(), [PLUGINS, DROP_INS]);
         let plugins = self.controller(PLUGINS, context.queue.work_queue(), plugins);
-        let drop_ins = DropInController::new(context.clone(), informers.clone(), hand_over, guard, ownership.clone());
+        let drop_ins = DropInController::new(
+            context.clone(),
+            informers.clone(),
+            recent,
+            guard,
+            ownership.clone(),
+        );
         let queue = drop_ins.queue();
         let drop_ins = self.controller(DROP_INS, queue.work_queue(), drop_ins);
+
         let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, queue);
-        let group = self.replicas.group();
         subscriptions.extend(triggers.subscribe());
-        background.spawn(triggers.follow_group(group));
+        background.spawn(triggers.follow_group(self.replicas.group()));
         background.spawn(follow(self.replicas.clone(), context.clone()));
-        plugins.start(PLUGIN_WORKERS);
-        drop_ins.start(1);
+        plugins.set_workers(PLUGIN_WORKERS);
+        drop_ins.set_workers(1);
+
         let started = Started {
             journal,
             _permission_watch: permission_watch,
@@ -239,7 +300,9 @@ impl Manager {
     async fn watch_permissions(&self) -> Result<PermissionWatch, ApiError> {
         let cluster = &self.context.cluster;
         loop {
-            match PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry).await {
+            match PermissionWatch::start(&cluster.grants, &cluster.discovery, &cluster.registry)
+                .await
+            {
                 Err(error) if error.kind == ErrorKind::Unavailable => {
                     tracing::warn!(%error, "failed to watch permissions, retrying");
                     tokio::time::sleep(RETRY).await;
@@ -253,10 +316,15 @@ impl Manager {
     async fn open_journal(&self) -> Arc<CrashJournal> {
         let kind = GroupVersionKind::new("v1", "Namespace");
         let cluster = loop {
-            match self.context.cluster.get(&kind, &ObjectKey::cluster_scoped("kube-system")).await {
+            let key = ObjectKey::cluster_scoped("kube-system");
+            match self.context.cluster.get(&kind, &key).await {
                 Ok(namespace) => break namespace.uid().to_owned(),
-                Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => break String::new(),
-                Err(error) => tracing::warn!(%error, "failed to read Namespace kube-system, retrying"),
+                Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {
+                    break String::new();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "failed to read Namespace kube-system, retrying");
+                }
             }
             tokio::time::sleep(RETRY).await;
         };
@@ -265,7 +333,10 @@ impl Manager {
 
     /// Returns the work that was in flight when the host crashed, if known.
     pub fn suspects(&self) -> Vec<Entry> {
-        self.started.get().map(|started| started.journal.suspects()).unwrap_or_default()
+        self.started
+            .get()
+            .map(|started| started.journal.suspects())
+            .unwrap_or_default()
     }
 
     fn controller(
@@ -274,13 +345,19 @@ impl Manager {
         queue: WorkQueue<ObjectKey>,
         reconciler: Arc<dyn Reconciler>,
     ) -> Arc<Controller> {
-        let observer = OwnReconciles { controller: name, metrics: self.context.metrics.clone() };
+        let observer = OwnReconciles {
+            controller: name,
+            metrics: self.context.metrics.clone(),
+        };
         Controller::new(name, queue, reconciler, Arc::new(observer))
     }
 
     /// Returns the host's own controllers; none before they start.
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
-        let started = self.started.get().map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
+        let started = self
+            .started
+            .get()
+            .map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
         started.unwrap_or_default()
     }
 
@@ -291,52 +368,94 @@ impl Manager {
 
     /// Returns the place where a Plugin runs.
     pub fn locate(&self, plugin: &ObjectKey) -> Location {
-        let Some(started) = self.started.get() else { return Location::Unknown };
+        let Some(started) = self.started.get() else {
+            return Location::Unknown;
+        };
         let found = started.informers.plugins.cache.store.get(plugin);
-        found.and_then(|plugin| started.ownership.other_owner(&plugin)).map_or(Location::Here, Location::Elsewhere)
+        found
+            .and_then(|plugin| started.ownership.other_owner(&plugin))
+            .map_or(Location::Here, Location::Elsewhere)
     }
 
-    /// Returns the identities of the other members that run shards of a split Plugin; none if it is not split.
+    /// Returns the identities of the other members that run shards of a split Plugin; none if it is
+    /// not split.
     pub fn other_shard_owners(&self, plugin: &ObjectKey) -> Vec<String> {
-        let Some(started) = self.started.get() else { return Vec::new() };
+        let Some(started) = self.started.get() else {
+            return Vec::new();
+        };
         let found = started.informers.plugins.cache.store.get(plugin);
-        found.map(|plugin| started.ownership.other_shard_owners(&plugin)).unwrap_or_default()
+        found
+            .map(|plugin| started.ownership.other_shard_owners(&plugin))
+            .unwrap_or_default()
     }
 
     /// Updates discovery when CRDs change.
     async fn follow_crds(&self) -> Result<Subscription> {
         let cluster = &self.context.cluster;
-        let kind = resolve(&cluster.discovery, "apiextensions.k8s.io/v1", "CustomResourceDefinition").await?;
+        let kind = resolve(
+            &cluster.discovery,
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+        )
+        .await?;
         let discovery = cluster.discovery.clone();
-        let scope = Scope { metadata_only: true, ..Scope::everything() };
-        Ok(cluster.registry.informer(&kind, scope).subscribe(Arc::new(move |_| discovery.invalidate()), None))
+        let scope = Scope {
+            metadata_only: true,
+            ..Scope::everything()
+        };
+
+        Ok(cluster.registry.informer(&kind, scope).subscribe(
+            Arc::new(move |event: &Event| {
+                if !matches!(event, Event::Added { initial: true, .. }) {
+                    discovery.follow_definition(event.object().key());
+                }
+            }),
+            None,
+        ))
     }
 
-    /// Hands all Plugins over to the other replicas, if there are any. Waits until they have taken them, for at most the time
-    /// that reconciles in flight have to end.
+    /// Hands all Plugins over to the other replicas, if there are any. Waits until they have taken
+    /// them, for at most the time that reconciles in flight have to end.
     async fn hand_over(&self) {
-        let Some(started) = self.started.get() else { return };
+        let Some(started) = self.started.get() else {
+            return;
+        };
         match self.replicas.begin_leaving().await {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return tracing::warn!(%error, "failed to announce that this replica leaves"),
+            Err(error) => {
+                return tracing::warn!(%error, "failed to announce that this replica leaves");
+            }
         }
+
         let plugins = &started.informers.plugins.cache.store;
         let handed_over = async {
-            while plugins.list(&Lookup::All, None, None).any(|plugin| started.ownership.is_own(&plugin)) {
+            while plugins
+                .list(&Lookup::All, None, None)
+                .any(|plugin| started.ownership.is_own(&plugin))
+            {
                 tokio::time::sleep(POLL).await;
             }
         };
-        if timeout(self.context.shutdown_time(), handed_over).await.is_err() {
+
+        if timeout(self.context.shutdown_time(), handed_over)
+            .await
+            .is_err()
+        {
             tracing::warn!("the other replicas have not taken over all Plugins in time");
         }
     }
 
-    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and exports their spans. Without
-    /// its Lease no reconcile is in flight: they wait for it.
+    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and
+    /// exports their spans. Without its Lease no reconcile is in flight: they wait for it.
     pub async fn stop(&self) {
         self.hand_over().await;
-        let grace = if self.replicas.is_current() { self.context.shutdown_time() } else { Duration::ZERO };
+        let grace = if self.replicas.is_current() {
+            self.context.shutdown_time()
+        } else {
+            Duration::ZERO
+        };
+
         if let Some(started) = self.started.get() {
             let stopped = async {
                 tokio::join!(started.plugins.stop(), started.drop_ins.stop());
@@ -344,6 +463,7 @@ impl Manager {
             // A compilation in flight is not waited for.
             let _in_time = timeout(grace, stopped).await;
         }
+
         let mut stops = JoinSet::new();
         for (_, hosted) in self.hosted_plugins.all() {
             if let Some(running) = hosted.state.lock().await.running.take() {
@@ -354,6 +474,7 @@ impl Manager {
         if let Some(started) = self.started.get() {
             started.journal.stop();
         }
+
         self.replicas.leave().await;
         if let Some(traces) = &self.traces {
             traces.stop().await;
@@ -363,13 +484,15 @@ impl Manager {
 
 /// Follows the Leases of the replicas until the epoch of this one is over.
 async fn follow(replicas: Arc<Replicas>, context: Arc<Context>) {
-    // A replica that renews its Lease and follows nobody's would keep Plugins from others and run none.
+    // A replica that renews its Lease and follows nobody's would keep Plugins from others and run
+    // none.
     while let Err(error) = replicas.clone().follow(&context.cluster).await {
         tracing::error!(%error, "failed to watch the Leases of replicas, retrying");
     }
 }
 
-/// Returns the key under which the host's own controllers are counted: their labels `plugin` and `namespace` are empty.
+/// Returns the key under which the host's own controllers are counted: their labels `plugin` and
+/// `namespace` are empty.
 fn host() -> ObjectKey {
     ObjectKey::cluster_scoped("")
 }

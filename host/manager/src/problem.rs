@@ -1,6 +1,7 @@
 //! A problem of a Plugin, as its conditions and Events show it.
 
 use operetta_api::reasons::Reason;
+use operetta_core::remedy::{Advice, Remedy};
 
 /// The longest message, in bytes.
 const MAX_MESSAGE: usize = 1024;
@@ -12,12 +13,16 @@ pub struct Problem {
     pub reason: Reason,
     /// The message: one sentence on one line.
     pub message: String,
+    /// The commands that stand in the message.
+    pub remedies: Vec<Remedy>,
 }
 
 impl Problem {
-    /// Creates a problem. Line breaks become blanks, control characters are replaced, and the message is cut at 1 KiB.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        let mut message: String = message.into().split_whitespace().collect::<Vec<_>>().join(" ");
+    /// Creates a problem. Line breaks become blanks, control characters are replaced, and the
+    /// message is cut at 1 KiB.
+    pub fn new(reason: Reason, message: impl Into<Advice>) -> Self {
+        let Advice { text, remedies } = message.into();
+        let mut message: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if message.contains(char::is_control) {
             message = message.replace(char::is_control, "\u{fffd}");
         }
@@ -25,7 +30,26 @@ impl Problem {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));
             message.push('…');
         }
-        Self { reason, message }
+
+        Self {
+            reason,
+            message,
+            remedies,
+        }
+    }
+
+    /// Returns the problem with more text at the end of its message.
+    #[must_use]
+    pub fn and(&self, text: &str) -> Self {
+        Self::new(self.reason, self.advice().and(text))
+    }
+
+    /// Returns the message with its remedies.
+    pub fn advice(&self) -> Advice {
+        Advice {
+            text: self.message.clone(),
+            remedies: self.remedies.clone(),
+        }
     }
 }
 
@@ -37,7 +61,15 @@ mod tests {
 
     #[test]
     fn message_is_one_bounded_line() {
-        assert_eq!(Problem::new(reasons::FORBIDDEN, "a\n  b\tc").message, "a b c");
-        assert!(Problem::new(reasons::FORBIDDEN, "é".repeat(2000)).message.len() < 1030);
+        assert_eq!(
+            Problem::new(reasons::FORBIDDEN, "a\n  b\tc").message,
+            "a b c"
+        );
+        assert!(
+            Problem::new(reasons::FORBIDDEN, "é".repeat(2000))
+                .message
+                .len()
+                < 1030
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The host's readiness: one check for each part that it depends on, in the form of the API server's `/readyz?verbose`.
+//! The host's readiness: one check for each part that it depends on, in the form of the API
+//! server's `/readyz?verbose`.
 
 use std::{
     collections::HashMap,
@@ -16,7 +17,7 @@ use crate::{
     replicas::{ReplicaState, Replicas, Standing},
 };
 
-/// The longest time until a change is logged.
+/// How soon a change is logged.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The time that a start takes: checks that fail after it are logged.
@@ -33,7 +34,7 @@ const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 pub struct Check {
     /// The checked part.
     pub name: &'static str,
-    /// The reason why it does not work; None if it does.
+    /// Why it does not work; None if it does.
     pub failure: Option<String>,
     /// True if the host works without this part.
     pub optional: bool,
@@ -46,7 +47,11 @@ impl Check {
     }
 
     fn required(name: &'static str, failure: Option<String>) -> Self {
-        Self { name, failure, optional: false }
+        Self {
+            name,
+            failure,
+            optional: false,
+        }
     }
 }
 
@@ -65,14 +70,20 @@ pub struct Readiness {
     replicas: Arc<Replicas>,
     /// The manager's own informers, once they run.
     informers: OnceLock<Arc<HostInformers>>,
-    /// The result of the compile worker's sandbox check, if it has ended: a description, or the problem.
+    /// The result of the compile worker's sandbox check, if it has ended: a description, or the
+    /// problem.
     sandbox: OnceLock<Result<String, String>>,
 }
 
 impl Readiness {
     /// Creates the checks of a host that has not started yet.
     pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
-        Arc::new(Self { context, replicas, informers: OnceLock::new(), sandbox: OnceLock::new() })
+        Arc::new(Self {
+            context,
+            replicas,
+            informers: OnceLock::new(),
+            sandbox: OnceLock::new(),
+        })
     }
 
     /// Adds the manager's own informers.
@@ -92,7 +103,11 @@ impl Readiness {
                 reasons::COMPILE_SANDBOX.as_str(),
                 self.sandbox.get().and_then(|checked| checked.clone().err()),
             ),
-            Check { name: reasons::CODE_CACHE.as_str(), failure: cache, optional: true },
+            Check {
+                name: reasons::CODE_CACHE.as_str(),
+                failure: cache,
+                optional: true,
+            },
         ]
     }
 
@@ -100,19 +115,24 @@ impl Readiness {
         let group = self.replicas.group_key();
         match &lease.standing {
             Standing::Member if self.replicas.is_current() => None,
-            Standing::Member => {
-                Some("the Lease of this replica was not renewed in time: plugins may send nothing".to_owned())
-            }
-            Standing::Joining => Some(format!("this replica has not joined the group of Lease {group} yet")),
-            Standing::Lost { reason } => {
-                Some(format!("this replica is not in the group of Lease {group} any more: {reason}"))
-            }
+            Standing::Member => Some(
+                "the Lease of this replica was not renewed in time: plugins may send nothing"
+                    .to_owned(),
+            ),
+            Standing::Joining => Some(format!(
+                "this replica has not joined the group of Lease {group} yet"
+            )),
+            Standing::Lost { reason } => Some(format!(
+                "this replica is not in the group of Lease {group} any more: {reason}"
+            )),
         }
     }
 
     /// Returns the reason why the manager's own informers are not current.
     fn informers(&self) -> Option<String> {
-        let Some(informers) = self.informers.get() else { return Some("not started yet".to_owned()) };
+        let Some(informers) = self.informers.get() else {
+            return Some("not started yet".to_owned());
+        };
         let failing = informers.all().into_iter().find_map(|informer| {
             let error = informer.state().borrow().error.clone()?;
             Some(format!("{}: {error}", informer.resource.kind))
@@ -126,20 +146,27 @@ impl Readiness {
         let mut lease = self.replicas.state();
         let mut logged: HashMap<&'static str, String> = HashMap::new();
         let began = tokio::time::Instant::now();
+
         loop {
             let _changed_or_timed_out = tokio::time::timeout(INTERVAL, lease.changed()).await;
             let is_starting = began.elapsed() < START && lease.borrow().problem.is_none();
             let checks = self.checks();
-            if checks.iter().any(|check| check.name == INFORMERS && check.failure.is_some()) {
+            if checks
+                .iter()
+                .any(|check| check.name == INFORMERS && check.failure.is_some())
+            {
                 self.replicas.probe();
             }
+
             for Check { name, failure, .. } in checks {
                 match failure {
                     Some(reason) if !is_starting && logged.get(name) != Some(&reason) => {
                         tracing::warn!(check = name, "readyz check failed: {reason}");
                         logged.insert(name, reason);
                     }
-                    None if logged.remove(name).is_some() => tracing::info!(check = name, "readyz check passed again"),
+                    None if logged.remove(name).is_some() => {
+                        tracing::info!(check = name, "readyz check passed again");
+                    }
                     _ => {}
                 }
             }
@@ -150,18 +177,27 @@ impl Readiness {
     pub async fn check_sandbox(self: Arc<Self>) {
         let baits = [Path::new(TOKEN), Path::new("/proc/self/exe")].map(|path| path.canonicalize());
         let baits: Vec<_> = baits.into_iter().flatten().collect();
-        let Some(checked) = self.context.engine.code().check_sandbox(&baits).await else { return };
+        let Some(checked) = self.context.engine.code().check_sandbox(&baits).await else {
+            return;
+        };
+
         match &checked {
-            Ok(description) if description.contains("Landlock (ABI") => tracing::info!("compile worker: {description}"),
+            Ok(description) if description.contains("Landlock (ABI") => {
+                tracing::info!("compile worker: {description}");
+            }
             Ok(description) => tracing::warn!("compile worker: {description}"),
             Err(problem) => tracing::error!("compile worker: {problem}"),
         }
+
         let _first = self.sandbox.set(checked);
     }
 }
 
 fn api_server(lease: &ReplicaState) -> Option<String> {
-    let unknown = || (lease.standing == Standing::Joining).then(|| "the API server has not answered yet".to_owned());
+    let unknown = || {
+        (lease.standing == Standing::Joining)
+            .then(|| "the API server has not answered yet".to_owned())
+    };
     lease.problem.clone().or_else(unknown)
 }
 
@@ -174,8 +210,15 @@ mod tests {
         let failed = Check::required("lease", Some("another host holds it".to_owned()));
         assert_eq!(failed.to_string(), "[-]lease failed: another host holds it");
         assert!(!failed.passes());
-        let degraded = Check { optional: true, ..failed };
+
+        let degraded = Check {
+            optional: true,
+            ..failed
+        };
         assert!(degraded.passes(), "the host works without it");
-        assert_eq!(Check::required("informers", None).to_string(), "[+]informers ok");
+        assert_eq!(
+            Check::required("informers", None).to_string(),
+            "[+]informers ok"
+        );
     }
 }

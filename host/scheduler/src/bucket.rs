@@ -3,19 +3,22 @@
 /// The processor time that a full bucket holds, in nanoseconds: the burst after an idle time.
 pub const BURST: u64 = 100_000_000;
 
-/// The tokens for one nanosecond of processor time, so that limits are in millionths of a processor.
+/// The tokens for one nanosecond of processor time, so that limits are in millionths of a
+/// processor.
 const UNIT: i64 = 1_000_000;
 
 /// The tokens of a full bucket.
 const FULL: i64 = BURST as i64 * UNIT;
 
-/// The lowest limit, in millionths of a processor. A limit of zero would keep a reconcile in flight forever.
+/// The lowest limit, in millionths of a processor. A limit of zero would keep a reconcile in flight
+/// forever.
 const LOWEST: i64 = 1_000;
 
 /// The highest limit, in millionths of a processor.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// Processor time that grows with time, up to [`BURST`]. A poll is charged when it ends, so the bucket may be in debt.
+/// Processor time that grows with time, up to `BURST`. A poll is charged when it ends, so the
+/// bucket may be in debt.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     /// The tokens added per nanosecond: the limit in millionths of a processor.
@@ -29,7 +32,11 @@ pub struct Bucket {
 impl Bucket {
     /// Creates a full bucket. `limit` is in processor seconds per second, at least a thousandth.
     pub fn new(limit: f64, now: u64) -> Self {
-        Self { rate: rate(limit), tokens: FULL, at: now }
+        Self {
+            rate: rate(limit),
+            tokens: FULL,
+            at: now,
+        }
     }
 
     /// Changes the limit. Tokens and debt remain.
@@ -48,13 +55,22 @@ impl Bucket {
     /// Returns the time when the bucket opens, in nanoseconds; None if it is open.
     pub fn opens_at(&mut self, now: u64) -> Option<u64> {
         self.refill(now);
-        let missing = 1_i64.saturating_sub(self.tokens).try_into().unwrap_or(0_u64);
-        (missing > 0).then(|| self.at.saturating_add(missing.div_ceil(self.rate.unsigned_abs())))
+        let missing = 1_i64
+            .saturating_sub(self.tokens)
+            .try_into()
+            .unwrap_or(0_u64);
+        (missing > 0).then(|| {
+            self.at
+                .saturating_add(missing.div_ceil(self.rate.unsigned_abs()))
+        })
     }
 
     fn refill(&mut self, now: u64) {
         let elapsed = i64::try_from(now.saturating_sub(self.at)).unwrap_or(i64::MAX);
-        self.tokens = self.tokens.saturating_add(elapsed.saturating_mul(self.rate)).min(FULL);
+        self.tokens = self
+            .tokens
+            .saturating_add(elapsed.saturating_mul(self.rate))
+            .min(FULL);
         self.at = self.at.max(now);
     }
 }
@@ -76,7 +92,11 @@ mod tests {
         bucket.charge(99 * MS, 0);
         assert_eq!(bucket.opens_at(0), None);
         bucket.charge(2 * MS, 0);
-        assert_eq!(bucket.opens_at(0), Some(4 * MS + 1), "1 ms of debt is refilled at a quarter");
+        assert_eq!(
+            bucket.opens_at(0),
+            Some(4 * MS + 1),
+            "1 ms of debt is refilled at a quarter"
+        );
         assert_eq!(bucket.opens_at(4 * MS), Some(4 * MS + 1));
         assert_eq!(bucket.opens_at(4 * MS + 1), None);
     }
@@ -93,7 +113,11 @@ mod tests {
         for limit in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, f64::MIN_POSITIVE] {
             let mut bucket = Bucket::new(limit, 0);
             bucket.charge(BURST + MS, 0);
-            assert_eq!(bucket.opens_at(0), Some(1000 * MS + 1), "{limit} counts as a thousandth");
+            assert_eq!(
+                bucket.opens_at(0),
+                Some(1000 * MS + 1),
+                "{limit} counts as a thousandth"
+            );
         }
         let mut bucket = Bucket::new(f64::INFINITY, 0);
         bucket.charge(u64::MAX, 5);

@@ -1,6 +1,7 @@
 //! A limit on concurrent reconciles that may change while some are in flight.
 //!
-//! First come, first served. A lower limit ends no reconcile; surplus permits are removed when they are returned.
+//! First come, first served. A lower limit ends no reconcile; surplus permits are removed when they
+//! are returned.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub struct ConcurrencyLimit {
 #[derive(Debug)]
 struct Limit {
     reconciles: usize,
-    /// The number of permits to remove when they are returned. The semaphore's permits, free and taken, are
-    /// `reconciles + surplus`.
+    /// The number of permits to remove when they are returned. The semaphore's permits, free and
+    /// taken, are `reconciles + surplus`.
     surplus: usize,
 }
 
@@ -38,7 +39,13 @@ impl ConcurrencyLimit {
     pub fn new(limit: Option<u32>) -> Arc<Self> {
         let reconciles = count(limit);
         let semaphore = Arc::new(Semaphore::new(reconciles));
-        Arc::new(Self { semaphore, limit: Mutex::new(Limit { reconciles, surplus: 0 }) })
+        Arc::new(Self {
+            semaphore,
+            limit: Mutex::new(Limit {
+                reconciles,
+                surplus: 0,
+            }),
+        })
     }
 
     /// Changes the limit; None means no limit.
@@ -54,6 +61,7 @@ impl ConcurrencyLimit {
             let fewer = now.reconciles - wanted;
             now.surplus += fewer - self.semaphore.forget_permits(fewer);
         }
+
         now.reconciles = wanted;
     }
 
@@ -66,7 +74,9 @@ impl ConcurrencyLimit {
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        let Some(permit) = self.permit.take() else { return };
+        let Some(permit) = self.permit.take() else {
+            return;
+        };
         let mut limit = self.of.limit.lock();
         if limit.surplus > 0 {
             limit.surplus -= 1;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The allowed duration of a poll, in nanoseconds: three quarters of a poll of a guest that spins, and several times the
-/// duration of a reconcile that reads an object and writes it.
+/// The allowed duration of a poll, in nanoseconds: three quarters of a poll of a guest that spins,
+/// and several times the duration of a reconcile that reads an object and writes it.
 const POLL: u64 = 750_000;
 
 /// The most that one poll adds, however long it lasts: the machine may have stopped the thread.
@@ -12,13 +12,16 @@ const MOST_AT_ONCE: u64 = 1_000_000;
 /// The amount that each reconcile subtracts.
 const FORGIVEN: u64 = 50_000;
 
-/// The amount above which an account is demoted: three of the longest polls, or some ten polls of a guest that spins.
+/// The amount above which an account is demoted: three of the longest polls, or some ten polls of a
+/// guest that spins.
 const THRESHOLD: u64 = 2 * MOST_AT_ONCE;
 
-/// The highest amount: after a guest stops spinning, its account stays demoted for a hundred reconciles.
+/// The highest amount: after a guest stops spinning, its account stays demoted for a hundred
+/// reconciles.
 const MOST: u64 = THRESHOLD + 100 * FORGIVEN;
 
-/// The nanoseconds by which an account's polls exceeded the allowed duration, less what was forgiven since.
+/// The nanoseconds by which an account's polls exceeded the allowed duration, less what was
+/// forgiven since.
 #[derive(Debug, Default)]
 pub struct Demotion(AtomicU64);
 
@@ -33,7 +36,8 @@ impl Demotion {
 
     /// Records that a reconcile begins, and reports whether the account is demoted.
     pub fn begin(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0 && self.change(|excess| excess.saturating_sub(FORGIVEN)) > THRESHOLD
+        self.0.load(Ordering::Relaxed) > 0
+            && self.change(|excess| excess.saturating_sub(FORGIVEN)) > THRESHOLD
     }
 
     /// Reports whether the account is demoted now.
@@ -43,7 +47,11 @@ impl Demotion {
 
     /// Changes the excess and returns the previous one.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |excess| Some(to(excess))).unwrap_or_default()
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |excess| {
+                Some(to(excess))
+            })
+            .unwrap_or_default()
     }
 }
 
@@ -53,7 +61,8 @@ mod tests {
 
     const TURN: u64 = 1_000_000;
 
-    /// Returns how many of these reconciles run demoted. Each has `polls` polls of `nanos` nanoseconds.
+    /// Returns how many of these reconciles run demoted. Each has `polls` polls of `nanos`
+    /// nanoseconds.
     fn count_demoted(demotion: &Demotion, reconciles: u32, polls: u32, nanos: u64) -> u32 {
         let reconcile = || {
             let is_demoted = demotion.begin();
@@ -70,7 +79,10 @@ mod tests {
 
     #[test]
     fn slightly_long_polls_are_forgiven() {
-        assert_eq!(count_demoted(&Demotion::default(), 1000, 1, POLL + FORGIVEN), 0);
+        assert_eq!(
+            count_demoted(&Demotion::default(), 1000, 1, POLL + FORGIVEN),
+            0
+        );
     }
 
     #[test]
@@ -79,7 +91,11 @@ mod tests {
         assert_eq!(count_demoted(&new, 2, 1, 500 * TURN), 0);
         assert_eq!(count_demoted(&new, 20, 1, 0), 0);
         assert_eq!(count_demoted(&new, 2, 1, 500 * TURN), 0);
-        assert_eq!(count_demoted(&new, 1, 1, 0), 1, "there are three long polls");
+        assert_eq!(
+            count_demoted(&new, 1, 1, 0),
+            1,
+            "there are three long polls"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::run_queue::{RunQueue, Tenant};
 
-/// The id of a request for a slot, from `State::want` or `State::done` until the slot is taken or the request is
-/// cancelled. Never used twice.
+/// The id of a request for a slot, from `State::want` or `State::done` until the slot is taken or
+/// the request is cancelled. Never used twice.
 pub type Ticket = u64;
 
 /// A waiter for a slot.
@@ -29,7 +29,8 @@ pub(super) struct Account<W> {
 pub(super) struct Granted<W> {
     pub(super) account: usize,
     pub(super) waiter: Waiter<W>,
-    /// True for a background poll, whose slot may be taken back. Otherwise the woken task is not on a thread yet.
+    /// True for a background poll, whose slot may be taken back. Otherwise the woken task is not on
+    /// a thread yet.
     pub(super) in_background: bool,
 }
 

@@ -1,9 +1,10 @@
 //! The future that is polled only while it has a slot.
 //!
-//! It holds no slot while it waits for something else. The inner future is polled with a waker of its own, which
-//! distinguishes a waiting future from one that spins and only yields. A future that is woken during its poll asks for the
-//! next slot at once, and competes for it before its old slot is granted to another. Otherwise two spinning futures of any
-//! weight would alternate, because each would be absent whenever the other's slot becomes free.
+//! It holds no slot while it waits for something else. The inner future is polled with a waker of
+//! its own, which distinguishes a waiting future from one that spins and only yields. A future that
+//! is woken during its poll asks for the next slot at once, and competes for it before its old slot
+//! is granted to another. Otherwise two spinning futures of any weight would alternate, because
+//! each would be absent whenever the other's slot becomes free.
 
 use std::{
     future::Future,
@@ -29,18 +30,19 @@ const POLLING: u8 = 1;
 /// The inner future will be polled; another wake-up changes nothing.
 const WOKEN: u8 = 2;
 
-/// The polled nanoseconds that cost a task one unit of its budget. Tokio's budget of 128 units lasts for 256 µs.
+/// The polled nanoseconds that cost a task one unit of its budget. Tokio's budget of 128 units
+/// lasts for 256 µs.
 const NANOS_PER_UNIT: u64 = 2_000;
 
 /// The number of units in a task's budget, at least as many as tokio gives.
 const BUDGET: u64 = 128;
 
 pin_project! {
-    /// A future that is polled only while it has one of the scheduler's slots, and whose polls are charged to an
-    /// account. Created by [`Account::run`].
+    /// A future that is polled only while it has one of the scheduler's slots, and whose polls are
+    /// charged to an account. Created by [`Account::run`].
     ///
-    /// Cancel safe if the inner future is: dropping it returns its slot or its queue position. Once woken it must be
-    /// polled or dropped soon, because it may hold a slot.
+    /// Cancel safe if the inner future is: dropping it returns its slot or its queue position. Once
+    /// woken it must be polled or dropped soon, because it may hold a slot.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Fair<F> {
         slot: PollSlot,
@@ -77,9 +79,22 @@ struct Polling<'a> {
 
 impl<F> Fair<F> {
     pub(super) fn new(account: Arc<Account>, in_background: bool, future: F) -> Self {
-        let signal = Arc::new(Signal { state: AtomicU8::new(IDLE), task: Mutex::default() });
+        let signal = Arc::new(Signal {
+            state: AtomicU8::new(IDLE),
+            task: Mutex::default(),
+        });
         let waker = Waker::from(signal.clone());
-        Self { slot: PollSlot { account, signal, in_background, ticket: None }, waker, future }
+
+        Self {
+            slot: PollSlot {
+                account,
+                signal,
+                in_background,
+                ticket: None,
+            },
+            waker,
+            future,
+        }
     }
 }
 
@@ -90,7 +105,9 @@ impl<F: Future> Future for Fair<F> {
         let this = self.project();
         // Before asking for a slot: a slot that is granted in between wakes this task.
         this.slot.signal.set_task(cx.waker());
-        let Some(mut polling) = this.slot.begin() else { return Poll::Pending };
+        let Some(mut polling) = this.slot.begin() else {
+            return Poll::Pending;
+        };
         let result = this.future.poll(&mut Context::from_waker(this.waker));
         polling.again = result.is_pending() && polling.slot.signal.was_woken();
         spend_budget(polling.end());
@@ -101,12 +118,20 @@ impl<F: Future> Future for Fair<F> {
 impl PollSlot {
     /// Begins a poll if it has a slot. Otherwise the task is woken when it has one.
     fn begin(&mut self) -> Option<Polling<'_>> {
-        let begun = self.account.begin(self.ticket, &self.signal, self.in_background);
+        let begun = self
+            .account
+            .begin(self.ticket, &self.signal, self.in_background);
         self.ticket = begun.as_ref().err().copied();
         let state = if begun.is_err() { WOKEN } else { POLLING };
+
         // Acquires the writes that precede a wake-up which did not wake the task.
         self.signal.state.swap(state, Ordering::AcqRel);
-        begun.ok().map(|started| Polling { slot: self, started, again: false, ended: false })
+        begun.ok().map(|started| Polling {
+            slot: self,
+            started,
+            again: false,
+            ended: false,
+        })
     }
 }
 
@@ -129,8 +154,9 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// Takes the polled time from the task's budget. Once it is spent, the thread serves timers and sockets next. Otherwise
-/// tokio first polls the task that this poll has woken, and the one that it wakes, up to three: polls of spinning guests.
+/// Takes the polled time from the task's budget. Once it is spent, the thread serves timers and
+/// sockets next. Otherwise tokio first polls the task that this poll has woken, and the one that it
+/// wakes, up to three: polls of spinning guests.
 fn spend_budget(polled: u64) {
     let mut cx = Context::from_waker(Waker::noop());
     // Bounded also for a task without a budget.
@@ -170,7 +196,8 @@ impl Signal {
         self.replace_task(Some(waker.clone()));
     }
 
-    /// Replaces the task's waker. The old one is dropped outside of the lock, because it may be the last owner of its task.
+    /// Replaces the task's waker. The old one is dropped outside of the lock, because it may be the
+    /// last owner of its task.
     fn replace_task(&self, waker: Option<Waker>) {
         let old = mem::replace(&mut *self.task.lock(), waker);
         drop(old);
@@ -178,7 +205,9 @@ impl Signal {
 
     /// Ends a poll, and reports whether it was woken meanwhile. The state is then still [`WOKEN`].
     fn was_woken(&self) -> bool {
-        self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err()
+        self.state
+            .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
     }
 }
 

@@ -12,21 +12,30 @@ impl Group {
 
     /// Creates an account.
     pub fn account(self: &Arc<Self>, share: Share) -> Arc<Account> {
-        let id = self.scheduler.update(|state, now, _| state.add_account(self.id, &share, now));
+        let id = self
+            .scheduler
+            .update(|state, now, _| state.add_account(self.id, &share, now));
         let concurrency = ConcurrencyLimit::new(share.concurrency);
-        Arc::new(Account { id, demotion: Demotion::default(), concurrency, group: self.clone() })
+        Arc::new(Account {
+            id,
+            demotion: Demotion::default(),
+            concurrency,
+            group: self.clone(),
+        })
     }
 
     /// Changes the group's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.concurrency.set_limit(share.concurrency);
-        self.scheduler.update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
+        self.scheduler
+            .update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the group's accounts, including removed ones. Takes time linear in the number of accounts.
-    /// `throttled` counts the group's own limit and those of its accounts.
+    /// Returns the usage of the group's accounts, including removed ones. Takes time linear in the
+    /// number of accounts. `throttled` counts the group's own limit and those of its accounts.
     pub fn usage(&self) -> Usage {
-        self.scheduler.update(|state, now, _| state.group_usage(self.id, now))
+        self.scheduler
+            .update(|state, now, _| state.group_usage(self.id, now))
     }
 }
 
@@ -35,7 +44,11 @@ impl Drop for Group {
         let mut shared = self.scheduler.shared.lock();
         shared.state.remove_group(self.id);
         // A new group may have taken the name meanwhile.
-        if shared.groups.get(&self.name).is_some_and(|group| group.strong_count() == 0) {
+        if shared
+            .groups
+            .get(&self.name)
+            .is_some_and(|group| group.strong_count() == 0)
+        {
             shared.groups.remove(&self.name);
         }
     }

@@ -1,64 +1,78 @@
 //! Fair scheduling of plugins: the plugin whose guests have been polled least is polled next.
 //!
-//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit of scheduling is
-//! one poll. A [`Fair`] future is polled only while it has one of the scheduler's *poll slots* (*slots* below). The
-//! measured time of each poll is charged to its [`Account`] (a plugin) and to the account's [`Group`] (a tenant). A
-//! [`FairScheduler`] promises:
+//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit
+//! of scheduling is one poll. A [`Fair`] future is polled only while it has one of the scheduler's
+//! *poll slots* (*slots* below). The measured time of each poll is charged to its [`Account`] (a
+//! plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
 //!
-//! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time divided by weight), within
-//!   the group to the account with the least, and within the account to the first waiter. A tenant with a hundred plugins
-//!   has one tenant's share, and a plugin with a hundred workers has one plugin's.
-//! - **Work conservation.** No slot is idle while a waiter may use it. Weights matter only while slots are short.
-//! - **Bounded credit.** A group or an account that was idle, or could not use its share, returns with a credit of 5 ms
-//!   for each slot (at weight 100, otherwise in proportion). This lets a short reconcile go first with all of its polls. It
-//!   is also the longest delay that a returning account can cause. New accounts and groups have no credit.
-//! - **Limits.** An account or a group beyond its `cpu_limit` is throttled until its token bucket, 100 ms deep, refills;
-//!   [`Usage`] counts that. A poll is charged when it ends, so each slot can exceed the limit by one poll.
-//! - **No starvation.** This also holds when a waiting or running future is dropped or panics, and when shares change.
+//! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time
+//!   divided by weight), within the group to the account with the least, and within the account to
+//!   the first waiter. A tenant with a hundred plugins has one tenant's share, and a plugin with a
+//!   hundred workers has one plugin's.
+//! - **Work conservation.** No slot is idle while a waiter may use it. Weights matter only while
+//!   slots are short.
+//! - **Bounded credit.** A group or an account that was idle, or could not use its share, returns
+//!   with a credit of 5 ms for each slot (at weight 100, otherwise in proportion). This lets a
+//!   short reconcile go first with all of its polls. It is also the longest delay that a returning
+//!   account can cause. New accounts and groups have no credit.
+//! - **Limits.** An account or a group beyond its `cpu_limit` is throttled until its token bucket,
+//!   100 ms deep, refills; [`Usage`] counts that. A poll is charged when it ends, so each slot can
+//!   exceed the limit by one poll.
+//! - **No starvation.** This also holds when a waiting or running future is dropped or panics, and
+//!   when shares change.
 //!
 //! # Slots and threads
 //!
-//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds it while its task is
-//! in the runtime's queue, until the task is polled. Other tasks in that queue ask for a slot meanwhile, get none, and
-//! join the run queue. So every future that is ready is in one run queue.
+//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds
+//! it while its task is in the runtime's queue, until the task is polled. Other tasks in that queue
+//! ask for a slot meanwhile, get none, and join the run queue. So every future that is ready is in
+//! one run queue.
 //!
-//! A task that asks for a slot is on a thread. A task that was granted a slot and is not polled yet is on none. So the
-//! scheduler **takes back a slot** from the second for the first, if the first has had less time and would be next. The
-//! task that loses its slot returns to its position in the run queue. With as many threads as slots, an asking thread
-//! therefore always finds a slot that no poll uses, and an underserved tenant never waits for the end of another
-//! tenant's poll. Time is charged all the same, so no tenant gets more than its share.
+//! A task that asks for a slot is on a thread. A task that was granted a slot and is not polled yet
+//! is on none. So the scheduler **takes back a slot** from the second for the first, if the first
+//! has had less time and would be next. The task that loses its slot returns to its position in the
+//! run queue. With as many threads as slots, an asking thread therefore always finds a slot that no
+//! poll uses, and an underserved tenant never waits for the end of another tenant's poll. Time is
+//! charged all the same, so no tenant gets more than its share.
 //!
-//! A tokio worker serves timers, sockets and wake-ups from other threads only when it is idle or has polled some sixty
-//! tasks. While guests spin on all threads, such a wake-up would reach the run queue hundreds of milliseconds late. So
-//! **set `event_interval(1)` and `global_queue_interval(1)`** on the runtime, and use as many worker threads as slots and
-//! as processors. An extra thread for timers does not help: it gets a processor when the kernel's time slice of another
-//! thread ends, after some 8 ms. A worker first polls the task that the last poll woke, up to three times in a row while
-//! the task's budget lasts, so the scheduler spends that budget after 256 µs of polls. A task that calls tokio's
-//! `yield_now` is polled again before all others; a controller's workers therefore yield through the scheduler.
+//! A tokio worker serves timers, sockets and wake-ups from other threads only when it is idle or
+//! has polled some sixty tasks. While guests spin on all threads, such a wake-up would reach the
+//! run queue hundreds of milliseconds late. So **set `event_interval(1)` and
+//! `global_queue_interval(1)`** on the runtime, and use as many worker threads as slots and as
+//! processors. An extra thread for timers does not help: it gets a processor when the kernel's time
+//! slice of another thread ends, after some 8 ms. A worker first polls the task that the last poll
+//! woke, up to three times in a row while the task's budget lasts, so the scheduler spends that
+//! budget after 256 µs of polls. A task that calls tokio's `yield_now` is polled again before all
+//! others; a controller's workers therefore yield through the scheduler.
 //!
-//! A future keeps its slot until it is polled or dropped. A task that awaits a [`Fair`] future must not do other work at
-//! the same time, such as a busy second arm of a `select!`: it would keep the slot from tenants that have had as much.
+//! A future keeps its slot until it is polled or dropped. A task that awaits a [`Fair`] future must
+//! not do other work at the same time, such as a busy second arm of a `select!`: it would keep the
+//! slot from tenants that have had as much.
 //!
-//! A future that spins must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does. It then joins the run
-//! queue before its slot is granted to another. `tokio::task::yield_now` wakes later, when the thread is otherwise idle;
-//! such a future gets less than its share, never more.
+//! A future that spins must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does.
+//! It then joins the run queue before its slot is granted to another. `tokio::task::yield_now`
+//! wakes later, when the thread is otherwise idle; such a future gets less than its share, never
+//! more.
 //!
 //! # The background
 //!
-//! A guest can hold its thread for longer than a millisecond, in one instruction or one host call, and nothing else runs
-//! on that thread meanwhile. Even polls of a millisecond delay each event and each response that a reconcile on the same
-//! thread waits for. So an account is demoted when some of its polls last most of a millisecond or more: its reconciles
-//! run on threads of lower priority ([`Background`]), which the kernel preempts as soon as a thread of the host has work.
-//! A background slot can be taken back **during its poll**: the poll continues on the processor time that is left, and is
-//! charged by its thread's processor time. Timers and sockets of background reconciles are served in the foreground.
+//! A guest can hold its thread for longer than a millisecond, in one instruction or one host call,
+//! and nothing else runs on that thread meanwhile. Even polls of a millisecond delay each event and
+//! each response that a reconcile on the same thread waits for. So an account is demoted when some
+//! of its polls last most of a millisecond or more: its reconciles run on threads of lower priority
+//! ([`Background`]), which the kernel preempts as soon as a thread of the host has work. A
+//! background slot can be taken back **during its poll**: the poll continues on the processor time
+//! that is left, and is charged by its thread's processor time. Timers and sockets of background
+//! reconciles are served in the foreground.
 //!
 //! # Limits
 //!
-//! Only polls are charged, in the foreground by wall time. Time that the operating system takes from a polling thread is
-//! charged too, so limits throttle more on an overcommitted machine. Nothing interrupts a foreground poll. Throttling
-//! ends by tokio's timers, exact to a millisecond; over time the limit is exact. The scheduler starts one task at the
-//! first throttling, which waits for these timers and ends with the scheduler. [`Fair`] must always be polled within the
-//! same tokio runtime, with time enabled.
+//! Only polls are charged, in the foreground by wall time. Time that the operating system takes
+//! from a polling thread is charged too, so limits throttle more on an overcommitted machine.
+//! Nothing interrupts a foreground poll. Throttling ends by tokio's timers, exact to a millisecond;
+//! over time the limit is exact. The scheduler starts one task at the first throttling, which waits
+//! for these timers and ends with the scheduler. [`Fair`] must always be polled within the same
+//! tokio runtime, with time enabled.
 //!
 //! ```
 //! use operetta_scheduler::{FairScheduler, Share};
@@ -84,16 +98,12 @@ mod demotion;
 mod entries;
 mod future;
 mod group;
-#[cfg(test)]
-mod model;
 mod reconciler;
 mod run_queue;
 mod share;
-mod state;
+pub mod state;
 #[cfg(test)]
 mod state_tests;
-#[cfg(test)]
-mod stress;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -151,7 +161,8 @@ pub struct Group {
     scheduler: Arc<FairScheduler>,
 }
 
-/// A plugin: the usage of all its futures together. Removed with its last handle and [`Fair`] future.
+/// A plugin: the usage of all its futures together. Removed with its last handle and [`Fair`]
+/// future.
 pub struct Account {
     id: usize,
     /// Decides whether the account runs in the background.
@@ -169,14 +180,16 @@ pub struct Permit {
 
 /// A poll in progress.
 struct Started {
-    /// The start in nanoseconds, by the scheduler's clock; in the background by the thread's processor time.
+    /// The start in nanoseconds, by the scheduler's clock; in the background by the thread's
+    /// processor time.
     at: u64,
     /// The ticket of its slot, for a poll in the background.
     in_background: Option<Ticket>,
 }
 
-/// A monotonic clock, in nanoseconds since an arbitrary start.
-trait Clock: Send + Sync {
+/// A monotonic clock, in nanoseconds since an arbitrary start. Public for tests that replace it.
+pub trait Clock: Send + Sync {
+    /// Returns the current time.
     fn now(&self) -> u64;
 
     /// Returns the processor time of this thread.
@@ -184,7 +197,10 @@ trait Clock: Send + Sync {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let seconds = u64::try_from(time.tv_sec);
         let nanos = u64::try_from(time.tv_nsec);
-        seconds.unwrap_or_default().saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or_default())
+        seconds
+            .unwrap_or_default()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanos.unwrap_or_default())
     }
 }
 
@@ -198,23 +214,42 @@ impl Clock for Monotonic {
 }
 
 impl FairScheduler {
-    /// Creates a scheduler with this number of poll slots (futures polled at the same time), at least one.
+    /// Creates a scheduler with this number of poll slots (futures polled at the same time), at
+    /// least one.
     pub fn new(slots: usize) -> Arc<Self> {
-        Self::with(slots, None, Monotonic(Instant::now()))
+        Self::with_clock(slots, None, Monotonic(Instant::now()))
     }
 
-    /// Creates a scheduler that runs the reconciles of demoted accounts on this runtime: see [`Background::handle`].
+    /// Creates a scheduler that runs the reconciles of demoted accounts on this runtime: see
+    /// [`Background::handle`].
     pub fn with_background(slots: usize, background: Handle) -> Arc<Self> {
-        Self::with(slots, Some(background), Monotonic(Instant::now()))
+        Self::with_clock(slots, Some(background), Monotonic(Instant::now()))
     }
 
-    fn with(slots: usize, background: Option<Handle>, clock: impl Clock + 'static) -> Arc<Self> {
-        let shared = Shared { state: State::new(slots), groups: HashMap::new(), has_alarm: false, alarm_at: None };
-        Arc::new(Self { shared: Mutex::new(shared), changed: Arc::default(), clock: Box::new(clock), background })
+    /// Creates a scheduler on another clock, with or without a runtime for demoted accounts. For
+    /// tests.
+    pub fn with_clock(
+        slots: usize,
+        background: Option<Handle>,
+        clock: impl Clock + 'static,
+    ) -> Arc<Self> {
+        let shared = Shared {
+            state: State::new(slots),
+            groups: HashMap::new(),
+            has_alarm: false,
+            alarm_at: None,
+        };
+
+        Arc::new(Self {
+            shared: Mutex::new(shared),
+            changed: Arc::default(),
+            clock: Box::new(clock),
+            background,
+        })
     }
 
-    /// Returns the group of this name with this share, an existing one or a new one. A group lives as long as a handle to
-    /// it or to one of its accounts.
+    /// Returns the group of this name with this share, an existing one or a new one. A group lives
+    /// as long as a handle to it or to one of its accounts.
     pub fn group(self: &Arc<Self>, name: impl Into<String>, share: Share) -> Arc<Group> {
         let name = name.into();
         let mut shared = self.shared.lock();
@@ -223,11 +258,23 @@ impl FairScheduler {
             group.set_share(share);
             return group;
         }
+
         let id = shared.state.add_group(&share, self.clock.now());
         let concurrency = ConcurrencyLimit::new(share.concurrency);
-        let group = Arc::new(Group { name: name.clone(), id, concurrency, scheduler: self.clone() });
+        let group = Arc::new(Group {
+            name: name.clone(),
+            id,
+            concurrency,
+            scheduler: self.clone(),
+        });
+
         shared.groups.insert(name, Arc::downgrade(&group));
         group
+    }
+
+    /// Returns the numbers of free slots, waiters, accounts and groups. For tests.
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
+        self.shared.lock().state.counts()
     }
 
     /// Carries out an operation at the current time and wakes the tasks that it granted a slot.
@@ -251,12 +298,17 @@ impl FairScheduler {
         if shared.alarm_at == due {
             return;
         }
+
         if !shared.has_alarm {
-            // Outside of a runtime, as in a drop, nothing is polled either. The next poll starts the task.
-            let Ok(runtime) = Handle::try_current() else { return };
+            // Outside of a runtime, as in a drop, nothing is polled either. The next poll starts
+            // the task.
+            let Ok(runtime) = Handle::try_current() else {
+                return;
+            };
             runtime.spawn(alarm(Arc::downgrade(self), self.changed.clone()));
             shared.has_alarm = true;
         }
+
         shared.alarm_at = due;
         drop(shared);
         self.changed.notify_one();
@@ -268,7 +320,9 @@ async fn alarm(scheduler: Weak<FairScheduler>, changed: Arc<Notify>) {
     while let Some(strong) = scheduler.upgrade() {
         let wait = strong.update(|state, now, woken| {
             state.dispatch(now, woken);
-            state.next_due().map(|due| Duration::from_nanos(due.saturating_sub(now)))
+            state
+                .next_due()
+                .map(|due| Duration::from_nanos(due.saturating_sub(now)))
         });
         drop(strong);
         match wait {
@@ -293,30 +347,38 @@ impl Account {
     /// Changes the account's share from now on. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.concurrency.set_limit(share.concurrency);
-        self.group.scheduler.update(|state, now, woken| state.set_share(self.id, &share, now, woken));
+        self.group
+            .scheduler
+            .update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the account. `throttled` counts the account's own limit only. Throttling by the group's limit
-    /// counts as the group's, and here as `wait`.
+    /// Returns the usage of the account. `throttled` counts the account's own limit only.
+    /// Throttling by the group's limit counts as the group's, and here as `wait`.
     pub fn usage(&self) -> Usage {
-        self.group.scheduler.update(|state, now, _| state.usage(self.id, now))
+        self.group
+            .scheduler
+            .update(|state, now, _| state.usage(self.id, now))
     }
 
-    /// Waits until the account's `concurrency` and then the group's lets another reconcile begin; each first come, first
-    /// served. Cancel safe: a dropped call has taken no permit.
+    /// Waits until the account's `concurrency` and then the group's lets another reconcile begin;
+    /// each first come, first served. Cancel safe: a dropped call has taken no permit.
     pub async fn enter(&self) -> Permit {
         let account = self.concurrency.clone().enter().await;
         let group = self.group.concurrency.clone().enter().await;
-        Permit { _account: account, _group: group }
+        Permit {
+            _account: account,
+            _group: group,
+        }
     }
 
-    /// Returns a future that polls this one when it has a slot, and charges the polls to this account.
+    /// Returns a future that polls this one when it has a slot, and charges the polls to this
+    /// account.
     pub fn run<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), false, future)
     }
 
-    /// Does the same as [`Self::run`] on a background thread.
-    fn run_in_background<F>(self: &Arc<Self>, future: F) -> Fair<F> {
+    /// Does the same as [`Self::run`] for a future that is polled on a background thread.
+    pub fn run_in_background<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), true, future)
     }
 
@@ -325,49 +387,80 @@ impl Account {
         self.group.scheduler.background.as_ref()
     }
 
-    /// Asks for a slot, or for the slot of this ticket. Without a slot, returns the ticket to wait with.
-    fn begin(&self, ticket: Option<Ticket>, signal: &Arc<Signal>, in_background: bool) -> Result<Started, Ticket> {
+    /// Asks for a slot, or for the slot of this ticket. Without a slot, returns the ticket to wait
+    /// with.
+    fn begin(
+        &self,
+        ticket: Option<Ticket>,
+        signal: &Arc<Signal>,
+        in_background: bool,
+    ) -> Result<Started, Ticket> {
         let scheduler = &self.group.scheduler;
         if in_background {
             let (ticket, begins) = scheduler.update(|state, now, woken| match ticket {
                 Some(ticket) => (ticket, state.begin_in_background(self.id, ticket, now)),
                 None => state.want_in_background(self.id, signal.clone(), now, woken),
             });
-            let started = || Started { at: scheduler.clock.thread_time(), in_background: Some(ticket) };
+            let started = || Started {
+                at: scheduler.clock.thread_time(),
+                in_background: Some(ticket),
+            };
             return begins.then(started).ok_or(ticket);
         }
+
         scheduler.update(|state, now, woken| {
             let waits = match ticket {
                 Some(ticket) => Some(ticket).filter(|ticket| !state.take(self.id, *ticket, now)),
                 None => state.want(self.id, || signal.clone(), now, woken),
             };
-            waits.map_or(Ok(Started { at: now, in_background: None }), Err)
+            waits.map_or(
+                Ok(Started {
+                    at: now,
+                    in_background: None,
+                }),
+                Err,
+            )
         })
     }
 
-    /// Ends a poll; a signal asks for another slot at once. Returns the new ticket and the duration of the poll.
+    /// Ends a poll; a signal asks for another slot at once. Returns the new ticket and the duration
+    /// of the poll.
     fn end(&self, started: &Started, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
         let scheduler = &self.group.scheduler;
         // Before the lock: waiting for it is not the guest's time.
         let clock = &scheduler.clock;
-        let ended = if started.in_background.is_some() { clock.thread_time() } else { clock.now() };
+        let ended = if started.in_background.is_some() {
+            clock.thread_time()
+        } else {
+            clock.now()
+        };
         let polled = ended.saturating_sub(started.at);
         self.demotion.polled(polled);
         let ticket = scheduler.update(|state, now, woken| match started.in_background {
             None => state.done(self.id, polled, again, now, woken),
             Some(ticket) => state.done_in_background(self.id, (ticket, polled), again, now, woken),
         });
+
         (ticket, polled)
     }
 
     fn cancel(&self, ticket: Ticket) {
-        drop(self.group.scheduler.update(|state, now, woken| state.cancel(self.id, ticket, now, woken)));
+        drop(
+            self.group
+                .scheduler
+                .update(|state, now, woken| state.cancel(self.id, ticket, now, woken)),
+        );
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.group.scheduler.shared.lock().state.remove_account(self.id);
+        self.group
+            .scheduler
+            .shared
+            .lock()
+            .state
+            .remove_account(self.id);
     }
 }
 
@@ -379,13 +472,17 @@ impl fmt::Debug for FairScheduler {
 
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Group")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("group", &self.group.name).finish_non_exhaustive()
+        f.debug_struct("Account")
+            .field("group", &self.group.name)
+            .finish_non_exhaustive()
     }
 }
 

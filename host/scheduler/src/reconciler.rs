@@ -19,30 +19,35 @@ use operetta_core::{
     ports::Reconciler,
 };
 
-/// Runs another reconciler on an account's share of the processors. Once the account is demoted, its reconciles in flight
-/// continue in the background.
-pub struct FairReconciler {
-    inner: Arc<dyn Reconciler>,
+/// Runs another reconciler on an account's share of the processors. Once the account is demoted,
+/// its reconciles in flight continue in the background.
+pub struct FairReconciler<R: ?Sized> {
+    inner: Arc<R>,
     pub(super) account: Arc<Account>,
 }
 
-impl FairReconciler {
+impl<R: Reconciler + ?Sized> FairReconciler<R> {
     /// Charges the polls of `inner` to `account`.
-    pub fn new(inner: Arc<dyn Reconciler>, account: Arc<Account>) -> Self {
+    pub fn new(inner: Arc<R>, account: Arc<Account>) -> Self {
         Self { inner, account }
     }
 }
 
 #[async_trait]
-impl Reconciler for FairReconciler {
+impl<R: Reconciler + ?Sized + 'static> Reconciler for FairReconciler<R> {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let permit = self.account.enter().await;
         let Some(background) = self.account.background() else {
-            return self.account.run(measured(request, self.inner.reconcile(request))).await;
+            return self
+                .account
+                .run(measured(request, self.inner.reconcile(request)))
+                .await;
         };
+
         let inner = self.inner.clone();
         let request = request.clone();
         let mut work = Box::pin(async move { measured(&request, inner.reconcile(&request)).await });
+
         if !self.account.demotion.begin() {
             let in_foreground = poll_fn(|cx| match self.account.demotion.is_demoted() {
                 false => work.as_mut().poll(cx).map(Some),
@@ -52,12 +57,14 @@ impl Reconciler for FairReconciler {
                 return result;
             }
         }
+
         let fair = self.account.run_in_background(work);
         let work = async move {
             // Returned when the reconcile is dropped, which may be after this call.
             let _permit = permit;
             fair.await
         };
+
         // Timers, connections and spawned tasks of the reconcile stay on this runtime.
         let task = background.spawn(TokioContext::new(work, Handle::current()));
         match AbortOnDropHandle::new(task).await {
@@ -72,7 +79,10 @@ impl Reconciler for FairReconciler {
 
 /// Runs a reconcile, and adds the time of its polls to its record, if it has one.
 async fn measured<T>(request: &ReconcileRequest, reconcile: impl Future<Output = T>) -> T {
-    let Some(record) = &request.record else { return reconcile.await };
+    let Some(record) = &request.record else {
+        return reconcile.await;
+    };
+
     let mut reconcile = pin!(reconcile);
     poll_fn(|cx| {
         let began = Instant::now();

@@ -1,15 +1,17 @@
 //! The run queue: orders siblings by virtual time, both the groups and the accounts of a group.
 //!
-//! A tenant's virtual time is its polled time divided by its weight. The ready tenant with the least virtual time is next.
-//! The queue's own time, its *floor*, is the highest virtual time at which a tenant was picked (start-time fair queueing).
-//! A tenant that becomes ready is lifted to the floor less [`State::credit`](super::state::State). So this is the most
-//! that an idle tenant saves, and a tenant that cannot use its whole share loses the rest.
+//! A tenant's virtual time is its polled time divided by its weight. The ready tenant with the
+//! least virtual time is next. The queue's own time, its *floor*, is the highest virtual time at
+//! which a tenant was picked (start-time fair queueing). A tenant that becomes ready is lifted to
+//! the floor less [`State::credit`](super::state::State). So this is the most that an idle tenant
+//! saves, and a tenant that cannot use its whole share loses the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{Share, Usage, bucket::Bucket};
 
-/// The virtual nanoseconds per polled nanosecond at weight 1; hence 100 at [`Share`]'s default weight.
+/// The virtual nanoseconds per polled nanosecond at weight 1; hence 100 at [`Share`]'s default
+/// weight.
 pub const SCALE: u64 = 10_000;
 
 /// The position of a tenant.
@@ -32,7 +34,7 @@ pub struct Tenant {
     /// Set while there is a limit.
     bucket: Option<Bucket>,
     position: Position,
-    /// The time since which it is throttled.
+    /// When the throttling began.
     throttled_since: u64,
     used: Used,
 }
@@ -76,8 +78,8 @@ impl Tenant {
         self.bucket.as_mut().and_then(|bucket| bucket.opens_at(now))
     }
 
-    /// Charges a poll of `polled` nanoseconds. The virtual time counts at least one, so that tenants whose polls take no
-    /// measurable time still alternate.
+    /// Charges a poll of `polled` nanoseconds. The virtual time counts at least one, so that
+    /// tenants whose polls take no measurable time still alternate.
     pub fn charge(&mut self, polled: u64, now: u64) {
         self.used.polled = self.used.polled.saturating_add(polled);
         self.used.polls += 1;
@@ -112,6 +114,7 @@ impl Tenant {
             Position::Throttled(_) => now.saturating_sub(self.throttled_since),
             Position::Out | Position::Ready(_) => 0,
         };
+
         Usage {
             polled: Duration::from_nanos(self.used.polled),
             polls: self.used.polls,
@@ -148,14 +151,18 @@ impl RunQueue {
 
     /// Reports whether no tenant is ahead of this id and virtual time.
     pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
-        self.ready.first().is_none_or(|first| (virtual_time, id) <= *first)
+        self.ready
+            .first()
+            .is_none_or(|first| (virtual_time, id) <= *first)
     }
 
-    /// Returns the virtual time of the tenant in this queue, or the one with which it would enter.
+    /// Returns the virtual time of the tenant in this queue, or the one it would enter with.
     pub fn time(&self, tenant: &Tenant, credit: u128) -> u128 {
         match tenant.position {
             Position::Ready(at) => at,
-            Position::Out | Position::Throttled(_) => tenant.virtual_time.max(self.floor.saturating_sub(credit)),
+            Position::Out | Position::Throttled(_) => {
+                tenant.virtual_time.max(self.floor.saturating_sub(credit))
+            }
         }
     }
 
@@ -168,11 +175,19 @@ impl RunQueue {
     }
 
     /// Updates the tenant's position after any change, and returns the previous one.
-    pub fn put(&mut self, id: usize, tenant: &mut Tenant, waits: bool, credit: u128, now: u64) -> Position {
+    pub fn put(
+        &mut self,
+        id: usize,
+        tenant: &mut Tenant,
+        waits: bool,
+        credit: u128,
+        now: u64,
+    ) -> Position {
         let before = tenant.position;
         if !waits && before == Position::Out {
             return before;
         }
+
         let after = if !waits {
             Position::Out
         } else if let Some(until) = tenant.closed_until(now) {
@@ -183,24 +198,31 @@ impl RunQueue {
             }
             Position::Ready(tenant.virtual_time)
         };
+
         if after == before {
             return before;
         }
+
         if let Position::Ready(at) = before {
             self.ready.remove(&(at, id));
         }
+
         if let Position::Ready(at) = after {
             self.ready.insert((at, id));
         }
+
         match (before, after) {
             (Position::Throttled(_), Position::Throttled(_)) => {}
-            (Position::Throttled(_), _) => tenant.used.throttled_time += now.saturating_sub(tenant.throttled_since),
+            (Position::Throttled(_), _) => {
+                tenant.used.throttled_time += now.saturating_sub(tenant.throttled_since);
+            }
             (_, Position::Throttled(_)) => {
                 tenant.used.throttled += 1;
                 tenant.throttled_since = now;
             }
             (_, _) => {}
         }
+
         tenant.position = after;
         before
     }

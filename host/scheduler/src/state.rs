@@ -1,5 +1,6 @@
-//! The scheduler's rules, without clock, lock or task. Every operation takes the time and returns the waiters that it
-//! granted a slot; the shell in `lib.rs` wakes them.
+//! The scheduler's rules, without clock, lock or task; public for the tests that compare them with a
+//! naive model. Every operation takes the time and returns
+//! the waiters that it granted a slot; the shell in `lib.rs` wakes them.
 //!
 //! Time is in nanoseconds since an arbitrary start. `W` is the handle that wakes a waiter.
 
@@ -13,10 +14,10 @@ use crate::{
     run_queue::{Position, RunQueue, SCALE, Tenant},
 };
 
-pub use crate::entries::Ticket;
+pub use crate::{bucket::Bucket, entries::Ticket};
 
-/// The credit that an idle tenant of weight 100 may keep for each slot, in polled nanoseconds; in proportion for other
-/// weights.
+/// The credit that an idle tenant of weight 100 may keep for each slot, in polled nanoseconds; in
+/// proportion for other weights.
 const CREDIT_PER_SLOT: u64 = 5_000_000;
 
 /// A throttled account or group.
@@ -33,7 +34,8 @@ pub struct State<W> {
     slots: usize,
     /// The number of slots that are neither granted nor taken.
     free: usize,
-    /// The slots that are granted and not taken, or used by background polls. Few: there are as many slots as processors.
+    /// The slots that are granted and not taken, or used by background polls. Few: there are as
+    /// many slots as processors.
     granted: Vec<Granted<W>>,
     /// The virtual time that an idle tenant may save.
     credit: u128,
@@ -54,7 +56,8 @@ impl<W: Clone> State<W> {
             slots,
             free: slots,
             granted: Vec::new(),
-            credit: u128::from(CREDIT_PER_SLOT * SCALE / u64::from(Share::DEFAULT_WEIGHT)) * slots as u128,
+            credit: u128::from(CREDIT_PER_SLOT * SCALE / u64::from(Share::DEFAULT_WEIGHT))
+                * slots as u128,
             groups: Slab::new(),
             accounts: Slab::new(),
             queue: RunQueue::default(),
@@ -65,13 +68,20 @@ impl<W: Clone> State<W> {
 
     /// Adds a group, without credit.
     pub fn add_group(&mut self, share: &Share, now: u64) -> usize {
-        self.groups.insert(Group { tenant: Tenant::new(share, self.queue.floor(), now), queue: RunQueue::default() })
+        self.groups.insert(Group {
+            tenant: Tenant::new(share, self.queue.floor(), now),
+            queue: RunQueue::default(),
+        })
     }
 
     /// Adds an account, without credit.
     pub fn add_account(&mut self, group: usize, share: &Share, now: u64) -> usize {
         let tenant = Tenant::new(share, self.groups[group].queue.floor(), now);
-        self.accounts.insert(Account { tenant, group, waiting: VecDeque::new() })
+        self.accounts.insert(Account {
+            tenant,
+            group,
+            waiting: VecDeque::new(),
+        })
     }
 
     /// Removes a group that has no accounts any more.
@@ -85,75 +95,120 @@ impl<W: Clone> State<W> {
         self.groups[account.group].tenant.inherit(&account.tenant);
     }
 
+    /// Changes the share of a group.
     pub fn set_group_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
         self.groups[id].tenant.set_share(share, now);
         self.update_group_position(id, now);
         self.dispatch(now, woken);
     }
 
+    /// Changes the share of an account.
     pub fn set_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
         self.accounts[id].tenant.set_share(share, now);
         self.update_position(id, now);
         self.dispatch(now, woken);
     }
 
-    /// Asks for a slot. Returns None if the caller has one, else its ticket: [`Self::take`] then reports whether it has a
-    /// slot.
+    /// Asks for a slot. Returns None if the caller has one, else its ticket: [`Self::take`] then
+    /// reports whether it has a slot.
     ///
-    /// The caller is on a thread; a waiter that has not taken its slot is not. So a slot is taken back from a waiter that
-    /// has had more time, for a caller that would be next.
-    pub fn want(&mut self, id: usize, wake: impl FnOnce() -> W, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
+    /// The caller is on a thread; a waiter that has not taken its slot is not. So a slot is taken
+    /// back from a waiter that has had more time, for a caller that would be next.
+    pub fn want(
+        &mut self,
+        id: usize,
+        wake: impl FnOnce() -> W,
+        now: u64,
+        woken: &mut Vec<W>,
+    ) -> Option<Ticket> {
         if self.try_take(id, now, false) {
             return None;
         }
         let ticket = self.wait(id, wake(), now);
         self.dispatch(now, woken);
-        if self.take(id, ticket, now) { None } else { Some(ticket) }
+        if self.take(id, ticket, now) {
+            None
+        } else {
+            Some(ticket)
+        }
     }
 
-    /// Asks for a slot for a poll in the background, which lasts until [`Self::done_in_background`]. Reports whether it
-    /// has begun; otherwise [`Self::begin_in_background`] reports that later.
+    /// Asks for a slot for a poll in the background, which lasts until
+    /// [`Self::done_in_background`]. Reports whether it has begun; otherwise
+    /// [`Self::begin_in_background`] reports that later.
     ///
-    /// The slot stays granted and is never taken. During the poll it may be taken back for a caller of [`Self::want`].
-    pub fn want_in_background(&mut self, id: usize, wake: W, now: u64, woken: &mut Vec<W>) -> (Ticket, bool) {
+    /// The slot stays granted and is never taken. During the poll it may be taken back for a caller
+    /// of [`Self::want`].
+    pub fn want_in_background(
+        &mut self,
+        id: usize,
+        wake: W,
+        now: u64,
+        woken: &mut Vec<W>,
+    ) -> (Ticket, bool) {
         if self.try_take(id, now, true) {
-            let waiter = Waiter { ticket: self.new_ticket(), since: now, wake };
+            let waiter = Waiter {
+                ticket: self.new_ticket(),
+                since: now,
+                wake,
+            };
             let ticket = waiter.ticket;
-            self.granted.push(Granted { account: id, waiter, in_background: true });
+            self.granted.push(Granted {
+                account: id,
+                waiter,
+                in_background: true,
+            });
+
             return (ticket, true);
         }
+
         let ticket = self.wait(id, wake, now);
         self.dispatch(now, woken);
         (ticket, self.begin_in_background(id, ticket, now))
     }
 
-    /// Reports whether the ticket has a slot; the caller then holds it until [`Self::done`]. Drops the waiter's wake-up,
-    /// which the caller has too.
+    /// Reports whether the ticket has a slot; the caller then holds it until [`Self::done`]. Drops
+    /// the waiter's wake-up, of which the caller has a copy.
     pub fn take(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
-        let Some(granted) = self.ungrant(ticket) else { return false };
+        let Some(granted) = self.ungrant(ticket) else {
+            return false;
+        };
         self.waited(id, now.saturating_sub(granted.waiter.since));
         true
     }
 
     /// Reports whether the ticket has a slot; if so, its poll in the background begins.
     pub fn begin_in_background(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
-        let Some(granted) = self.granted.iter_mut().find(|granted| granted.waiter.ticket == ticket) else {
+        let Some(granted) = self
+            .granted
+            .iter_mut()
+            .find(|granted| granted.waiter.ticket == ticket)
+        else {
             return false;
         };
+
         granted.in_background = true;
         let since = granted.waiter.since;
         self.waited(id, now.saturating_sub(since));
         true
     }
 
-    /// Returns a slot after a poll of `polled` nanoseconds. `again` asks for another one at once: the new ticket competes
-    /// with all waiters.
-    pub fn done(&mut self, id: usize, polled: u64, again: Option<W>, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
+    /// Returns a slot after a poll of `polled` nanoseconds. `again` asks for another one at once:
+    /// the new ticket competes with all waiters.
+    pub fn done(
+        &mut self,
+        id: usize,
+        polled: u64,
+        again: Option<W>,
+        now: u64,
+        woken: &mut Vec<W>,
+    ) -> Option<Ticket> {
         self.free();
         self.finish(id, polled, again, now, woken)
     }
 
-    /// Ends a poll in the background as [`Self::done`] does; its slot may have been taken back meanwhile.
+    /// Ends a poll in the background as [`Self::done`] does; its slot may have been taken back
+    /// meanwhile.
     pub fn done_in_background(
         &mut self,
         id: usize,
@@ -166,7 +221,14 @@ impl<W: Clone> State<W> {
         self.finish(id, polled, again, now, woken)
     }
 
-    fn finish(&mut self, id: usize, polled: u64, again: Option<W>, now: u64, woken: &mut Vec<W>) -> Option<Ticket> {
+    fn finish(
+        &mut self,
+        id: usize,
+        polled: u64,
+        again: Option<W>,
+        now: u64,
+        woken: &mut Vec<W>,
+    ) -> Option<Ticket> {
         let account = &mut self.accounts[id];
         account.tenant.charge(polled, now);
         self.groups[account.group].tenant.charge(polled, now);
@@ -177,11 +239,13 @@ impl<W: Clone> State<W> {
                 None
             }
         };
+
         self.dispatch(now, woken);
         ticket
     }
 
-    /// Cancels a ticket that waits or has a slot. The returned value must be dropped outside of any lock.
+    /// Cancels a ticket that waits or has a slot. The returned value must be dropped outside of any
+    /// lock.
     pub fn cancel(&mut self, id: usize, ticket: Ticket, now: u64, woken: &mut Vec<W>) -> Option<W> {
         let cancelled = self.release(id, ticket);
         self.update_position(id, now);
@@ -195,7 +259,9 @@ impl<W: Clone> State<W> {
             return Some(granted.waiter);
         }
         let waiting = &mut self.accounts[id].waiting;
-        let at = waiting.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        let at = waiting
+            .binary_search_by_key(&ticket, |waiter| waiter.ticket)
+            .ok()?;
         waiting.remove(at)
     }
 
@@ -210,28 +276,40 @@ impl<W: Clone> State<W> {
             self.free -= 1;
             self.pick(id);
             woken.push(waiter.wake.clone());
-            self.granted.push(Granted { account: id, waiter, in_background: false });
+            self.granted.push(Granted {
+                account: id,
+                waiter,
+                in_background: false,
+            });
             self.update_position(id, now);
         }
     }
 
-    /// Returns the time when [`Self::dispatch`] must be called even if nothing else happens; None for never.
+    /// Returns the time when [`Self::dispatch`] must be called even if nothing else happens; None
+    /// for never.
     pub fn next_due(&self) -> Option<u64> {
         self.throttled.first().map(|(due, _)| *due)
     }
 
+    /// Returns the usage of an account.
     pub fn usage(&self, id: usize, now: u64) -> Usage {
         self.accounts[id].tenant.usage(now)
     }
 
-    /// Returns the usage of the group's accounts, including removed ones, with the group's own throttling.
+    /// Returns the usage of the group's accounts, including removed ones, with the group's own
+    /// throttling.
     pub fn group_usage(&self, id: usize, now: u64) -> Usage {
         let mut usage = self.groups[id].tenant.usage(now);
-        for (_, account) in self.accounts.iter().filter(|(_, account)| account.group == id) {
+        for (_, account) in self
+            .accounts
+            .iter()
+            .filter(|(_, account)| account.group == id)
+        {
             let account_usage = account.tenant.usage(now);
             usage.throttled += account_usage.throttled;
             usage.throttled_time += account_usage.throttled_time;
         }
+
         usage
     }
 
@@ -254,10 +332,12 @@ impl<W: Clone> State<W> {
                 0 => self.take_back_slot(id, now, in_background),
                 _ => self.queue.is_empty(),
             };
+
         if is_next {
             self.free -= 1;
             self.pick(id);
         }
+
         is_next
     }
 
@@ -269,29 +349,45 @@ impl<W: Clone> State<W> {
 
     fn wait(&mut self, id: usize, wake: W, now: u64) -> Ticket {
         let ticket = self.new_ticket();
-        self.accounts[id].waiting.push_back(Waiter { ticket, since: now, wake });
+        self.accounts[id].waiting.push_back(Waiter {
+            ticket,
+            since: now,
+            wake,
+        });
         self.update_position(id, now);
         ticket
     }
 
     fn ungrant(&mut self, ticket: Ticket) -> Option<Granted<W>> {
-        let at = self.granted.iter().position(|granted| granted.waiter.ticket == ticket)?;
+        let at = self
+            .granted
+            .iter()
+            .position(|granted| granted.waiter.ticket == ticket)?;
         Some(self.granted.swap_remove(at))
     }
 
-    /// Frees the untaken slot of the waiter that has had most time, if the account would be next and has had less. A
-    /// request from the background takes no slot of a background poll: both are on threads of the same priority.
+    /// Frees the untaken slot of the waiter that has had most time, if the account would be next
+    /// and has had less. A request from the background takes no slot of a background poll: both are
+    /// on threads of the same priority.
     fn take_back_slot(&mut self, id: usize, now: u64, in_background: bool) -> bool {
         let times = |account: usize| {
             let account = &self.accounts[account];
-            (account.group, self.groups[account.group].tenant.virtual_time(), account.tenant.virtual_time())
+            (
+                account.group,
+                self.groups[account.group].tenant.virtual_time(),
+                account.tenant.virtual_time(),
+            )
         };
+
         let may_lose = |at: &usize| !(in_background && self.granted[*at].in_background);
         let most = (0..self.granted.len()).filter(may_lose).max_by_key(|at| {
-            let Granted { account, waiter, .. } = &self.granted[*at];
+            let Granted {
+                account, waiter, ..
+            } = &self.granted[*at];
             let (_, group_time, time) = times(*account);
             (group_time, time, waiter.ticket)
         });
+
         let Some(at) = most else { return false };
         let account = &self.accounts[id];
         let group = &self.groups[account.group];
@@ -302,15 +398,28 @@ impl<W: Clone> State<W> {
             // First come, first served.
             && account.waiting.is_empty();
         let (other_group, other_group_time, other_time) = times(self.granted[at].account);
-        let had_less = if other_group == account.group { time < other_time } else { group_time < other_group_time };
+        let had_less = if other_group == account.group {
+            time < other_time
+        } else {
+            group_time < other_group_time
+        };
         if !is_next || !had_less {
             return false;
         }
-        let Granted { account: other, waiter, .. } = self.granted.swap_remove(at);
+
+        let Granted {
+            account: other,
+            waiter,
+            ..
+        } = self.granted.swap_remove(at);
         self.free();
         let waiting = &mut self.accounts[other].waiting;
-        waiting.insert(waiting.partition_point(|before| before.ticket < waiter.ticket), waiter);
+        waiting.insert(
+            waiting.partition_point(|before| before.ticket < waiter.ticket),
+            waiter,
+        );
         self.update_position(other, now);
+
         true
     }
 
@@ -330,12 +439,21 @@ impl<W: Clone> State<W> {
 
     /// Moves tenants whose throttling has ended into their run queue.
     fn wake_throttled(&mut self, now: u64) {
-        while let Some((due, tenant)) = self.throttled.first().copied().filter(|(due, _)| *due <= now) {
+        while let Some((due, tenant)) = self
+            .throttled
+            .first()
+            .copied()
+            .filter(|(due, _)| *due <= now)
+        {
             match tenant {
                 TenantId::Account(id) => self.update_position(id, now),
                 TenantId::Group(id) => self.update_group_position(id, now),
             }
-            debug_assert_ne!(self.throttled.first(), Some(&(due, tenant)), "it is still throttled at its due time");
+            debug_assert_ne!(
+                self.throttled.first(),
+                Some(&(due, tenant)),
+                "it is still throttled at its due time"
+            );
         }
     }
 
@@ -344,7 +462,9 @@ impl<W: Clone> State<W> {
         let account = &mut self.accounts[id];
         let group = account.group;
         let waits = !account.waiting.is_empty();
-        let before = self.groups[group].queue.put(id, &mut account.tenant, waits, self.credit, now);
+        let before = self.groups[group]
+            .queue
+            .put(id, &mut account.tenant, waits, self.credit, now);
         let after = account.tenant.position();
         self.update_throttled(TenantId::Account(id), before, after);
         self.update_group_position(group, now);
@@ -352,7 +472,13 @@ impl<W: Clone> State<W> {
 
     fn update_group_position(&mut self, id: usize, now: u64) {
         let group = &mut self.groups[id];
-        let before = self.queue.put(id, &mut group.tenant, !group.queue.is_empty(), self.credit, now);
+        let before = self.queue.put(
+            id,
+            &mut group.tenant,
+            !group.queue.is_empty(),
+            self.credit,
+            now,
+        );
         let after = group.tenant.position();
         self.update_throttled(TenantId::Group(id), before, after);
     }
@@ -370,11 +496,15 @@ impl<W: Clone> State<W> {
     }
 }
 
-#[cfg(test)]
+/// What tests ask.
 impl<W> State<W> {
     /// Returns the numbers of free slots, waiters, accounts and groups.
     pub fn counts(&self) -> (usize, usize, usize, usize) {
-        let waiting = self.accounts.iter().map(|(_, account)| account.waiting.len()).sum();
+        let waiting = self
+            .accounts
+            .iter()
+            .map(|(_, account)| account.waiting.len())
+            .sum();
         (self.free, waiting, self.accounts.len(), self.groups.len())
     }
 

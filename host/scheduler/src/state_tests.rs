@@ -41,7 +41,14 @@ pub(super) struct Host {
 impl Host {
     pub fn new(slots: usize) -> Self {
         let state = State::new(slots);
-        Self { state, now: 0, guests: Vec::new(), tickets: Vec::new(), events: BinaryHeap::new(), late: 0 }
+        Self {
+            state,
+            now: 0,
+            guests: Vec::new(),
+            tickets: Vec::new(),
+            events: BinaryHeap::new(),
+            late: 0,
+        }
     }
 
     /// Adds an account in its own group.
@@ -59,14 +66,22 @@ impl Host {
     /// Starts guests now.
     pub fn start(&mut self, count: usize, guest: Guest) {
         for _ in 0..count {
-            self.events.push(Reverse((self.now, Event::Wants(self.guests.len()))));
+            self.events
+                .push(Reverse((self.now, Event::Wants(self.guests.len()))));
             self.guests.push(guest);
             self.tickets.push(None);
         }
     }
 
     pub fn spin(&mut self, count: usize, account: usize) {
-        self.start(count, Guest { account, poll: MS, rest: 0 });
+        self.start(
+            count,
+            Guest {
+                account,
+                poll: MS,
+                rest: 0,
+            },
+        );
     }
 
     pub fn run(&mut self, time: u64) {
@@ -86,7 +101,8 @@ impl Host {
             }
             for at in woken {
                 if self.late > 0 {
-                    self.events.push(Reverse((self.now + self.late, Event::OnThread(at))));
+                    self.events
+                        .push(Reverse((self.now + self.late, Event::OnThread(at))));
                 } else {
                     self.on_thread(at);
                 }
@@ -106,14 +122,18 @@ impl Host {
     fn three_waiters(&mut self, account: usize) -> Vec<u64> {
         let mut woken = Vec::new();
         assert_eq!(self.state.want(account, || 0, 0, &mut woken), None);
-        let tickets = (1..4).filter_map(|at| self.state.want(account, || at, 0, &mut woken)).collect();
+        let tickets = (1..4)
+            .filter_map(|at| self.state.want(account, || at, 0, &mut woken))
+            .collect();
         assert!(woken.is_empty(), "{woken:?}");
         tickets
     }
 
     /// Takes the granted slot, unless it was taken back meanwhile.
     fn on_thread(&mut self, at: usize) {
-        let Some(ticket) = self.tickets[at] else { return };
+        let Some(ticket) = self.tickets[at] else {
+            return;
+        };
         if self.state.take(self.guests[at].account, ticket, self.now) {
             self.tickets[at] = None;
             self.polls(at);
@@ -124,24 +144,34 @@ impl Host {
         match event {
             Event::OnThread(at) => self.on_thread(at),
             Event::Wants(at) => {
-                self.tickets[at] = self.state.want(self.guests[at].account, || at, self.now, woken);
+                self.tickets[at] = self
+                    .state
+                    .want(self.guests[at].account, || at, self.now, woken);
                 if self.tickets[at].is_none() {
                     self.polls(at);
                 }
             }
             Event::Polled(at) => {
-                let Guest { account, poll, rest } = self.guests[at];
+                let Guest {
+                    account,
+                    poll,
+                    rest,
+                } = self.guests[at];
                 let again = (rest == 0).then_some(at);
                 self.tickets[at] = self.state.done(account, poll, again, self.now, woken);
                 if rest > 0 {
-                    self.events.push(Reverse((self.now + rest, Event::Wants(at))));
+                    self.events
+                        .push(Reverse((self.now + rest, Event::Wants(at))));
                 }
             }
         }
     }
 
     fn polls(&mut self, at: usize) {
-        self.events.push(Reverse((self.now + self.guests[at].poll, Event::Polled(at))));
+        self.events.push(Reverse((
+            self.now + self.guests[at].poll,
+            Event::Polled(at),
+        )));
     }
 
     pub fn usage(&self, account: usize) -> Usage {
@@ -150,18 +180,27 @@ impl Host {
 }
 
 fn weighing(weight: u32) -> Share {
-    Share { weight, ..Share::default() }
+    Share {
+        weight,
+        ..Share::default()
+    }
 }
 
 pub(super) fn limited(limit: f64) -> Share {
-    Share { cpu_limit: Some(limit), ..Share::default() }
+    Share {
+        cpu_limit: Some(limit),
+        ..Share::default()
+    }
 }
 
 /// Asserts that a duration is as expected within 5 %.
 #[track_caller]
 pub(super) fn assert_about(is: Duration, expected: f64) {
     let is = is.as_secs_f64();
-    assert!((is - expected).abs() <= expected * 0.05, "{is} is not about {expected}");
+    assert!(
+        (is - expected).abs() <= expected * 0.05,
+        "{is} is not about {expected}"
+    );
 }
 
 #[test]
@@ -204,8 +243,22 @@ fn weights_hold_for_any_slots_accounts_and_workers() {
 fn accounts_with_long_polls_are_polled_less_often() {
     let mut host = Host::new(1);
     let [long, short] = [(); 2].map(|()| host.account(Share::default()));
-    host.start(1, Guest { account: long, poll: 20 * MS, rest: 0 });
-    host.start(1, Guest { account: short, poll: 100 * US, rest: 0 });
+    host.start(
+        1,
+        Guest {
+            account: long,
+            poll: 20 * MS,
+            rest: 0,
+        },
+    );
+    host.start(
+        1,
+        Guest {
+            account: short,
+            poll: 100 * US,
+            rest: 0,
+        },
+    );
     host.run(10 * SECOND);
     assert_about(host.usage(long).polled, 5.0);
     assert_about(host.usage(short).polled, 5.0);
@@ -217,12 +270,17 @@ fn tenant_with_fifty_plugins_gets_one_share() {
         let mut host = Host::new(slots);
         let alone = host.account(Share::default());
         let crowd = host.state.add_group(&Share::default(), 0);
-        let accounts: Vec<_> = (0..50).map(|_| host.state.add_account(crowd, &Share::default(), 0)).collect();
+        let accounts: Vec<_> = (0..50)
+            .map(|_| host.state.add_account(crowd, &Share::default(), 0))
+            .collect();
         host.spin(10, alone);
         accounts.iter().for_each(|account| host.spin(4, *account));
         host.run(20 * SECOND);
         assert_about(host.usage(alone).polled, 10.0 * slots as f64);
-        assert_about(host.state.group_usage(crowd, host.now).polled, 10.0 * slots as f64);
+        assert_about(
+            host.state.group_usage(crowd, host.now).polled,
+            10.0 * slots as f64,
+        );
         for account in accounts {
             assert_about(host.usage(account).polled, 0.2 * slots as f64);
         }
@@ -238,7 +296,14 @@ fn quiet_account_waits_one_noisy_poll_at_most() {
         host.spin(100, noisy);
     }
     host.run(SECOND);
-    host.start(1, Guest { account: quiet, poll: 50 * US, rest: 10 * MS });
+    host.start(
+        1,
+        Guest {
+            account: quiet,
+            poll: 50 * US,
+            rest: 10 * MS,
+        },
+    );
     host.run(10 * SECOND);
     let usage = host.usage(quiet);
     assert!(usage.wait_max <= Duration::from_millis(1), "{usage:?}");
@@ -253,7 +318,10 @@ fn returning_account_is_served_next() {
     host.run(10 * SECOND);
     host.spin(5, idle);
     host.run(7 * MS);
-    assert!(host.usage(idle).polled >= Duration::from_millis(5), "its credit comes first");
+    assert!(
+        host.usage(idle).polled >= Duration::from_millis(5),
+        "its credit comes first"
+    );
     assert_about(host.polled_in_next(10 * SECOND, idle), 5.0);
 }
 
@@ -265,9 +333,12 @@ fn unused_share_expires() {
     host.spin(10, busy);
     host.run(10 * SECOND);
     assert_about(host.usage(single).polled, 10.0);
-    // From now on it can use both slots, with equal weights. Its unused share of the past does not count.
-    host.state.set_group_share(0, &Share::default(), host.now, &mut Vec::new());
-    host.state.set_group_share(1, &Share::default(), host.now, &mut Vec::new());
+    // From now on it can use both slots, with equal weights. Its unused share of the past does not
+    // count.
+    host.state
+        .set_group_share(0, &Share::default(), host.now, &mut Vec::new());
+    host.state
+        .set_group_share(1, &Share::default(), host.now, &mut Vec::new());
     host.spin(9, single);
     assert_about(host.polled_in_next(10 * SECOND, single), 10.0);
 }
@@ -294,7 +365,10 @@ fn limit_holds_and_throttling_is_counted() {
         let usage = host.usage(account);
         assert_about(usage.polled, 100.0 * limit + 0.1);
         assert!(usage.throttled > 50, "{usage:?}");
-        assert!(usage.throttled_time <= usage.wait + Duration::from_secs(2), "{usage:?}");
+        assert!(
+            usage.throttled_time <= usage.wait + Duration::from_secs(2),
+            "{usage:?}"
+        );
         if workers == 1 {
             assert_about(usage.throttled_time, 100.0 - usage.polled.as_secs_f64());
         }
@@ -314,8 +388,15 @@ fn group_limit_covers_all_its_accounts() {
     assert_about(host.usage(accounts[1]).polled, 7.5);
     assert_about(host.usage(other).polled, 30.0);
     let usage = host.state.group_usage(group, host.now);
-    assert!(usage.throttled > 0 && usage.throttled_time > Duration::from_secs(5), "{usage:?}");
-    assert_eq!(host.usage(accounts[0]).throttled, 0, "it was the group's limit");
+    assert!(
+        usage.throttled > 0 && usage.throttled_time > Duration::from_secs(5),
+        "{usage:?}"
+    );
+    assert_eq!(
+        host.usage(accounts[0]).throttled,
+        0,
+        "it was the group's limit"
+    );
 }
 
 #[test]
@@ -345,7 +426,11 @@ fn limit_can_be_set_changed_and_removed() {
         let mut woken = Vec::new();
         host.state.set_share(account, &share, host.now, &mut woken);
         for at in woken {
-            assert!(host.tickets[at].take().is_some_and(|ticket| host.state.take(account, ticket, host.now)));
+            assert!(
+                host.tickets[at]
+                    .take()
+                    .is_some_and(|ticket| host.state.take(account, ticket, host.now))
+            );
             host.polls(at);
         }
         host.run(10 * SECOND);
@@ -395,16 +480,32 @@ fn throttling_ends_with_the_last_waiter() {
     let state = &mut host.state;
     let mut woken = Vec::new();
     assert_eq!(state.want(account, || 0, 0, &mut woken), None);
-    assert_eq!(state.done(account, 200 * MS, None, 200 * MS, &mut woken), None);
+    assert_eq!(
+        state.done(account, 200 * MS, None, 200 * MS, &mut woken),
+        None
+    );
     assert_eq!(state.next_due(), None, "there are no waiters");
-    let ticket = state.want(account, || 1, 200 * MS, &mut woken).expect("over its limit");
-    assert_eq!(state.next_due(), Some(600 * MS + 1), "there are 100 ms of debt");
+    let ticket = state
+        .want(account, || 1, 200 * MS, &mut woken)
+        .expect("over its limit");
+    assert_eq!(
+        state.next_due(),
+        Some(600 * MS + 1),
+        "there are 100 ms of debt"
+    );
     assert_eq!(state.cancel(account, ticket, 300 * MS, &mut woken), Some(1));
     assert_eq!((state.next_due(), woken.len()), (None, 0));
     let usage = state.usage(account, SECOND);
-    assert_eq!((usage.throttled, usage.throttled_time), (1, Duration::from_millis(100)));
+    assert_eq!(
+        (usage.throttled, usage.throttled_time),
+        (1, Duration::from_millis(100))
+    );
     state.remove_account(account);
-    assert_eq!(state.group_usage(0, SECOND).throttled, 1, "the group keeps the usage");
+    assert_eq!(
+        state.group_usage(0, SECOND).throttled,
+        1,
+        "the group keeps the usage"
+    );
     state.remove_group(0);
     assert_eq!(state.counts(), (1, 0, 0, 0));
 }

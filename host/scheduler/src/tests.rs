@@ -1,4 +1,5 @@
-//! Tests of futures, wakers, permits and the alarm, with paused time and a clock that only guests advance.
+//! Tests of futures, wakers, permits and the alarm, with paused time and a clock that only guests
+//! advance.
 
 use std::{
     future::{pending, poll_fn},
@@ -36,7 +37,7 @@ impl Clock for Fake {
 
 pub(super) fn host(slots: usize) -> (Arc<FairScheduler>, Fake) {
     let clock = Fake::new();
-    (FairScheduler::with(slots, None, clock.clone()), clock)
+    (FairScheduler::with_clock(slots, None, clock.clone()), clock)
 }
 
 fn account(scheduler: &Arc<FairScheduler>, share: Share) -> Arc<Account> {
@@ -83,9 +84,12 @@ fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Returns the numbers of free slots, waiters, accounts and groups.
-pub(super) fn counts(scheduler: &FairScheduler) -> (usize, usize, usize, usize) {
-    scheduler.shared.lock().state.counts()
+/// Spins on the real clock.
+pub(super) fn burn(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,17 +99,31 @@ async fn polls_at_once_when_slot_free_and_charges_time() {
     account.run(spin(clock.clone(), 3 * MS, 5)).await;
     account.run(async { clock.busy(7) }).await;
     let polled = Duration::from_nanos(15 * MS + 7);
-    let usage = Usage { polled, polls: 6, ..Usage::default() };
+    let usage = Usage {
+        polled,
+        polls: 6,
+        ..Usage::default()
+    };
     assert_eq!((account.usage(), account.group().usage()), (usage, usage));
-    assert_eq!(counts(&scheduler).0, 1);
+    assert_eq!(scheduler.counts().0, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn spinning_accounts_share_slot_by_weight() {
     let (scheduler, clock) = host(1);
-    let [light, heavy] = [100, 300].map(|weight| account(&scheduler, Share { weight, ..Share::default() }));
+    let [light, heavy] = [100, 300].map(|weight| {
+        account(
+            &scheduler,
+            Share {
+                weight,
+                ..Share::default()
+            },
+        )
+    });
     let spinning = tokio::spawn(light.run(spin(clock.clone(), MS, 1_000_000)));
-    tokio::spawn(heavy.run(spin(clock, MS, 3000))).await.expect("no panic");
+    tokio::spawn(heavy.run(spin(clock, MS, 3000)))
+        .await
+        .expect("no panic");
     let polls = light.usage().polls;
     assert!((950..=1050).contains(&polls), "{polls}");
     spinning.abort();
@@ -118,7 +136,9 @@ async fn waiting_future_holds_no_slot() {
     let waiting = tokio::spawn(account.run(sleep(SECOND)));
     let never = tokio::spawn(account.run(pending::<()>()));
     tokio::task::yield_now().await;
-    timeout(SECOND / 2, account.run(spin(clock, MS, 10))).await.expect("a slot is free");
+    timeout(SECOND / 2, account.run(spin(clock, MS, 10)))
+        .await
+        .expect("a slot is free");
     waiting.await.expect("no panic");
     assert_eq!(account.usage().polls, 13);
     never.abort();
@@ -136,17 +156,28 @@ async fn dropped_waiters_let_next_waiter_proceed() {
     for waiter in &mut waiters {
         assert!(poll(waiter.as_mut(), &waker).is_pending());
     }
-    assert_eq!((woken.take(), counts(&scheduler).1), (0, 4));
+    assert_eq!((woken.take(), scheduler.counts().1), (0, 4));
     drop(waiters.remove(1));
     assert!(poll(holder.as_mut(), &waker).is_pending());
-    assert_eq!((woken.take(), counts(&scheduler).1), (1, 3), "the first waiter has the slot");
+    assert_eq!(
+        (woken.take(), scheduler.counts().1),
+        (1, 3),
+        "the first waiter has the slot"
+    );
     drop(waiters.remove(0));
-    assert_eq!((woken.take(), counts(&scheduler).1), (1, 2), "the second waiter has the slot");
-    assert!(poll(holder.as_mut(), &waker).is_pending() && poll(waiters[1].as_mut(), &waker).is_pending());
+    assert_eq!(
+        (woken.take(), scheduler.counts().1),
+        (1, 2),
+        "the second waiter has the slot"
+    );
+    assert!(
+        poll(holder.as_mut(), &waker).is_pending()
+            && poll(waiters[1].as_mut(), &waker).is_pending()
+    );
     assert!(poll(waiters[0].as_mut(), &waker).is_ready());
     drop(holder);
     assert!(poll(waiters[1].as_mut(), &waker).is_ready());
-    assert_eq!(counts(&scheduler), (1, 0, 1, 1));
+    assert_eq!(scheduler.counts(), (1, 0, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,9 +189,12 @@ async fn panicking_poll_is_charged_and_returns_slot() {
         panic!("a guest's host call");
     });
     assert!(tokio::spawn(panicking).await.is_err());
-    assert_eq!((account.usage().polls, account.usage().polled), (1, Duration::from_millis(1)));
+    assert_eq!(
+        (account.usage().polls, account.usage().polled),
+        (1, Duration::from_millis(1))
+    );
     account.run(async {}).await;
-    assert_eq!(counts(&scheduler).0, 1);
+    assert_eq!(scheduler.counts().0, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +206,9 @@ async fn wakes_task_that_polled_last() {
     let mut holder = Box::pin(account.run(spin(clock, MS, 100)));
     let mut waiter = Box::pin(account.run(async {}));
     assert!(poll(holder.as_mut(), &first).is_pending());
-    assert!(poll(waiter.as_mut(), &first).is_pending() && poll(waiter.as_mut(), &second).is_pending());
+    assert!(
+        poll(waiter.as_mut(), &first).is_pending() && poll(waiter.as_mut(), &second).is_pending()
+    );
     first_woken.take();
     drop(holder);
     assert_eq!((first_woken.take(), second_woken.take()), (0, 1));
@@ -189,7 +225,11 @@ async fn wake_while_waiting_is_not_lost() {
     let counted = polls.clone();
     let mut guest = Box::pin(account.run(poll_fn(move |cx| {
         *kept.lock() = Some(cx.waker().clone());
-        if counted.fetch_add(1, Ordering::SeqCst) < 2 { Poll::Pending } else { Poll::Ready(()) }
+        if counted.fetch_add(1, Ordering::SeqCst) < 2 {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     })));
     let wake = || inner.lock().as_ref().expect("polled").wake_by_ref();
     assert!(poll(guest.as_mut(), &waker).is_pending());
@@ -198,7 +238,10 @@ async fn wake_while_waiting_is_not_lost() {
     assert_eq!(woken.take(), 1, "the second wake-up changes nothing");
     let mut holder = Box::pin(account.run(spin(clock, MS, 100)));
     assert!(poll(holder.as_mut(), Waker::noop()).is_pending());
-    assert!(poll(guest.as_mut(), &waker).is_pending(), "it waits for the slot");
+    assert!(
+        poll(guest.as_mut(), &waker).is_pending(),
+        "it waits for the slot"
+    );
     wake();
     assert_eq!((woken.take(), polls.load(Ordering::SeqCst)), (0, 1));
     drop(holder);
@@ -215,8 +258,16 @@ async fn wake_while_waiting_is_not_lost() {
 #[tokio::test(start_paused = true)]
 async fn account_over_limit_sleeps_until_allowed() {
     let (scheduler, clock) = host(2);
-    let account = account(&scheduler, Share { cpu_limit: Some(0.25), ..Share::default() });
-    let guests: Vec<_> = (0..4).map(|_| tokio::spawn(account.run(spin(clock.clone(), MS, 250)))).collect();
+    let account = account(
+        &scheduler,
+        Share {
+            cpu_limit: Some(0.25),
+            ..Share::default()
+        },
+    );
+    let guests: Vec<_> = (0..4)
+        .map(|_| tokio::spawn(account.run(spin(clock.clone(), MS, 250))))
+        .collect();
     for guest in guests {
         guest.await.expect("no panic");
     }
@@ -227,13 +278,22 @@ async fn account_over_limit_sleeps_until_allowed() {
     );
     let usage = account.usage();
     assert_eq!(usage.polled, SECOND);
-    assert!(usage.throttled > 100 && usage.throttled_time > 2 * SECOND, "{usage:?}");
+    assert!(
+        usage.throttled > 100 && usage.throttled_time > 2 * SECOND,
+        "{usage:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn lifted_limit_frees_waiters_at_once() {
     let (scheduler, clock) = host(1);
-    let group = scheduler.group("tenant", Share { cpu_limit: Some(0.001), ..Share::default() });
+    let group = scheduler.group(
+        "tenant",
+        Share {
+            cpu_limit: Some(0.001),
+            ..Share::default()
+        },
+    );
     let account = group.account(Share::default());
     account.run(spin(clock.clone(), 100 * MS, 10)).await;
     let start = Instant::now();
@@ -248,18 +308,33 @@ async fn lifted_limit_frees_waiters_at_once() {
 #[tokio::test(start_paused = true)]
 async fn permits_are_first_come_first_served() {
     let (scheduler, _) = host(1);
-    let limit = |concurrency| Share { concurrency: Some(concurrency), ..Share::default() };
+    let limit = |concurrency| Share {
+        concurrency: Some(concurrency),
+        ..Share::default()
+    };
     let group = scheduler.group("tenant", limit(3));
     let [one, other] = [group.account(limit(2)), group.account(Share::default())];
     let mut permits = vec![one.enter().await, one.enter().await];
     let mut third = Box::pin(one.enter());
-    assert!(timeout(SECOND, &mut third).await.is_err(), "the account has two permits");
+    assert!(
+        timeout(SECOND, &mut third).await.is_err(),
+        "the account has two permits"
+    );
     permits.push(other.enter().await);
     let mut fourth = Box::pin(other.enter());
-    assert!(timeout(SECOND, &mut fourth).await.is_err(), "the group has three permits");
+    assert!(
+        timeout(SECOND, &mut fourth).await.is_err(),
+        "the group has three permits"
+    );
     drop(permits.remove(0));
-    timeout(SECOND, &mut fourth).await.map(|permit| permits.push(permit)).expect("the first waiter has a permit");
-    assert!(timeout(SECOND, &mut third).await.is_err(), "it has the account's permit and waits for the group's");
+    timeout(SECOND, &mut fourth)
+        .await
+        .map(|permit| permits.push(permit))
+        .expect("the first waiter has a permit");
+    assert!(
+        timeout(SECOND, &mut third).await.is_err(),
+        "it has the account's permit and waits for the group's"
+    );
     drop(third);
     permits.clear();
     let _both = [one.enter().await, one.enter().await];
@@ -268,17 +343,26 @@ async fn permits_are_first_come_first_served() {
 #[tokio::test(start_paused = true)]
 async fn concurrency_limit_changes_while_permits_are_taken() {
     let (scheduler, _) = host(1);
-    let limit = |concurrency| Share { concurrency, ..Share::default() };
+    let limit = |concurrency| Share {
+        concurrency,
+        ..Share::default()
+    };
     let account = account(&scheduler, limit(Some(4)));
     let free = async || {
         let mut permits = Vec::new();
         while permits.len() < 20 {
-            let Ok(permit) = timeout(SECOND, account.enter()).await else { break };
+            let Ok(permit) = timeout(SECOND, account.enter()).await else {
+                break;
+            };
             permits.push(permit);
         }
         permits.len()
     };
-    let mut permits = vec![account.enter().await, account.enter().await, account.enter().await];
+    let mut permits = vec![
+        account.enter().await,
+        account.enter().await,
+        account.enter().await,
+    ];
     assert_eq!(free().await, 1);
     account.set_share(limit(Some(1)));
     assert_eq!(free().await, 0);
@@ -298,7 +382,13 @@ async fn concurrency_limit_changes_while_permits_are_taken() {
 #[tokio::test(start_paused = true)]
 async fn group_lives_as_long_as_its_users() {
     let (scheduler, clock) = host(1);
-    let account = account(&scheduler, Share { cpu_limit: Some(0.001), ..Share::default() });
+    let account = account(
+        &scheduler,
+        Share {
+            cpu_limit: Some(0.001),
+            ..Share::default()
+        },
+    );
     let again = scheduler.group("tenant", Share::default());
     assert!(Arc::ptr_eq(&again, account.group()) && again.name() == "tenant");
     drop(again);
@@ -307,10 +397,17 @@ async fn group_lives_as_long_as_its_users() {
     sleep(SECOND).await;
     let fair = Box::pin(account.run(async {}));
     drop(account);
-    assert_eq!(counts(&scheduler), (1, 1, 1, 1), "the futures keep it alive");
+    assert_eq!(
+        scheduler.counts(),
+        (1, 1, 1, 1),
+        "the futures keep it alive"
+    );
     throttled.abort();
     drop((throttled.await, fair));
-    assert_eq!((counts(&scheduler), scheduler.shared.lock().groups.len()), ((1, 0, 0, 0), 0));
+    assert_eq!(
+        (scheduler.counts(), scheduler.shared.lock().groups.len()),
+        ((1, 0, 0, 0), 0)
+    );
     let weak = Arc::downgrade(&scheduler);
     drop(scheduler);
     sleep(SECOND).await;

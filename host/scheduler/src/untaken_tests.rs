@@ -8,7 +8,8 @@ use crate::{
     state_tests::{Guest, Host, MS, SECOND, US, assert_about, limited},
 };
 
-/// A host whose only slot is granted, but not taken, to a guest of an account that has had much time.
+/// A host whose only slot is granted, but not taken, to a guest of an account that has had much
+/// time.
 struct Late {
     state: State<usize>,
     noisy: usize,
@@ -30,10 +31,22 @@ impl Late {
         let group = state.add_group(&Share::default(), 0);
         let noisy = state.add_account(group, &Share::default(), 0);
         assert_eq!(state.want(noisy, || 0, 0, woken), None);
-        let first = state.want(noisy, || 1, 0, woken).expect("the only slot is taken");
-        let second = state.done(noisy, SECOND, Some(2), now, woken).expect("it asks again");
+        let first = state
+            .want(noisy, || 1, 0, woken)
+            .expect("the only slot is taken");
+        let second = state
+            .done(noisy, SECOND, Some(2), now, woken)
+            .expect("it asks again");
         assert_eq!(*woken, [1], "the slot is granted");
-        (Self { state, noisy, tickets: [first, second], now }, idle)
+        (
+            Self {
+                state,
+                noisy,
+                tickets: [first, second],
+                now,
+            },
+            idle,
+        )
     }
 
     fn take(&mut self, at: usize) -> bool {
@@ -56,11 +69,18 @@ fn underserved_account_polls_at_once() {
     assert!(!late.take(0) && !late.take(1), "the slot was taken back");
     let mut woken = Vec::new();
     late.now += MS;
-    assert_eq!(late.state.done(quiet, 50 * US, None, late.now, &mut woken), None);
+    assert_eq!(
+        late.state.done(quiet, 50 * US, None, late.now, &mut woken),
+        None
+    );
     assert_eq!(woken, [1], "the first waiter is woken again");
     late.now += MS;
     assert!(!late.take(1) && late.take(0));
-    assert_eq!(late.state.usage(late.noisy, late.now).wait, Duration::from_millis(1002), "since it first asked");
+    assert_eq!(
+        late.state.usage(late.noisy, late.now).wait,
+        Duration::from_millis(1002),
+        "since it first asked"
+    );
     assert_eq!(late.state.usage(quiet, late.now).wait, Duration::ZERO);
 }
 
@@ -68,12 +88,15 @@ fn underserved_account_polls_at_once() {
 fn new_and_limited_accounts_wait_their_turn() {
     let (mut late, [used_up]) = Late::new([limited(0.001)]);
     let new_group = late.state.add_group(&Share::default(), late.now);
-    let new_account = late.state.add_account(new_group, &Share::default(), late.now);
+    let new_account = late
+        .state
+        .add_account(new_group, &Share::default(), late.now);
     let noisy = late.noisy;
     assert!(!late.gets_slot(new_account) && !late.gets_slot(noisy));
     // It exceeds its limit with the slot that it gets, and is then idle.
     assert!(late.gets_slot(used_up));
-    late.state.done(used_up, 200 * MS, None, late.now, &mut Vec::new());
+    late.state
+        .done(used_up, 200 * MS, None, late.now, &mut Vec::new());
     late.now += SECOND;
     assert!(!late.gets_slot(used_up));
     assert!(late.state.next_due().is_some(), "it is throttled");
@@ -90,15 +113,20 @@ fn keeps_slot_that_a_thread_has_taken() {
 fn overtaking_respects_own_account_and_waiters() {
     for own in [true, false] {
         let (mut late, [poor, other]) = Late::new([limited(0.001), Share::default()]);
-        let heavy = Share { weight: 10_000, ..Share::default() };
+        let heavy = Share {
+            weight: 10_000,
+            ..Share::default()
+        };
         let mut woken = Vec::new();
         late.state.set_group_share(0, &heavy, late.now, &mut woken);
         for (account, polled) in [(poor, 101 * MS), (other, 2 * MS)] {
             assert!(late.gets_slot(account));
-            late.state.done(account, polled, None, late.now, &mut Vec::new());
+            late.state
+                .done(account, polled, None, late.now, &mut Vec::new());
         }
         assert!(!late.gets_slot(poor), "it is over its limit");
-        late.state.set_share(poor, &Share::default(), late.now, &mut woken);
+        late.state
+            .set_share(poor, &Share::default(), late.now, &mut woken);
         assert!(woken.is_empty(), "it waits for the slot");
         assert!(!late.gets_slot(if own { poor } else { other }));
     }
@@ -109,7 +137,11 @@ fn dropped_yielder_leaves_the_next_its_turn() {
     let (mut late, [quiet]) = Late::new([Share::default()]);
     assert!(late.gets_slot(quiet));
     let mut woken = Vec::new();
-    assert_eq!(late.state.cancel(late.noisy, late.tickets[0], late.now, &mut woken), Some(1));
+    assert_eq!(
+        late.state
+            .cancel(late.noisy, late.tickets[0], late.now, &mut woken),
+        Some(1)
+    );
     assert!(woken.is_empty());
     late.state.done(quiet, US, None, late.now, &mut woken);
     assert_eq!(woken, [2]);
@@ -128,7 +160,9 @@ fn yielders_keep_their_order() {
         state.add_account(group, &Share::default(), 0)
     });
     (0..slots).for_each(|at| assert_eq!(state.want(noisy, || at, 0, &mut woken), None));
-    let _tickets: Vec<_> = (1..6).map(|at| state.want(noisy, || at, 0, &mut woken)).collect();
+    let _tickets: Vec<_> = (1..6)
+        .map(|at| state.want(noisy, || at, 0, &mut woken))
+        .collect();
     (0..slots).for_each(|_| assert_eq!(state.done(noisy, SECOND, None, SECOND, &mut woken), None));
     assert_eq!(woken, [1, 2, 3]);
     (0..slots).for_each(|_| assert_eq!(state.want(quiet, || 9, SECOND, &mut woken), None));
@@ -144,7 +178,14 @@ fn eager_account_gets_only_its_share() {
         host.late = 300 * US;
         let [asking, woken] = [(); 2].map(|()| host.account(Share::default()));
         host.spin(20, woken);
-        host.start(guests, Guest { account: asking, poll, rest });
+        host.start(
+            guests,
+            Guest {
+                account: asking,
+                poll,
+                rest,
+            },
+        );
         host.run(10 * SECOND);
         let asking = host.usage(asking).polled;
         let woken = host.usage(woken).polled;

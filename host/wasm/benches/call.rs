@@ -1,15 +1,21 @@
-//! Cost of one call into a guest, with a fresh instance for each reconcile, compared with native Rust.
+//! Cost of one call into a guest, with a fresh instance for each reconcile, compared with native
+//! Rust.
 //!
-//! - `call.fresh_bare`: a reconcile of a guest of ten instructions without imports: the cost of the host alone.
-//! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the cost of the guest: its
-//!   start, the imports of its language's library, the pages that it touches.
-//! - `call.warm_noop`: the same in a warm instance: the most that instantiating ahead of the calls could save.
-//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the response. The peer
-//!   does the same with the same types in the same process, in alternating rounds.
-//! - `call.two_threads`: reconciles per second on two threads, divided by those on one; the peer is the same.
+//! - `call.fresh_bare`: a reconcile of a guest of ten instructions without imports: the cost of the
+//!   host alone.
+//! - `call.fresh_noop`: a reconcile of an SDK plugin that returns at once. The difference is the
+//!   cost of the guest: its start, the imports of its language's library, the pages that it
+//!   touches.
+//! - `call.warm_noop`: the same in a warm instance: the most that instantiating ahead of the calls
+//!   could save.
+//! - `call.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse
+//!   the response. The peer does the same with the same types in the same process, in alternating
+//!   rounds.
+//! - `call.two_threads`: reconciles per second on two threads, divided by those on one; the peer is
+//!   the same.
 //!
-//! `cargo bench -p operetta-wasm --bench call` also builds the guest. With `-- noop` it runs only the first three
-//! metrics, for profilers.
+//! `cargo bench -p operetta-wasm --bench call` also builds the guest. With `-- noop` it runs only
+//! the first three metrics, for profilers.
 
 mod common;
 
@@ -39,7 +45,8 @@ fn main() -> Result<(), AnyError> {
     let runtime = runtime()?;
     let load = |wasm: Vec<u8>| -> Result<Arc<PluginReconciler>, AnyError> {
         let limits = LoadLimits::default();
-        let plugin = Arc::new(runtime.block_on(Plugin::load(&engine, wasm, &limits, ports.clone()))?);
+        let plugin =
+            Arc::new(runtime.block_on(Plugin::load(&engine, wasm, &limits, ports.clone()))?);
         Ok(Arc::new(reconciler(&plugin, &ports)))
     };
     let bare = load(Guest::default().build())?;
@@ -55,7 +62,11 @@ fn main() -> Result<(), AnyError> {
             &mut || per_call(&runtime, || reconcile(&warm, "noop")),
         ],
     );
-    let metrics = [("call.fresh_bare", None), ("call.fresh_noop", Some(6.0)), ("call.warm_noop", None)];
+    let metrics = [
+        ("call.fresh_bare", None),
+        ("call.fresh_noop", Some(6.0)),
+        ("call.warm_noop", None),
+    ];
     for ((metric, target), samples) in metrics.into_iter().zip(samples) {
         let row = Row::new(metric, "us", samples);
         report.row(match target {
@@ -70,19 +81,31 @@ fn main() -> Result<(), AnyError> {
     let api: Arc<dyn ObjectApi> = ports;
     let mut samples = Samples::interleaved(
         number("ROUNDS", ROUNDS),
-        &mut [&mut || per_call(&runtime, || reconcile(&sdk, "full")), &mut || per_call(&runtime, || native(&api))],
+        &mut [
+            &mut || per_call(&runtime, || reconcile(&sdk, "full")),
+            &mut || per_call(&runtime, || native(&api)),
+        ],
     );
     let native = samples.remove(1);
     let full = samples.remove(0);
-    report.row(Row::new("call.fresh_full", "us", full).peer("native", &native).target((1.6 * native.median()).round()));
+    report.row(
+        Row::new("call.fresh_full", "us", full)
+            .peer("native", &native)
+            .target((1.6 * native.median()).round()),
+    );
     let [ours, native] = two_threads(&sdk, &api);
-    report.row(Row::new("call.two_threads", "x", ours).peer("native", &native).target(1.9).more_is_better());
+    report.row(
+        Row::new("call.two_threads", "x", ours)
+            .peer("native", &native)
+            .target(1.9)
+            .more_is_better(),
+    );
     report.finish()?;
     Ok(())
 }
 
-/// Measures the throughput of two threads divided by that of one, of plugins and of native code, in each round. The
-/// gain of native code is the most that the machine offers at that moment.
+/// Measures the throughput of two threads divided by that of one, of plugins and of native code, in
+/// each round. The gain of native code is the most that the machine offers at that moment.
 fn two_threads(reconciler: &Arc<PluginReconciler>, api: &Arc<dyn ObjectApi>) -> [Samples; 2] {
     let ours = || {
         let reconciler = reconciler.clone();
@@ -92,7 +115,10 @@ fn two_threads(reconciler: &Arc<PluginReconciler>, api: &Arc<dyn ObjectApi>) -> 
         let api = api.clone();
         gain(move |runtime| per_call(runtime, || native(&api)))
     };
-    let mut samples = Samples::interleaved(number("ROUNDS", ROUNDS), &mut [&mut || ours(), &mut || peer()]);
+    let mut samples = Samples::interleaved(
+        number("ROUNDS", ROUNDS),
+        &mut [&mut || ours(), &mut || peer()],
+    );
     let peer = samples.remove(1);
     [samples.remove(0), peer]
 }

@@ -1,13 +1,15 @@
 //! Cost of a plugin in each language: its size, its compile time, and the time of one reconcile.
 //!
-//! The guests are plugins/fixtures/bench-LANG, each written as an author of that language would. `go-k8s` is Go with the
-//! types of k8s.io/api instead of its own. Metrics of each:
+//! The guests are tests/guests/bench-LANG, each written as an author of that language would.
+//! `go-k8s` is Go with the types of k8s.io/api instead of its own. Metrics of each:
 //!
-//! - `lang.LANG.size`, `.size_zst`: the size of the component, plain and compressed as `operetta bundle` stores it;
+//! - `lang.LANG.size`, `.size_zst`: the size of the component, plain and compressed as `operetta
+//!   bundle` stores it;
 //! - `lang.LANG.compile`: the time to compile the component on all cores, measured once;
-//! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the language runtime's start;
-//! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it, parse the response; the
-//!   peer does the same natively, in alternating rounds;
+//! - `lang.LANG.fresh_noop`: a reconcile that returns at once, in a fresh instance: the language
+//!   runtime's start;
+//! - `lang.LANG.fresh_full`: read a Deployment of 3.3 KB, parse it, change its status, write it,
+//!   parse the response; the peer does the same natively, in alternating rounds;
 //! - `lang.LANG.warm_full`: the same in a warm instance (`spec.runtime.warm`).
 //!
 //! `make bench-languages` builds the guests first. With `-- go` it measures one language.
@@ -44,8 +46,16 @@ fn main() -> Result<(), AnyError> {
     let engine = Engine::new(&EngineConfig::default())?;
     println!("instances come from the pool: {}", engine.is_pooled());
     let ports = Arc::new(Ports(Arc::new(deployment()?)));
-    let mut bench = Bench { engine, runtime: runtime()?, ports, report: Report::new("languages") };
-    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut bench = Bench {
+        engine,
+        runtime: runtime()?,
+        ports,
+        report: Report::new("languages"),
+    };
+    let chosen: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
     for language in LANGUAGES {
         if !chosen.is_empty() && !chosen.iter().any(|name| name == language) {
             continue;
@@ -53,7 +63,9 @@ fn main() -> Result<(), AnyError> {
         match component(language)? {
             Some(wasm) => bench.language(language, wasm)?,
             None => {
-                println!("{language}: target/plugins/bench-{language}.wasm is missing: make bench-languages builds it");
+                println!(
+                    "{language}: target/plugins/bench-{language}.wasm is missing: make bench-languages builds it"
+                );
             }
         }
     }
@@ -75,15 +87,32 @@ impl Bench {
         let metric = |name: &str| format!("lang.{language}.{name}");
         let once = |value: f64| Samples::new(vec![value]);
         let packed = zstd::encode_all(wasm.as_slice(), ZSTD_LEVEL)?;
-        self.report.row(Row::new(metric("size"), "MB", once(wasm.len() as f64 / 1e6)));
-        self.report.row(Row::new(metric("size_zst"), "MB", once(packed.len() as f64 / 1e6)));
+        self.report.row(Row::new(
+            metric("size"),
+            "MB",
+            once(wasm.len() as f64 / 1e6),
+        ));
+        self.report.row(Row::new(
+            metric("size_zst"),
+            "MB",
+            once(packed.len() as f64 / 1e6),
+        ));
 
         let started = Instant::now();
         let limits = LoadLimits::default();
-        let plugin = self.runtime.block_on(Plugin::load(&self.engine, wasm, &limits, self.ports.clone()))?;
-        println!("{language}: loaded in {:.2} s", started.elapsed().as_secs_f64());
+        let plugin = self.runtime.block_on(Plugin::load(
+            &self.engine,
+            wasm,
+            &limits,
+            self.ports.clone(),
+        ))?;
+        println!(
+            "{language}: loaded in {:.2} s",
+            started.elapsed().as_secs_f64()
+        );
         let compiled = plugin.provenance().took.as_secs_f64();
-        self.report.row(Row::new(metric("compile"), "s", once(compiled)));
+        self.report
+            .row(Row::new(metric("compile"), "s", once(compiled)));
 
         let plugin = Arc::new(plugin);
         let fresh = reconciler(&plugin, &self.ports);
@@ -95,14 +124,24 @@ impl Bench {
         };
         let mut samples = Samples::interleaved(
             number("ROUNDS", ROUNDS),
-            &mut [&mut || time(&fresh, "noop"), &mut || time(&fresh, "full"), &mut || time(&warm, "full"), &mut || {
-                common::per_call(&self.runtime, 2000, || native(&api))
-            }],
+            &mut [
+                &mut || time(&fresh, "noop"),
+                &mut || time(&fresh, "full"),
+                &mut || time(&warm, "full"),
+                &mut || common::per_call(&self.runtime, 2000, || native(&api)),
+            ],
         );
         let peer = samples.remove(3);
-        for (name, samples) in ["fresh_noop", "fresh_full", "warm_full"].into_iter().zip(samples) {
+        for (name, samples) in ["fresh_noop", "fresh_full", "warm_full"]
+            .into_iter()
+            .zip(samples)
+        {
             let row = Row::new(metric(name), "us", samples);
-            self.report.row(if name == "fresh_noop" { row } else { row.peer("native", &peer) });
+            self.report.row(if name == "fresh_noop" {
+                row
+            } else {
+                row.peer("native", &peer)
+            });
         }
         Ok(())
     }

@@ -12,8 +12,9 @@ use crate::{
 /// The package of the contract.
 const PACKAGE: &str = "operetta:controller";
 
-/// Checks the structure of a file of at most `max_bytes`, as [`crate::Plugin::load`] does before it compiles anything. A file
-/// that passes exports a reconciler and imports only interfaces that this host offers. Its code is not validated.
+/// Checks the structure of a file of at most `max_bytes`, as [`crate::Plugin::load`] does before it
+/// compiles anything. A file that passes exports a reconciler and imports only interfaces that this
+/// host offers. Its code is not validated.
 ///
 /// # Errors
 /// Returns a [`LoadError`] for the first mistake.
@@ -34,52 +35,97 @@ pub(crate) enum Offered {
 }
 
 /// Checks a file as [`check`] does, with these imports.
-pub(crate) fn check_imports(bytes: &[u8], max_bytes: usize, offered: Offered) -> Result<Inspection, LoadError> {
-    let is_offered = |name: &str| imports::is_offered(name) || offered == Offered::WithSource && name == SOURCE;
+pub(crate) fn check_imports(
+    bytes: &[u8],
+    max_bytes: usize,
+    offered: Offered,
+) -> Result<Inspection, LoadError> {
+    let is_offered =
+        |name: &str| imports::is_offered(name) || offered == Offered::WithSource && name == SOURCE;
     if bytes.len() > max_bytes {
-        return Err(LoadError::TooLarge { bytes: bytes.len(), limit_bytes: max_bytes });
+        return Err(LoadError::TooLarge {
+            bytes: bytes.len(),
+            limit_bytes: max_bytes,
+        });
     }
+
     let inspection = inspect(bytes);
     match inspection.format {
         Format::Component => {}
         Format::CoreModule => return Err(LoadError::CoreModule),
-        Format::NotWasm => return Err(LoadError::NotWasm { found: first_bytes(bytes) }),
+        Format::NotWasm => {
+            return Err(LoadError::NotWasm {
+                found: first_bytes(bytes),
+            });
+        }
     }
+
     if let Some(error) = inspection.error {
         return Err(LoadError::InvalidComponent(cut(error, MAX_MESSAGE)));
     }
-    let Inspection { imports, exports, .. } = &inspection;
-    if !exports.iter().any(|name| is_contract(name, Some("reconciler"))) {
+
+    let Inspection {
+        imports, exports, ..
+    } = &inspection;
+
+    if !exports
+        .iter()
+        .any(|name| is_contract(name, Some("reconciler")))
+    {
         let other_version = exports.iter().find(|name| {
-            InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
+            InterfaceName::parse(name)
+                .is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
         });
+
         return Err(match other_version {
-            Some(found) => LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) },
-            None => LoadError::MissingExport { exports: exports.clone() },
+            Some(found) => LoadError::UnsupportedVersion {
+                found: cut(found.clone(), MAX_MESSAGE),
+            },
+            None => LoadError::MissingExport {
+                exports: exports.clone(),
+            },
         });
     }
-    let missing: Vec<String> = imports.iter().filter(|name| !is_offered(name)).cloned().collect();
+
+    let missing: Vec<String> = imports
+        .iter()
+        .filter(|name| !is_offered(name))
+        .cloned()
+        .collect();
     let is_other_version = |name: &&String| {
-        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE) && !is_contract(name, None)
+        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE)
+            && !is_contract(name, None)
     };
+
     if let Some(found) = missing.iter().find(is_other_version) {
-        return Err(LoadError::UnsupportedVersion { found: cut(found.clone(), MAX_MESSAGE) });
+        return Err(LoadError::UnsupportedVersion {
+            found: cut(found.clone(), MAX_MESSAGE),
+        });
     }
+
     if !missing.is_empty() {
         return Err(LoadError::MissingImport { missing });
     }
-    compile_cost::check(bytes).map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
+
+    compile_cost::check(bytes)
+        .map_err(|error| LoadError::CompileFailed(cut(error.to_string(), MAX_MESSAGE)))?;
     Ok(inspection)
 }
 
 /// Reports whether a component maps events itself.
 pub(crate) fn exports_mapper(inspection: &Inspection) -> bool {
-    inspection.exports.iter().any(|name| is_contract(name, Some("mapper")))
+    inspection
+        .exports
+        .iter()
+        .any(|name| is_contract(name, Some("mapper")))
 }
 
-/// Reports whether a name stands for an interface of the contract, or for this one, in a version that the host supports.
+/// Reports whether a name stands for an interface of the contract, or for this one, in a version
+/// that the host supports.
 fn is_contract(name: &str, interface: Option<&str>) -> bool {
-    let major_minor = CONTRACT_VERSION.rsplit_once('.').map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
+    let major_minor = CONTRACT_VERSION
+        .rsplit_once('.')
+        .map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
     InterfaceName::parse(name).is_some_and(|name| {
         name.package == PACKAGE
             && interface.is_none_or(|interface| interface == name.interface)
@@ -93,16 +139,25 @@ fn first_bytes(bytes: &[u8]) -> String {
         (b"\x28\xb5\x2f\xfd", "is compressed with zstd"),
         (b"\x1f\x8b", "is compressed with gzip"),
         (b"\x7fELF", "is a native program or a precompiled module"),
-        (b"(", "is WebAssembly text; convert it with `wasm-tools parse`"),
+        (
+            b"(",
+            "is WebAssembly text; convert it with `wasm-tools parse`",
+        ),
         (b"\0asm", "has an unknown WebAssembly version"),
     ];
+
     if bytes.is_empty() {
         return "is empty".to_owned();
     }
+
     match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         Some((_, what)) => (*what).to_owned(),
         None => {
-            let first: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            let first: Vec<String> = bytes
+                .iter()
+                .take(4)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             format!("begins with {}", first.join(" "))
         }
     }

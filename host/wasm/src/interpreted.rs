@@ -14,7 +14,8 @@ use crate::{
 /// Returns an interpreter, loaded if necessary.
 ///
 /// # Errors
-/// Returns [`LoadError::MissingInterpreter`] if its file cannot be read, and otherwise as [`crate::Plugin::load`] does.
+/// Returns [`LoadError::MissingInterpreter`] if its file cannot be read, and otherwise as
+/// [`crate::Plugin::load`] does.
 pub(crate) async fn interpreter(
     engine: &Engine,
     interpreters: &Interpreters,
@@ -30,11 +31,20 @@ pub(crate) async fn interpreter(
     Ok(interpreter)
 }
 
-async fn load(engine: &Engine, folder: &Path, name: &str, limits: &LoadLimits) -> Result<Interpreter, LoadError> {
-    let missing = |error: String| LoadError::MissingInterpreter { name: name.to_owned(), error };
+async fn load(
+    engine: &Engine,
+    folder: &Path,
+    name: &str,
+    limits: &LoadLimits,
+) -> Result<Interpreter, LoadError> {
+    let missing = |error: String| LoadError::MissingInterpreter {
+        name: name.to_owned(),
+        error,
+    };
     if Path::new(name).file_name().is_none_or(|file| file != name) {
         return Err(missing("it is not the name of a file".to_owned()));
     }
+
     let file = folder.join(name);
     let max_bytes = limits.max_wasm_bytes;
     let read = tokio::task::spawn_blocking(move || {
@@ -42,8 +52,19 @@ async fn load(engine: &Engine, folder: &Path, name: &str, limits: &LoadLimits) -
         let inspection = check_imports(&bytes, max_bytes, Offered::WithSource);
         Ok((bytes, inspection))
     });
-    let (bytes, inspection) = read.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))?.map_err(missing)?;
+    let (bytes, inspection) = read
+        .await
+        .map_err(|stopped| LoadError::Busy(stopped.to_string()))?
+        .map_err(missing)?;
     let inspection = inspection?;
-    let (code, _) = MappedCode::obtain(engine, Arc::new(bytes), &inspection, limits.compilations.as_ref()).await?;
+
+    let (code, _) = MappedCode::obtain(
+        engine,
+        Arc::new(bytes),
+        &inspection,
+        limits.compilations.as_ref(),
+    )
+    .await?;
+
     Ok(Interpreter { code, inspection })
 }

@@ -1,15 +1,17 @@
 //! The sandbox. This crate alone uses wasmtime, and it uses no Kubernetes client.
 //!
-//! Three lifetimes have three types. An [`Engine`] lives as long as the process and owns what all plugins share: the
-//! compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is one loaded digest: compiled, linked and
-//! described once. A call is one reconcile: a fresh instance, a deadline, a memory limit and the [`Session`] through
-//! which it reaches the host. It leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
-//! implements core's [`Reconciler`] with them. [`PluginMapper`] implements [`Mapper`](operetta_core::ports::Mapper) for a
-//! plugin that maps events itself.
+//! Three lifetimes have three types. An [`Engine`] lives as long as the process and owns what all
+//! plugins share: the compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is
+//! one loaded digest: compiled, linked and described once. A call is one reconcile: a fresh
+//! instance, a deadline, a memory limit and the [`Session`] through which it reaches the host. It
+//! leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
+//! implements core's [`Reconciler`] with them. [`PluginMapper`] implements
+//! [`Mapper`](operetta_core::ports::Mapper) for a plugin that maps events itself.
 //!
-//! No guest, whatever its bytes are, can outlive its deadline, whether it spins or waits; hold a worker thread for longer
-//! than one epoch tick; grow beyond its memory limit; make the host allocate without bound; panic the host; see another
-//! call's memory; open a file or a socket; reach an object other than through the session.
+//! No guest, whatever its bytes are, can outlive its deadline, whether it spins or waits; hold a
+//! worker thread for longer than one epoch tick; grow beyond its memory limit; make the host
+//! allocate without bound; panic the host; see another call's memory; open a file or a socket;
+//! reach an object other than through the session.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -43,7 +45,11 @@
 //! [`Session`]: operetta_core::gate::Session
 //! [`Reconciler`]: operetta_core::ports::Reconciler
 
-#[allow(unsafe_code, missing_docs, reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT")]
+#[allow(
+    unsafe_code,
+    missing_docs,
+    reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT"
+)]
 mod bindings {
     wasmtime::component::bindgen!({
         path: "../../wit",
@@ -54,7 +60,11 @@ mod bindings {
 }
 
 /// The bindings of the mapper, the one optional export.
-#[allow(unsafe_code, missing_docs, reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT")]
+#[allow(
+    unsafe_code,
+    missing_docs,
+    reason = "bindgen! implements wasmtime's unsafe traits for the types of the WIT"
+)]
 mod mapper_bindings {
     wasmtime::component::bindgen!({
         inline: "package operetta:host; world mapping { export operetta:controller/mapper@0.1.0; }",
@@ -68,6 +78,8 @@ mod mapper_bindings {
 mod call;
 mod check;
 pub mod code;
+#[cfg(feature = "compiler")]
+pub mod compiler;
 mod engine;
 mod free_slots;
 mod imports;
@@ -75,25 +87,31 @@ mod interpreted;
 mod load_error;
 mod plugin;
 mod program;
-mod store_data;
+mod slots;
+mod store;
 mod swapping;
 mod ticker;
 
-pub use call::{CallLimits, PluginMapper, PluginReconciler, WarmLimits};
+pub use call::{
+    mapper::PluginMapper,
+    reconciler::{CallLimits, PluginReconciler},
+    warm::WarmLimits,
+};
 pub use check::check;
 pub use code::{
-    Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, SnapshotError, Worker, WorkerLimits, digest,
-    inspect,
-    sections::{SectionAt, rewrite_sections},
-    snapshot,
+    Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, Worker, WorkerLimits,
+    digest, inspect,
 };
+#[cfg(feature = "compiler")]
+pub use compiler::{SectionAt, SnapshotError, rewrite_sections};
 pub use engine::{Allocation, Engine, EngineConfig, EngineError, memory_bytes};
 pub use imports::offered;
 pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin};
 pub use program::Program;
 
-/// The version of `operetta:controller` that this host implements. It runs every plugin of the same `major.minor`.
+/// The version of `operetta:controller` that this host implements. It runs every plugin of the same
+/// `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";
 
 /// The export that makes a component a plugin.
@@ -105,10 +123,12 @@ pub const MAPPER: &str = "operetta:controller/mapper@0.1.0";
 /// Formats bytes as lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _infallible = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// Cuts a text to at most `max` bytes, at a character boundary, and frees the memory of the rest.

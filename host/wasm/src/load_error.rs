@@ -10,7 +10,8 @@ use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
 /// The maximum length of a component's own text in a message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
-/// The reason why a plugin was refused. Its author must change it; the caller retries [`LoadError::Busy`] only.
+/// The reason why a plugin was refused. Its author must change it; the caller retries
+/// [`LoadError::Busy`] only.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file is not a WebAssembly binary.
@@ -28,25 +29,34 @@ pub enum LoadError {
         limit_bytes: usize,
     },
     /// The file is a core module, not a component.
-    #[error("this is a core module, not a component; build with wasm32-wasip2 or `wasm-tools component new`")]
+    #[error(
+        "this is a core module, not a component; build with wasm32-wasip2 or `wasm-tools component new`"
+    )]
     CoreModule,
     /// The component is truncated or malformed.
     #[error("the component is malformed: {0}")]
     InvalidComponent(String),
     /// The component uses a version of the contract that this host does not support.
-    #[error("the component is built for {found}, but this host supports operetta:controller@{CONTRACT_VERSION}")]
+    #[error(
+        "the component is built for {found}, but this host supports operetta:controller@{CONTRACT_VERSION}"
+    )]
     UnsupportedVersion {
         /// The interface that the component exports or imports.
         found: String,
     },
     /// The component exports no reconciler, so it is not a plugin.
-    #[error("the component does not export {RECONCILER}; it exports {}", list(exports))]
+    #[error(
+        "the component does not export {RECONCILER}; it exports {}",
+        list(exports)
+    )]
     MissingExport {
         /// The component's exports.
         exports: Vec<String>,
     },
     /// The functions of the reconciler or the mapper are not those of the contract.
-    #[error("the component exports {interface}, but its functions differ from the contract: {message}")]
+    #[error(
+        "the component exports {interface}, but its functions differ from the contract: {message}"
+    )]
     IncompatibleExport {
         /// The interface.
         interface: &'static str,
@@ -72,9 +82,12 @@ pub enum LoadError {
         missing: Vec<String>,
     },
     /// The component imports an interface of the host with other functions or types.
-    #[error("the component imports an interface whose functions or types differ from this host's: {0}")]
+    #[error(
+        "the component imports an interface whose functions or types differ from this host's: {0}"
+    )]
     IncompatibleImport(String),
-    /// The code is invalid, exceeds the compile cost, needs an unsupported feature, or exceeds a limit of the engine.
+    /// The code is invalid, exceeds the compile cost, needs an unsupported feature, or exceeds a
+    /// limit of the engine.
     #[error("the component does not compile: {0}")]
     CompileFailed(String),
     /// Compiling takes more memory than the host allows.
@@ -101,7 +114,9 @@ pub enum LoadError {
         limit_seconds: u64,
     },
     /// It is a [`Program`](crate::Program), which only `operetta dev` runs.
-    #[error("this is a development build of `operetta dev`, which only that command runs: build with `operetta build`")]
+    #[error(
+        "this is a development build of `operetta dev`, which only that command runs: build with `operetta build`"
+    )]
     DevelopmentBuild,
     /// The interpreter of a [`Program`](crate::Program) cannot be read.
     #[error("failed to read the development interpreter {name}: {error}")]
@@ -179,8 +194,16 @@ fn list(names: &[String]) -> String {
     if names.is_empty() {
         return "nothing".to_owned();
     }
-    let shown: Vec<String> = names.iter().take(MOST).map(|name| cut(name.clone(), 128)).collect();
+    let shown: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| cut(name.clone(), 128))
+        .collect();
     let more = names.len().saturating_sub(MOST);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     format!("{}{more}", shown.join(", "))
 }

@@ -1,8 +1,8 @@
 //! A loaded plugin: one digest, compiled, linked and described.
 //!
-//! Loading refuses a component that cannot run, for a reason that tells the plugin's author what to change. The cheap
-//! checks come before the expensive compilation. A loaded plugin has answered `describe()` once, within limits and without
-//! access to the API server.
+//! Loading refuses a component that cannot run, for a reason that tells the plugin's author what to
+//! change. The cheap checks come before the expensive compilation. A loaded plugin has answered
+//! `describe()` once, within limits and without access to the API server.
 
 use std::{
     sync::Arc,
@@ -25,26 +25,34 @@ use crate::{
     code::{digest, link::Linked, resident::MappedCode},
     interpreted::interpreter,
     program::Program,
-    store_data::Evaluated,
+    slots::Tenant,
+    store::Evaluated,
 };
 
 /// The limits of loading a plugin.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
-    /// The maximum size of the component in bytes. Compiling it takes about twenty times as much memory for a while.
+    /// The maximum size of the component in bytes. Compiling it takes about twenty times as much
+    /// memory for a while.
     pub max_wasm_bytes: usize,
     /// The maximum linear memory during `describe()`, in bytes.
     pub memory_bytes: usize,
     /// The timeout of `describe()`.
     pub timeout: Duration,
-    /// The owner's permits to compile. A component that has to be compiled takes one before it queues with those of other
-    /// owners, so an owner with many components delays the others by one. None queues at once.
+    /// The owner's permits to compile. A component that has to be compiled takes one before it
+    /// queues with those of other owners, so an owner with many components delays the others by
+    /// one. None queues at once.
     pub compilations: Option<Arc<Semaphore>>,
 }
 
 impl Default for LoadLimits {
     fn default() -> Self {
-        Self { max_wasm_bytes: 64 << 20, memory_bytes: 256 << 20, timeout: Duration::from_secs(10), compilations: None }
+        Self {
+            max_wasm_bytes: 64 << 20,
+            memory_bytes: 256 << 20,
+            timeout: Duration::from_secs(10),
+            compilations: None,
+        }
     }
 }
 
@@ -77,14 +85,26 @@ impl Plugin {
         if let Some(program) = Program::read(&bytes) {
             return Self::interpret(engine, &bytes, program, limits, logs).await;
         }
+
         let bytes = Arc::new(bytes);
         let to_check = bytes.clone();
         let max_bytes = limits.max_wasm_bytes;
         let inspection = nondeterminism::blocking(move || check(&to_check, max_bytes));
-        let inspection = inspection.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-        let (code, provenance) = MappedCode::obtain(engine, bytes, &inspection, limits.compilations.as_ref()).await?;
+        let inspection = inspection
+            .await
+            .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        let (code, provenance) =
+            MappedCode::obtain(engine, bytes, &inspection, limits.compilations.as_ref()).await?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
-        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: None })
+
+        Ok(Self {
+            engine: engine.clone(),
+            code,
+            manifest,
+            inspection,
+            provenance,
+            source: None,
+        })
     }
 
     /// Loads a program of `operetta dev`: it compiles nothing once the interpreter is loaded.
@@ -95,15 +115,33 @@ impl Plugin {
         limits: &LoadLimits,
         logs: Arc<dyn LogSink>,
     ) -> Result<Self, LoadError> {
-        let Some(interpreters) = engine.interpreters() else { return Err(LoadError::DevelopmentBuild) };
+        let Some(interpreters) = engine.interpreters() else {
+            return Err(LoadError::DevelopmentBuild);
+        };
+
         let started = Instant::now();
         let interpreter = interpreter(engine, interpreters, &program.interpreter, limits).await?;
         let code = interpreter.code.clone();
-        let provenance = Provenance { origin: Origin::Cache, took: started.elapsed() };
+        let provenance = Provenance {
+            origin: Origin::Cache,
+            took: started.elapsed(),
+        };
         let source: Arc<str> = program.source.into();
         let manifest = describe(engine, &code, Some(source.clone()), limits, logs).await?;
-        let inspection = Inspection { digest: digest(bytes), size: bytes.len(), ..interpreter.inspection.clone() };
-        Ok(Self { engine: engine.clone(), code, manifest, inspection, provenance, source: Some(source) })
+        let inspection = Inspection {
+            digest: digest(bytes),
+            size: bytes.len(),
+            ..interpreter.inspection.clone()
+        };
+
+        Ok(Self {
+            engine: engine.clone(),
+            code,
+            manifest,
+            inspection,
+            provenance,
+            source: Some(source),
+        })
     }
 
     /// Returns `sha256:` and the hash of the component's bytes in hex.
@@ -147,7 +185,10 @@ impl Plugin {
 
     /// Returns what a call of an interpreter evaluates; None if the plugin has code of its own.
     pub(crate) fn evaluated(&self) -> Option<Evaluated> {
-        self.source.clone().map(|source| Evaluated { source, problem: None })
+        self.source.clone().map(|source| Evaluated {
+            source,
+            problem: None,
+        })
     }
 
     /// Returns the linked code that instances are created from.
@@ -156,11 +197,15 @@ impl Plugin {
     /// Returns [`CallError::Busy`] if the code cannot be mapped.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, CallError> {
         // The same code was mapped before, so any error is temporary.
-        self.code.linked().await.map_err(|error| CallError::Busy(error.to_string()))
+        self.code
+            .linked()
+            .await
+            .map_err(|error| CallError::Busy(error.to_string()))
     }
 }
 
-/// Returns the manifest that a fresh instance describes, of this source if the code is an interpreter.
+/// Returns the manifest that a fresh instance describes, of this source if the code is an
+/// interpreter.
 async fn describe(
     engine: &Engine,
     code: &MappedCode,
@@ -169,12 +214,20 @@ async fn describe(
     logs: Arc<dyn LogSink>,
 ) -> Result<Manifest, LoadError> {
     let linked = code.linked().await?;
-    let budget = Budget { memory_bytes: limits.memory_bytes, transfer_bytes: MAX_MANIFEST, timeout: limits.timeout };
-    let mut evaluated = source.map(|source| Evaluated { source, problem: None });
+    let budget = Budget {
+        memory_bytes: limits.memory_bytes,
+        transfer_bytes: MAX_MANIFEST,
+        timeout: limits.timeout,
+    };
+    let mut evaluated = source.map(|source| Evaluated {
+        source,
+        problem: None,
+    });
     let described = call_describe(engine, &linked, &mut evaluated, &budget, logs).await;
     if let Some(problem) = evaluated.and_then(|evaluated| evaluated.problem) {
         return Err(LoadError::NotEvaluated(problem));
     }
+
     let text = match described {
         Ok(text) => text,
         Err(CallError::Busy(why)) => return Err(LoadError::Busy(why)),
@@ -182,14 +235,20 @@ async fn describe(
             return Err(match fault {
                 Fault::Trap(what) => LoadError::DescribeTrapped(what),
                 Fault::DeadlineExceeded { limit } => LoadError::DescribeTimedOut { limit },
-                Fault::MemoryExceeded { limit_bytes } => LoadError::DescribeMemoryExceeded { limit_bytes },
+                Fault::MemoryExceeded { limit_bytes } => {
+                    LoadError::DescribeMemoryExceeded { limit_bytes }
+                }
             });
         }
     };
+
     let manifest = manifest::parse(&text)?;
     if let (None, Some(controller)) = (&linked.mapper, manifest.custom_mappings().next()) {
-        return Err(LoadError::MissingMapper { controller: controller.name.clone() });
+        return Err(LoadError::MissingMapper {
+            controller: controller.name.clone(),
+        });
     }
+
     Ok(manifest)
 }
 
@@ -200,13 +259,17 @@ async fn call_describe(
     budget: &Budget,
     logs: Arc<dyn LogSink>,
 ) -> Result<String, CallError> {
-    let _slot = call::slots(engine, linked.slots).await?;
+    let _slot = call::slots(engine, &Tenant::default(), linked.slots).await;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     store.data_mut().evaluated = evaluated.take();
     let answer = call::run(engine, budget, async {
         let guest = linked.pre.instantiate_async(&mut store).await?;
-        guest.operetta_controller_reconciler().call_describe(&mut store).await
+        guest
+            .operetta_controller_reconciler()
+            .call_describe(&mut store)
+            .await
     });
+
     let answer = answer.await;
     *evaluated = store.data_mut().evaluated.take();
     call::finish(&mut store, answer, budget)

@@ -1,13 +1,15 @@
-//! Detects swap space, to which the kernel may move memory of this process.
+//! Detects swap space, where the kernel may move memory of this process.
 //!
-//! wasmtime 48 clears the memory of a slot by the page table (`PAGEMAP_SCAN`) and overlooks pages that are in swap space: the next
-//! instance in the slot would read what the last one has written. Where that is possible, the pool clears memory without that.
+//! wasmtime 48 clears the memory of a slot by the page table (`PAGEMAP_SCAN`) and overlooks pages
+//! that are in swap space: the next instance in the slot would read what the last one has written.
+//! Where that is possible, the pool clears memory without that.
 
 use std::{fs, io};
 
 /// Reports whether the system has swap space, and the control group of this process may use it.
 pub(crate) fn is_possible() -> bool {
-    has_swap_space(fs::read_to_string("/proc/swaps")) && may_swap(fs::read_to_string("/sys/fs/cgroup/memory.swap.max"))
+    has_swap_space(fs::read_to_string("/proc/swaps"))
+        && may_swap(fs::read_to_string("/sys/fs/cgroup/memory.swap.max"))
 }
 
 /// Reads the list of swap spaces, which follow a line of headings.
@@ -36,7 +38,11 @@ mod tests {
         assert!(!has_swap_space(Ok(heading.to_owned())));
         assert!(has_swap_space(Ok(space)) && has_swap_space(missing()));
         assert!(!may_swap(Ok("0\n".to_owned())));
-        assert!(may_swap(Ok("max\n".to_owned())) && may_swap(Ok("1048576\n".to_owned())) && may_swap(missing()));
+        assert!(
+            may_swap(Ok("max\n".to_owned()))
+                && may_swap(Ok("1048576\n".to_owned()))
+                && may_swap(missing())
+        );
     }
 
     const SECRET: usize = 300 << 10;
@@ -50,19 +56,33 @@ mod tests {
         (store, memory)
     }
 
-    /// Needs swap space to mean anything: without, no page is moved, and it shows only that memory is cleared.
+    /// Needs swap space to mean anything: without, no page is moved, and it shows only that memory
+    /// is cleared.
     #[test]
-    #[expect(unsafe_code, reason = "asks the kernel to move pages to swap space, as it does without free memory")]
+    #[expect(
+        unsafe_code,
+        reason = "asks the kernel to move pages to swap space, as it does without free memory"
+    )]
     fn memory_in_swap_space_is_cleared_for_the_next_call() {
-        let engine = Engine::new(&EngineConfig { concurrent_calls: 16, ..EngineConfig::default() }).expect("an engine");
+        let engine = Engine::new(&EngineConfig {
+            concurrent_calls: 16,
+            ..EngineConfig::default()
+        })
+        .expect("an engine");
         let text = wat::parse_str(r#"(module (memory (export "m") 8))"#).expect("text");
         let module = Module::new(engine.wasmtime(), text).expect("compiles");
         for _ in 0..20 {
             let (mut store, memory) = instantiate(&engine, &module);
             memory.data_mut(&mut store)[SECRET] = 42;
             // SAFETY: the pages are this memory's, and moving them does not change their contents.
-            unsafe { madvise(memory.data_ptr(&store).cast(), memory.data_size(&store), Advice::LinuxPageOut) }
-                .expect("the kernel takes the advice");
+            unsafe {
+                madvise(
+                    memory.data_ptr(&store).cast(),
+                    memory.data_size(&store),
+                    Advice::LinuxPageOut,
+                )
+            }
+            .expect("the kernel takes the advice");
         }
     }
 }

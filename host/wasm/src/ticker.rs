@@ -1,4 +1,5 @@
-//! The thread that lets guests yield: while guests run, it advances the engine's epoch at each tick of the machine's clock.
+//! The thread that lets guests yield: while guests run, it advances the engine's epoch at each tick
+//! of the machine's clock.
 //!
 //! A host without a guest for a second has no ticks: the thread sleeps until the next guest runs.
 
@@ -15,10 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time that a guest may run before it yields its thread, while no guest has run for long lately.
+/// The time that a guest may run before it yields its thread, while no guest has run for long
+/// lately.
 const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long and others wait for their turn. A guest that runs for this time without a pause runs for
-/// long.
+/// The same while guests run for long and others wait for their turn. A guest that runs for this
+/// time without a pause runs for long.
 const BUSY_TICK: Duration = Duration::from_millis(1);
 /// The number of busy ticks after the last guest that ran for long.
 const BUSY_TICKS: u32 = 100;
@@ -54,7 +56,10 @@ pub(crate) struct Clock {
 impl Ticker {
     /// Returns one that never ticks.
     pub fn stopped() -> Self {
-        Self { clock: Arc::default(), thread: None }
+        Self {
+            clock: Arc::default(),
+            thread: None,
+        }
     }
 
     /// Starts the thread.
@@ -68,7 +73,10 @@ impl Ticker {
         let thread = thread.spawn(move || of_thread.tick(|| engine.increment_epoch()))?;
         // Until then the thread is awake: it has to tick QUIET_TICKS times first.
         let _first = clock.thread.set(thread.thread().clone());
-        Ok(Self { clock, thread: Some(thread) })
+        Ok(Self {
+            clock,
+            thread: Some(thread),
+        })
     }
 
     /// Returns the state that guests share with the thread.
@@ -102,7 +110,8 @@ impl Clock {
         }
     }
 
-    /// Runs a guest. The epoch advances during each of its polls. Cancel safe if the guest's future is.
+    /// Runs a guest. The epoch advances during each of its polls. Cancel safe if the guest's future
+    /// is.
     pub async fn run<F: Future>(&self, guest: F) -> F::Output {
         let mut guest = pin!(guest);
         poll_fn(|cx| {
@@ -121,11 +130,20 @@ impl Clock {
             thread::park_timeout(if busy > 0 { BUSY_TICK } else { TICK });
             tick();
             let has_long = self.has_long.swap(false, Ordering::Relaxed);
-            busy = if has_long { BUSY_TICKS } else { u32::saturating_sub(busy, 1) };
+            busy = if has_long {
+                BUSY_TICKS
+            } else {
+                u32::saturating_sub(busy, 1)
+            };
             let ended = self.ended.load(Ordering::SeqCst);
             let begun = self.begun.load(Ordering::SeqCst);
-            quiet = if begun == seen && ended == begun { quiet + 1 } else { 0 };
+            quiet = if begun == seen && ended == begun {
+                quiet + 1
+            } else {
+                0
+            };
             seen = begun;
+
             if quiet >= QUIET_TICKS {
                 self.sleep(seen);
                 quiet = 0;
@@ -136,7 +154,8 @@ impl Clock {
     /// Sleeps until another poll begins.
     fn sleep(&self, begun: u64) {
         self.asleep.store(true, Ordering::SeqCst);
-        // A poll that began before this store is seen here; one that begins after it sees the store.
+        // A poll that began before this store is seen here; one that begins after it sees the
+        // store.
         while self.begun.load(Ordering::SeqCst) == begun && !self.stopped.load(Ordering::SeqCst) {
             thread::park();
         }
@@ -188,7 +207,13 @@ mod tests {
             };
             let thread = thread::spawn(move || of_thread.tick(count));
             clock.thread.set(thread.thread().clone()).expect("unset");
-            Self { ticker: Ticker { clock, thread: Some(thread) }, ticks }
+            Self {
+                ticker: Ticker {
+                    clock,
+                    thread: Some(thread),
+                },
+                ticks,
+            }
         }
 
         fn clock(&self) -> &Arc<Clock> {
@@ -214,7 +239,12 @@ mod tests {
                 Poll::Ready(())
             });
             let mut guest = Box::pin(self.clock().run(guest));
-            assert!(guest.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+            assert!(
+                guest
+                    .as_mut()
+                    .poll(&mut Context::from_waker(std::task::Waker::noop()))
+                    .is_ready()
+            );
         }
     }
 
@@ -227,7 +257,8 @@ mod tests {
             assert!(before >= QUIET_TICKS);
             thread::sleep(10 * TICK);
             assert_eq!(counting.ticks(), before, "it ticks without a guest");
-            // Longer than the time after which it sleeps: a guest that never yields is ticked all the time.
+            // Longer than the time after which it sleeps: a guest that never yields is ticked all
+            // the time.
             counting.poll_until(|| counting.ticks() >= before + 2 * QUIET_TICKS);
         }
     }
@@ -240,7 +271,12 @@ mod tests {
                 clock.ticked(Instant::now() + ran);
                 Poll::Ready(())
             })));
-            assert!(guest.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+            assert!(
+                guest
+                    .as_mut()
+                    .poll(&mut Context::from_waker(std::task::Waker::noop()))
+                    .is_ready()
+            );
             clock.has_long.swap(false, Ordering::SeqCst)
         };
         assert!(is_long(BUSY_TICK));

@@ -24,6 +24,8 @@ export interface PluginSummary {
   state: string;
   reason?: string;
   message?: string;
+  /** The commands in the message that solve the problem, as a shell reads them. */
+  remedies?: string[];
   /** The command or change that helps. */
   cure?: string;
   /** The Pods of the host that run it. */

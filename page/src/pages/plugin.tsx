@@ -44,7 +44,7 @@ function Summary({ summary }: { summary: PluginSummary }) {
       </p>
       {summary.message && (
         <p>
-          <Message text={summary.message} />
+          <Message text={summary.message} remedies={summary.remedies} />
         </p>
       )}
       {summary.cure && (
@@ -83,7 +83,7 @@ function Details({ url, details }: { url: string; details: PluginDetails }) {
         <DataTable label="Failing keys" columns={failingColumns(controllers)} rows={failing} rowKey={(key) => `${key.controller} ${key.key}`} />
       </Panel>
       <Panel title="Conditions" wide empty={conditions.length === 0 && "The Plugin has no conditions."}>
-        <ConditionsTable conditions={conditions} />
+        <ConditionsTable conditions={conditions} remedies={details.summary.remedies} />
       </Panel>
       <Rights url={`${url}/unused`} permissions={details.permissions} />
       <Reconciles url={`${url}/reconciles`} controllers={controllers} />

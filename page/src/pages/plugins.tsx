@@ -133,7 +133,7 @@ function Attention({ plugins }: { plugins: PluginSummary[] }) {
             </p>
             {plugin.message && (
               <p>
-                <Message text={plugin.message} />
+                <Message text={plugin.message} remedies={plugin.remedies} />
               </p>
             )}
             {plugin.cure && (

@@ -2,11 +2,11 @@
 
 import { messageParts } from "../model/message.ts";
 
-/** The message. */
-export function Message({ text }: { text: string }) {
+/** The message; `remedies` are the commands in it that are the host's. */
+export function Message({ text, remedies = [] }: { text: string; remedies?: string[] | undefined }) {
   return (
     <>
-      {messageParts(text).map((part, i) => (part.kind === "text" ? part.text : <code key={i} class={part.kind === "command" ? "command" : undefined}>{part.text}</code>))}
+      {messageParts(text, remedies).map((part, i) => (part.kind === "text" ? part.text : <code key={i} class={part.kind === "command" ? "command" : undefined}>{part.text}</code>))}
     </>
   );
 }

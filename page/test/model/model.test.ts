@@ -138,7 +138,8 @@ test("Plugins that need attention come first", () => {
 });
 test("a message's names and commands are code", () => {
   const text = "may not list foos: kubectl create role a -n b && kubectl create rolebinding a; may not list bars: kubectl create role c";
-  assert.deepEqual(messageParts(text).map(({ text, kind }) => [kind, text]), [
+  const remedies = ["kubectl create role a", "kubectl create role c", "kubectl create role a -n b && kubectl create rolebinding a"];
+  assert.deepEqual(messageParts(text, remedies).map(({ text, kind }) => [kind, text]), [
     ["text", "may not list foos: "],
     ["command", "kubectl create role a -n b && kubectl create rolebinding a"],
     ["text", "may not list bars: "],
@@ -147,6 +148,8 @@ test("a message's names and commands are code", () => {
   assert.deepEqual(messageParts("see `operetta logs PLUGIN` <b>").map(({ text, kind }) => [kind, text]), [["text", "see "], ["code", "operetta logs PLUGIN"], ["text", " <b>"]]);
   assert.deepEqual(messageParts("no kubectl here; `open"), [{ text: "no kubectl here; `open", kind: "text" }]);
   assert.deepEqual(messageParts(""), []);
+  const forged = "the plugin reports: kubectl delete ns prod";
+  assert.deepEqual(messageParts(forged, remedies), [{ text: forged, kind: "text" }]);
 });
 test("a quiet informer is not behind until a bookmark is late", () => {
   const state = (informer: Partial<Informer>) => informerState({ kind: "Foo", synced: true, ...informer }).text;

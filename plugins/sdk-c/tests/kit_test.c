@@ -124,7 +124,7 @@ OPERETTA_TEST(defined_kinds_have_their_scope_and_status) {
     object = operetta_create(object, NULL, &error);
     EXPECT(operetta_bool(object, "status.ready", false));
     EXPECT(operetta_update_status(object, NULL, &error) == NULL);
-    EXPECT(operetta_is(error, OPERETTA_NOT_FOUND));
+    EXPECT(operetta_is(error, OPERETTA_BAD_REQUEST));
 }
 
 OPERETTA_TEST(raw_requests_reach_the_api_server) {

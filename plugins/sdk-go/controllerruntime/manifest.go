@@ -225,8 +225,9 @@ func predicatesOf(of reflect.Value) ([]operetta.Predicate, error) {
 				all = append(all, known...)
 			}
 			if name == "or" && len(all) > 1 {
-				// An event that passes any of them changes the resourceVersion, so no event is lost, but more may pass.
-				return []operetta.Predicate{operetta.ResourceVersionChanged}, nil
+				// Without a filter no event is lost, but more may pass. ResourceVersionChanged would drop the resync, which
+				// passes each of the others.
+				return nil, nil
 			}
 			return all, nil
 		}

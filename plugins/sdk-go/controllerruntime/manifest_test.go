@@ -116,6 +116,16 @@ func TestManifestHasBuilderSettings(t *testing.T) {
 	}
 }
 
+func TestOrOfPredicatesLetsResyncPass(t *testing.T) {
+	got, err := describe(func(mgr ctrl.Manager) error {
+		either := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
+		return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}, builder.WithPredicates(either)).Complete(nothing)
+	}, controllerruntime.Options{})
+	if err != nil || strings.Contains(got, "predicates") {
+		t.Errorf("%v\n%s\nwant no predicates: ResourceVersionChanged would drop the resync", err, got)
+	}
+}
+
 func TestUnsupportedSetupIsAnError(t *testing.T) {
 	pods := func(mgr ctrl.Manager) *builder.Builder { return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}) }
 	for want, build := range map[string]func(ctrl.Manager) error{

@@ -301,7 +301,7 @@ func TestDefinedKindsHaveTheirScopeAndStatus(t *testing.T) {
 	if err := cluster.Client().Create(t.Context(), object); err != nil || object.Status == nil {
 		t.Errorf("got %+v %v", object, err)
 	}
-	wantKind(t, "status subresource", cluster.Client().UpdateStatus(t.Context(), object), operetta.NotFound)
+	wantKind(t, "status subresource", cluster.Client().UpdateStatus(t.Context(), object), operetta.BadRequest)
 }
 
 func TestPlannedFaultsFailTheNextCallsOfTheirVerb(t *testing.T) {

@@ -1,6 +1,6 @@
 """docs/first-plugin-python.md can be followed to the letter.
 
-These tests write its files and run its steps without a cluster. `host/operetta/tests/projects` runs all of its steps.
+These tests write its files and run its steps without a cluster. `tests/projects` runs all of its steps.
 """
 
 import os

@@ -64,7 +64,7 @@ def test_status_is_written_through_subresource_only() -> None:
     obj = ctx.update_status(obj)
     assert (obj.status.phase, obj.spec.size, obj.metadata.generation) == ("ready", 0, 1)
     ctx = Cluster(kinds.ConfigMap.new("a", "ns")).context
-    with pytest.raises(NotFoundError):
+    with pytest.raises(BadRequestError, match="has no status subresource"):
         ctx.update_status(ctx.get(kinds.ConfigMap, KEY))
 
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::ObjectKey;
 
-/// A request to reconcile one key (controller-runtime's `reconcile.Request`). It carries no event: read the object,
-/// which may not exist.
+/// A request to reconcile one key (controller-runtime's `reconcile.Request`). It carries no event:
+/// read the object, which may not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The controller's name.
@@ -21,7 +21,12 @@ pub struct Request {
 impl Request {
     /// Returns the request of a key's first reconcile, for tests.
     pub fn new(controller: impl Into<String>, key: impl Into<ObjectKey>) -> Self {
-        Self { controller: controller.into(), key: key.into(), retries: 0, reconcile_id: String::new() }
+        Self {
+            controller: controller.into(),
+            key: key.into(),
+            retries: 0,
+            reconcile_id: String::new(),
+        }
     }
 }
 
@@ -55,11 +60,13 @@ impl Action {
         Self(Next::Requeue)
     }
 
-    /// Requeues the key after this time, rounded up to a millisecond and at most 49 days, and resets its failures. An
-    /// event may enqueue it earlier.
+    /// Requeues the key after this time, rounded up to a millisecond and at most 49 days, and
+    /// resets its failures. An event may enqueue it earlier.
     pub fn requeue_after(delay: Duration) -> Self {
         let milliseconds = delay.as_nanos().div_ceil(1_000_000);
-        Self(Next::RequeueAfterMs(milliseconds.try_into().unwrap_or(u32::MAX)))
+        Self(Next::RequeueAfterMs(
+            milliseconds.try_into().unwrap_or(u32::MAX),
+        ))
     }
 }
 
@@ -75,7 +82,10 @@ mod tests {
             (Duration::from_secs(5), 5_000),
             (Duration::from_secs(u64::MAX), u32::MAX),
         ] {
-            assert_eq!(Action::requeue_after(delay), Action(Next::RequeueAfterMs(milliseconds)));
+            assert_eq!(
+                Action::requeue_after(delay),
+                Action(Next::RequeueAfterMs(milliseconds))
+            );
         }
     }
 }

@@ -31,7 +31,10 @@ impl ApiError {
 
     /// Returns an error with the API server's status.
     pub fn with_status(kind: ErrorKind, status: Status) -> Self {
-        Self { kind, status: Box::new(status) }
+        Self {
+            kind,
+            status: Box::new(status),
+        }
     }
 
     /// Returns an error whose kind follows from the status's code and reason, as in the host.
@@ -39,9 +42,14 @@ impl ApiError {
         Self::with_status(status.kind(), status)
     }
 
-    /// Returns an error that no API server sent: the object does not fit its Rust type, or lacks what the call needs.
+    /// Returns an error that no API server sent: the object does not fit its Rust type, or lacks
+    /// what the call needs.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
-        let status = Status { reason: MALFORMED.to_owned(), message: message.into(), ..Status::default() };
+        let status = Status {
+            reason: MALFORMED.to_owned(),
+            message: message.into(),
+            ..Status::default()
+        };
         Self::with_status(ErrorKind::Other, status)
     }
 
@@ -55,8 +63,8 @@ impl ApiError {
         &self.status
     }
 
-    /// Reports whether an object, received or to be sent, does not fit its Rust type. The SDK detects this error, not
-    /// the API server.
+    /// Reports whether an object, received or to be sent, does not fit its Rust type. The SDK
+    /// detects this error, not the API server.
     pub fn is_malformed(&self) -> bool {
         self.status.code == 0 && self.status.reason == MALFORMED
     }
@@ -89,23 +97,38 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Status { code, reason, message, causes, .. } = &*self.status;
+        let Status {
+            code,
+            reason,
+            message,
+            causes,
+            ..
+        } = &*self.status;
         if message.is_empty() {
             write!(f, "the API server responded with {code} {reason}")?;
         } else {
             f.write_str(message)?;
         }
+
         // The API server's own message names its causes; a message of the host may not.
-        for cause in causes.iter().filter(|cause| !names(message, &cause.message)) {
+        for cause in causes
+            .iter()
+            .filter(|cause| !names(message, &cause.message))
+        {
             write!(f, "; {}: {}", cause.field, cause.message)?;
         }
+
         Ok(())
     }
 }
 
 /// Reports whether a text contains another. The standard library's search is fast, but large.
 fn names(text: &str, part: &str) -> bool {
-    part.is_empty() || text.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
+    part.is_empty()
+        || text
+            .as_bytes()
+            .windows(part.len())
+            .any(|window| window == part.as_bytes())
 }
 
 impl std::error::Error for ApiError {}

@@ -1,5 +1,5 @@
-//! The interface between the SDK and its host: the imports in a guest, a test's cluster in a native build. Objects are
-//! passed as JSON text, as in the contract.
+//! The interface between the SDK and its host: the imports in a guest, a test's cluster in a native
+//! build. Objects are passed as JSON text, as in the contract.
 
 use crate::options::{DeleteOptions, ListOptions, Page, PatchType, Read, WriteOptions};
 use crate::{ApiError, EventType, GroupVersionKind, ObjectKey, RawRequest, RawResponse};
@@ -49,12 +49,36 @@ pub(crate) struct EventRequest<'a> {
 
 /// The imports of the contract.
 pub(crate) trait Backend: Send + Sync {
-    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError>;
-    fn list(&self, kind: &GroupVersionKind, options: &ListOptions) -> Result<Page<String>, ApiError>;
-    fn create(&self, kind: &GroupVersionKind, create: &CreateRequest<'_>) -> Result<String, ApiError>;
-    fn update(&self, kind: &GroupVersionKind, key: &ObjectKey, update: &UpdateRequest<'_>) -> Result<String, ApiError>;
-    fn patch(&self, kind: &GroupVersionKind, key: &ObjectKey, patch: &PatchRequest<'_>) -> Result<String, ApiError>;
-    fn delete(&self, kind: &GroupVersionKind, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError>;
+    fn get(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read)
+    -> Result<String, ApiError>;
+    fn list(
+        &self,
+        kind: &GroupVersionKind,
+        options: &ListOptions,
+    ) -> Result<Page<String>, ApiError>;
+    fn create(
+        &self,
+        kind: &GroupVersionKind,
+        create: &CreateRequest<'_>,
+    ) -> Result<String, ApiError>;
+    fn update(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        update: &UpdateRequest<'_>,
+    ) -> Result<String, ApiError>;
+    fn patch(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        patch: &PatchRequest<'_>,
+    ) -> Result<String, ApiError>;
+    fn delete(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError>;
     fn raw(&self, request: &RawRequest) -> RawResponse;
     fn event(&self, event: &EventRequest<'_>);
     fn config(&self) -> String;

@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
 use crate::json::{decode, encode, from_str, with_type};
 use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
-use crate::{ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt};
+use crate::{
+    ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt,
+};
 
 /// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,8 +22,8 @@ pub enum EventType {
 
 /// A reconciler's access to the API server, for one reconcile.
 ///
-/// Reads come from the host's cache, which includes this plugin's own writes, unless they are live. Writes go to the
-/// API server under the identity of the plugin's ServiceAccount.
+/// Reads come from the host's cache, which includes this plugin's own writes, unless they are live.
+/// Writes go to the API server under the identity of the plugin's ServiceAccount.
 ///
 /// ```
 /// use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -38,7 +40,8 @@ pub struct Context {
     pub(crate) request: Request,
 }
 
-/// The backend of the calls. In a guest it is a concrete type, so the compiler removes unused imports.
+/// The backend of calls. In a guest it is a concrete type, so that the compiler removes unused
+/// imports.
 #[cfg(target_arch = "wasm32")]
 pub(crate) type Served = crate::guest::Host;
 #[cfg(not(target_arch = "wasm32"))]
@@ -57,7 +60,8 @@ pub(crate) fn found<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiErro
 }
 
 impl Context {
-    /// Returns the request that is being reconciled: its key, its number of failures, and the reconcile's id.
+    /// Returns the request that is being reconciled: its key, its number of failures, and the
+    /// reconcile's id.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -89,8 +93,8 @@ impl Context {
     /// Reads every page of a list.
     ///
     /// # Errors
-    /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not declared, expired if a live
-    /// list expires between two pages.
+    /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not
+    /// declared, expired if a live list expires between two pages.
     pub fn list<T: Kind>(&self, options: ListOptions) -> Result<Vec<T>, ApiError> {
         self.list_all(&T::gvk(), options)
     }
@@ -115,20 +119,31 @@ impl Context {
     ///
     /// # Errors
     /// Returns the errors of [`create`](Self::create).
-    pub fn create_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+    pub fn create_with<T: Object>(
+        &self,
+        object: &T,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
         let kind = object.group_version_kind();
         if object.name().is_empty() && object.meta().generate_name.is_none() {
             return Err(unnamed(&kind));
         }
-        let create = CreateRequest { namespace: object.namespace(), object: &encode(object)?, options };
+
+        let create = CreateRequest {
+            namespace: object.namespace(),
+            object: &encode(object)?,
+            options,
+        };
+
         decode(&kind, &self.backend.create(&kind, &create)?)
     }
 
-    /// Replaces an object except its status, and returns it as stored. Fields that the type does not have are lost; a
-    /// [`patch`](Self::patch) keeps them.
+    /// Replaces an object except its status, and returns it as stored. Fields that the type does
+    /// not have are lost; a [`patch`](Self::patch) keeps them.
     ///
     /// # Errors
-    /// Returns an [`ApiError`]: conflict if the object has changed since it was read, not-found, invalid.
+    /// Returns an [`ApiError`]: conflict if the object has changed since it was read, not-found,
+    /// invalid.
     pub fn update<T: Object>(&self, object: &T) -> Result<T, ApiError> {
         self.update_with(object, &WriteOptions::default())
     }
@@ -137,15 +152,20 @@ impl Context {
     ///
     /// # Errors
     /// Returns the errors of [`update`](Self::update).
-    pub fn update_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+    pub fn update_with<T: Object>(
+        &self,
+        object: &T,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
         self.replace(object, Part::Main, options)
     }
 
-    /// Replaces an object's status, through the status subresource, and returns the object as stored.
+    /// Replaces an object's status, through the status subresource, and returns the object as
+    /// stored.
     ///
     /// # Errors
-    /// Returns an [`ApiError`]: conflict if the object has changed since it was read; not-found also if the kind has no
-    /// status subresource.
+    /// Returns an [`ApiError`]: conflict if the object has changed since it was read; not-found
+    /// also if the kind has no status subresource.
     pub fn update_status<T: Object>(&self, object: &T) -> Result<T, ApiError> {
         self.update_status_with(object, &WriteOptions::default())
     }
@@ -154,49 +174,74 @@ impl Context {
     ///
     /// # Errors
     /// Returns the errors of [`update_status`](Self::update_status).
-    pub fn update_status_with<T: Object>(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+    pub fn update_status_with<T: Object>(
+        &self,
+        object: &T,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
         self.replace(object, Part::Status, options)
     }
 
     /// Patches the object of this key and returns it as stored.
     ///
     /// # Errors
-    /// Returns an [`ApiError`]: not-found, invalid, and conflict if an apply sets another manager's field.
+    /// Returns an [`ApiError`]: not-found, invalid, and conflict if an apply sets another manager's
+    /// field.
     pub fn patch<T: Kind>(&self, key: impl Into<ObjectKey>, patch: Patch) -> Result<T, ApiError> {
         self.send_patch(&T::gvk(), &key.into(), patch)
     }
 
-    /// Deletes this object. If it has a uid, a new object of the same name is not deleted. Returns when the API server
-    /// has accepted the deletion; the object remains until its finalizers are removed.
+    /// Deletes this object. If it has a uid, a new object of the same name is not deleted. Returns
+    /// when the API server has accepted the deletion; the object remains until its finalizers are
+    /// removed.
     ///
     /// # Errors
     /// Returns an [`ApiError`]: not-found, and conflict if the name now belongs to another object.
     pub fn delete(&self, object: &impl Object) -> Result<(), ApiError> {
-        let options = DeleteOptions { uid: object.uid().map(str::to_owned), ..DeleteOptions::default() };
-        self.backend.delete(&object.group_version_kind(), &named(object)?, &options)
+        let options = DeleteOptions {
+            uid: object.uid().map(str::to_owned),
+            ..DeleteOptions::default()
+        };
+
+        self.backend
+            .delete(&object.group_version_kind(), &named(object)?, &options)
     }
 
     /// Deletes the object of this key.
     ///
     /// # Errors
     /// Returns an [`ApiError`]: not-found, and conflict if a precondition does not hold.
-    pub fn delete_key<T: Kind>(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
+    pub fn delete_key<T: Kind>(
+        &self,
+        key: impl Into<ObjectKey>,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
         self.send_delete(&T::gvk(), &key.into(), options)
     }
 
     /// Returns the reads, patches and deletions of a kind without a Rust type.
     pub fn dynamic(&self, kind: &GroupVersionKind) -> DynamicApi<'_> {
-        DynamicApi { context: self, kind: kind.clone() }
+        DynamicApi {
+            context: self,
+            kind: kind.clone(),
+        }
     }
 
-    /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot fail: the host
-    /// writes Events in the background, aggregated and rate limited.
+    /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot
+    /// fail: the host writes Events in the background, aggregated and rate limited.
     pub fn event(&self, object: &impl Object, kind: EventType, reason: &str, note: &str) {
         self.event_with_action(object, kind, reason, "", note);
     }
 
     /// Records an Event with an action, e.g. `Update`.
-    pub fn event_with_action(&self, object: &impl Object, kind: EventType, reason: &str, action: &str, note: &str) {
+    pub fn event_with_action(
+        &self,
+        object: &impl Object,
+        kind: EventType,
+        reason: &str,
+        action: &str,
+        note: &str,
+    ) {
         self.backend.event(&EventRequest {
             regarding: &object.group_version_kind(),
             key: &object.key(),
@@ -213,13 +258,26 @@ impl Context {
     /// # Errors
     /// Returns a terminal error if it does not fit the type.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        from_str(&self.backend.config()).context("the plugin's config").terminal()
+        from_str(&self.backend.config())
+            .context("the plugin's config")
+            .terminal()
     }
 
-    fn replace<T: Object>(&self, object: &T, part: Part, options: &WriteOptions) -> Result<T, ApiError> {
+    fn replace<T: Object>(
+        &self,
+        object: &T,
+        part: Part,
+        options: &WriteOptions,
+    ) -> Result<T, ApiError> {
         let kind = object.group_version_kind();
         let key = named(object)?;
-        let update = UpdateRequest { object: &encode(object)?, part, options };
+
+        let update = UpdateRequest {
+            object: &encode(object)?,
+            part,
+            options,
+        };
+
         decode(&kind, &self.backend.update(&kind, &key, &update)?)
     }
 
@@ -232,7 +290,12 @@ impl Context {
         decode(kind, &self.read_text(kind, key, read)?)
     }
 
-    pub(crate) fn read_text(&self, kind: &GroupVersionKind, key: &ObjectKey, read: Read) -> Result<String, ApiError> {
+    pub(crate) fn read_text(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        read: Read,
+    ) -> Result<String, ApiError> {
         self.backend.get(kind, key, read)
     }
 
@@ -250,9 +313,22 @@ impl Context {
         kind: &GroupVersionKind,
         options: &ListOptions,
     ) -> Result<Page<T>, ApiError> {
-        let Page { items, resource_version, continue_token } = self.backend.list(kind, options)?;
-        let items = items.iter().map(|item| decode(kind, item)).collect::<Result<_, _>>()?;
-        Ok(Page { items, resource_version, continue_token })
+        let Page {
+            items,
+            resource_version,
+            continue_token,
+        } = self.backend.list(kind, options)?;
+
+        let items = items
+            .iter()
+            .map(|item| decode(kind, item))
+            .collect::<Result<_, _>>()?;
+
+        Ok(Page {
+            items,
+            resource_version,
+            continue_token,
+        })
     }
 
     pub(crate) fn list_all<T: DeserializeOwned>(
@@ -277,19 +353,35 @@ impl Context {
         key: &ObjectKey,
         patch: Patch,
     ) -> Result<T, ApiError> {
-        let Patch { kind: patch_type, body, force, subresource, options } = patch;
-        let mut body =
-            body.map_err(|error| ApiError::malformed(format!("the patch cannot be written as JSON: {error}")))?;
+        let Patch {
+            kind: patch_type,
+            body,
+            force,
+            subresource,
+            options,
+        } = patch;
+        let mut body = body.map_err(|error| {
+            ApiError::malformed(format!("the patch cannot be written as JSON: {error}"))
+        })?;
+
         if patch_type == PatchType::Apply {
             body = with_type(body, kind)?;
         }
+
         let subresource = subresource.as_deref();
-        let request = PatchRequest { subresource, kind: patch_type, body: &body, force, options: &options };
+        let request = PatchRequest {
+            subresource,
+            kind: patch_type,
+            body: &body,
+            force,
+            options: &options,
+        };
+
         decode(kind, &self.backend.patch(kind, key, &request)?)
     }
 }
 
-/// Returns the key of an object that is to be sent.
+/// The key of an object to send.
 ///
 /// # Errors
 /// Returns a malformed error if the object has no name.
@@ -306,6 +398,8 @@ fn unnamed(kind: &GroupVersionKind) -> ApiError {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,5 @@
-//! One controller: its kind, the events that enqueue keys of that kind, and the function that reconciles them.
+//! One controller: its kind, the events that enqueue keys of that kind, and the function that
+//! reconciles them.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use crate::{Action, Context, Error, GroupVersionKind, Kind, ObjectKey, Request};
 
 type ReconcileFn = Box<dyn Fn(&Context, &Request) -> Result<Action, Error>>;
 
-/// One controller: the kind that it reconciles, the events that enqueue keys of that kind, and the function that
-/// reconciles.
+/// One controller: the kind that it reconciles, the events that enqueue keys of that kind, and the
+/// function that reconciles.
 ///
 /// ```
 /// use std::time::Duration;
@@ -60,15 +61,23 @@ struct Triggers {
 }
 
 impl Controller {
-    /// Returns a controller with a name (a DNS label) and the function that reconciles; see [`Reconciler`] for its
-    /// forms.
+    /// Returns a controller with a name (a DNS label) and the function that reconciles; see
+    /// [`Reconciler`] for its forms.
     pub fn new<Form>(name: impl Into<String>, reconcile: impl Reconciler<Form>) -> Self {
         let (reconcile, kind) = reconcile.into_parts();
         let for_ = kind.clone().map(Source::kind);
+
         Self {
             name: name.into(),
-            handler: Handler { reconcile, takes: kind, when_gone: None },
-            triggers: Triggers { for_, ..Triggers::default() },
+            handler: Handler {
+                reconcile,
+                takes: kind,
+                when_gone: None,
+            },
+            triggers: Triggers {
+                for_,
+                ..Triggers::default()
+            },
             finalizers: Vec::new(),
             workers: 1,
             resync_seconds: 0,
@@ -76,8 +85,8 @@ impl Controller {
         }
     }
 
-    /// Sets the kind that is reconciled: each event of an object enqueues the object's own key. A function that takes
-    /// the object sets it by its type.
+    /// Sets the kind that is reconciled: each event of an object enqueues the object's own key. A
+    /// function that takes the object sets it by its type.
     pub fn for_<T: Kind>(self) -> Self {
         self.for_source(Source::of::<T>())
     }
@@ -88,12 +97,14 @@ impl Controller {
         self
     }
 
-    /// Watches a kind whose objects this controller creates: their events enqueue the controlling owner.
+    /// Watches a kind whose objects this controller creates: their events enqueue the controlling
+    /// owner.
     pub fn owns<T: Kind>(self) -> Self {
         self.owns_source(Source::of::<T>())
     }
 
-    /// Watches a selection of a kind whose objects this controller creates: their events enqueue the controlling owner.
+    /// Watches a selection of a kind whose objects this controller creates: their events enqueue
+    /// the controlling owner.
     pub fn owns_source(mut self, source: Source) -> Self {
         self.triggers.owns.push(source);
         self
@@ -101,19 +112,23 @@ impl Controller {
 
     /// Watches another kind, whose events enqueue keys by a mapping.
     pub fn watches(mut self, source: Source, map: Mapping) -> Self {
-        self.triggers.watches.push(manifest::Watch { source: source.0, map });
+        self.triggers.watches.push(manifest::Watch {
+            source: source.0,
+            map,
+        });
         self
     }
 
-    /// Watches another kind, whose events enqueue the keys that a function returns (controller-runtime's
-    /// `EnqueueRequestsFromMapFunc`).
+    /// Watches another kind, whose events enqueue the keys that a function returns
+    /// (controller-runtime's `EnqueueRequestsFromMapFunc`).
     ///
-    /// The function is called with the object and, when that has changed, with its old state as well: the keys of both
-    /// are enqueued. For a deleted object it is called with the last state. It returns at most 1,000 keys, and it
-    /// cannot read other objects. Export such a plugin with [`mapping_plugin!`](crate::mapping_plugin!).
+    /// The function is called with the object and, when that has changed, with its old state as
+    /// well: the keys of both are enqueued. For a deleted object it is called with the last state.
+    /// It returns at most 1,000 keys, and it cannot read other objects. Export such a plugin with
+    /// [`mapping_plugin!`](crate::mapping_plugin!).
     ///
     /// # Panics
-    /// Panics if the kind of the source is not that of the function's argument.
+    /// Panics if the kind of the source differs from that of the function's argument.
     pub fn watches_mapped<T: Kind, K: Into<ObjectKey>>(
         mut self,
         source: Source,
@@ -121,20 +136,29 @@ impl Controller {
     ) -> Self {
         let takes = T::gvk();
         let watched = source.group_version_kind();
-        assert!(takes == watched, "controller {:?} watches {watched}, but its function maps {takes}", self.name);
+        assert!(
+            takes == watched,
+            "controller {:?} watches {watched}, but its function maps {takes}",
+            self.name
+        );
+
         self.triggers.mapped.push(MappedWatch::new(source, map));
         self
     }
 
-    /// Sets the function for keys whose object does not exist, for a controller whose function takes the object itself.
-    /// Without it, such a key is done.
-    pub fn when_gone(mut self, reconcile: impl Fn(&Context, &Request) -> Result<Action, Error> + 'static) -> Self {
+    /// Sets the function for keys whose object does not exist, for a controller whose function
+    /// takes the object itself. Without it, such a key is done.
+    pub fn when_gone(
+        mut self,
+        reconcile: impl Fn(&Context, &Request) -> Result<Action, Error> + 'static,
+    ) -> Self {
         self.handler.when_gone = Some(Box::new(reconcile));
         self
     }
 
-    /// Declares a finalizer that the controller puts on the objects that it reconciles, e.g. by [`finalizer`]. With it,
-    /// `operetta generate rbac` grants the verbs `update` and `patch` on the kind.
+    /// Declares a finalizer that the controller puts on the objects that it reconciles, e.g. by
+    /// [`finalizer`]. With it, `operetta generate rbac` grants the verbs `update` and `patch` on
+    /// the kind.
     ///
     /// [`finalizer`]: crate::finalizer
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
@@ -142,8 +166,8 @@ impl Controller {
         self
     }
 
-    /// Sets the number of keys that are reconciled at once, 1 to 64; 1 by default. A key is never reconciled twice at
-    /// once.
+    /// Sets the number of keys that are reconciled at once, 1 to 64; 1 by default. A key is never
+    /// reconciled twice at once.
     pub fn workers(self, workers: u32) -> Self {
         Self { workers, ..self }
     }
@@ -151,12 +175,18 @@ impl Controller {
     /// Enqueues every key again after this time, rounded up to a second; never by default.
     pub fn resync(self, period: Duration) -> Self {
         let seconds = period.as_millis().div_ceil(1_000);
-        Self { resync_seconds: seconds.try_into().unwrap_or(u32::MAX), ..self }
+        Self {
+            resync_seconds: seconds.try_into().unwrap_or(u32::MAX),
+            ..self
+        }
     }
 
     /// Sets the rate limiter of failed and requeued keys.
     pub fn rate_limiter(self, limiter: RateLimiter) -> Self {
-        Self { rate_limiter: Some(limiter), ..self }
+        Self {
+            rate_limiter: Some(limiter),
+            ..self
+        }
     }
 
     /// Restricts every source to the Plugin's own namespace.
@@ -165,8 +195,8 @@ impl Controller {
         self
     }
 
-    /// Adds an event filter to every source (controller-runtime's `WithEventFilter`). [`Source::predicate`] adds one to
-    /// a single source.
+    /// Adds an event filter to every source (controller-runtime's `WithEventFilter`).
+    /// [`Source::predicate`] adds one to a single source.
     pub fn event_filter(mut self, predicate: Predicate) -> Self {
         self.triggers.event_filters.push(predicate);
         self
@@ -178,7 +208,11 @@ impl Controller {
     /// Returns the function's error, and a terminal error if the object does not fit its type.
     pub(crate) fn reconcile(&self, ctx: &Context) -> Result<Action, Error> {
         let request = ctx.request();
-        match ((self.handler.reconcile)(ctx, request)?, &self.handler.when_gone) {
+
+        match (
+            (self.handler.reconcile)(ctx, request)?,
+            &self.handler.when_gone,
+        ) {
             (Some(action), _) => Ok(action),
             (None, Some(when_gone)) => when_gone(ctx, request),
             (None, None) => Ok(Action::done()),
@@ -193,21 +227,47 @@ impl Controller {
     /// Returns the controller as the manifest declares it.
     ///
     /// # Panics
-    /// Panics if neither the function nor [`Controller::for_`] sets the kind, or if both set different kinds.
+    /// Panics if neither the function nor [`Controller::for_`] sets the kind, or if both set
+    /// different kinds.
     pub(crate) fn manifest(&self) -> manifest::Controller {
         let Some(for_) = &self.triggers.for_ else {
-            panic!("controller {:?} has no kind to reconcile: call `.for_::<Kind>()`", self.name);
+            panic!(
+                "controller {:?} has no kind to reconcile: call `.for_::<Kind>()`",
+                self.name
+            );
         };
+
         let kind = for_.group_version_kind();
         if let Some(takes) = self.handler.takes.as_ref().filter(|takes| **takes != kind) {
-            panic!("controller {:?} is for {kind}, but its function takes {takes}", self.name);
+            panic!(
+                "controller {:?} is for {kind}, but its function takes {takes}",
+                self.name
+            );
         }
-        let Triggers { owns, watches, mapped, .. } = &self.triggers;
-        let watch = |source: &manifest::Source, map| manifest::Watch { source: self.triggers.restricted(source), map };
-        let declared = watches.iter().map(|declared| watch(&declared.source, declared.map.clone()));
-        let mapped = mapped.iter().map(|mapped| watch(&mapped.source.0, Mapping::Custom {}));
+
+        let Triggers {
+            owns,
+            watches,
+            mapped,
+            ..
+        } = &self.triggers;
+
+        let watch = |source: &manifest::Source, map| manifest::Watch {
+            source: self.triggers.restricted(source),
+            map,
+        };
+        let declared = watches
+            .iter()
+            .map(|declared| watch(&declared.source, declared.map.clone()));
+        let mapped = mapped
+            .iter()
+            .map(|mapped| watch(&mapped.source.0, Mapping::Custom {}));
+
         manifest::Controller {
-            owns: owns.iter().map(|source| self.triggers.restricted(&source.0)).collect(),
+            owns: owns
+                .iter()
+                .map(|source| self.triggers.restricted(&source.0))
+                .collect(),
             watches: declared.chain(mapped).collect(),
             finalizers: self.finalizers.clone(),
             workers: self.workers,
@@ -219,19 +279,39 @@ impl Controller {
 }
 
 impl Triggers {
-    /// Returns a source with the restrictions of all sources.
+    /// A source with the restrictions of all sources.
     fn restricted(&self, source: &manifest::Source) -> manifest::Source {
         let source = Source(source.clone());
-        let source = self.event_filters.iter().cloned().fold(source, Source::predicate);
-        if self.own_namespace { source.own_namespace().0 } else { source.0 }
+
+        let source = self
+            .event_filters
+            .iter()
+            .cloned()
+            .fold(source, Source::predicate);
+
+        if self.own_namespace {
+            source.own_namespace().0
+        } else {
+            source.0
+        }
     }
 }
 
 impl fmt::Debug for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Triggers { for_, owns, watches, .. } = &self.triggers;
+        let Triggers {
+            for_,
+            owns,
+            watches,
+            ..
+        } = &self.triggers;
+
         let mut debug = f.debug_struct("Controller");
-        debug.field("name", &self.name).field("for", for_).field("owns", owns).field("watches", watches);
+        debug
+            .field("name", &self.name)
+            .field("for", for_)
+            .field("owns", owns)
+            .field("watches", watches);
         debug.finish_non_exhaustive()
     }
 }

@@ -17,12 +17,14 @@ pub enum OperationResult {
 }
 
 impl Context {
-    /// Reads the object with the key of `object`, calls `mutate`, and creates or updates the object if `mutate` changed
-    /// it (controller-runtime's `CreateOrUpdate`). Returns the object as stored.
+    /// Reads the object with the key of `object`, calls `mutate`, and creates or updates the object
+    /// if `mutate` changed it (controller-runtime's `CreateOrUpdate`). Returns the object as
+    /// stored.
     ///
-    /// `mutate` gets the stored object, or `object` itself if none is stored. It should set only the fields that it
-    /// manages, and no values that the API server rewrites: a Deployment with `None` replicas gets the default of 1,
-    /// and is written again at each reconcile. An absent field, `null` and an empty list or map are equal.
+    /// `mutate` gets the stored object, or `object` itself if none is stored. It should set only
+    /// the fields that it manages, and no values that the API server rewrites: a Deployment with
+    /// `None` replicas gets the default of 1, and is written again at each reconcile. An absent
+    /// field, `null` and an empty list or map are equal.
     ///
     /// The status is not written. A write loses the fields that the type does not have.
     ///
@@ -42,7 +44,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of `mutate` and of the API server: a conflict if the object is newer than the cache.
+    /// Returns the errors of `mutate` and of the API server: a conflict if the object is newer than
+    /// the cache.
     pub fn create_or_update<T: Object>(
         &self,
         mut object: T,
@@ -52,19 +55,26 @@ impl Context {
         let key = object.key();
         let unchanged_key = |object: &T| match object.key() == key {
             true => Ok(()),
-            false => Err(Error::terminal(format!("create_or_update: {kind} {key} became {}", object.key()))),
+            false => Err(Error::terminal(format!(
+                "create_or_update: {kind} {key} became {}",
+                object.key()
+            ))),
         };
+
         let Some(mut stored) = found(self.read::<T>(&kind, &key, Read::Cached))? else {
             mutate(&mut object)?;
             unchanged_key(&object)?;
             return Ok((self.create(&object)?, OperationResult::Created));
         };
+
         let before = to_string(&stored)?;
         mutate(&mut stored)?;
         unchanged_key(&stored)?;
+
         if semantically_equal(&stored, &before)? {
             return Ok((stored, OperationResult::Unchanged));
         }
+
         Ok((self.update(&stored)?, OperationResult::Updated))
     }
 }

@@ -83,6 +83,7 @@ impl Serialize for DynamicObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = serializer.serialize_map(Some(3 + self.data.len()))?;
+
         map.serialize_entry("apiVersion", &self.api_version)?;
         map.serialize_entry("kind", &self.kind)?;
         map.serialize_entry("metadata", &self.metadata)?;
@@ -101,18 +102,25 @@ impl<'de> Deserialize<'de> for DynamicObject {
             Some(_) => Err(D::Error::custom(format_args!("{name} is not a string"))),
             None => Ok(String::new()),
         };
+
         let api_version = text("apiVersion")?;
         let kind = text("kind")?;
         let metadata = match data.remove("metadata") {
             Some(metadata) => serde_json::from_value(metadata).map_err(D::Error::custom)?,
             None => ObjectMeta::default(),
         };
-        Ok(Self { api_version, kind, metadata, data })
+
+        Ok(Self {
+            api_version,
+            kind,
+            metadata,
+            data,
+        })
     }
 }
 
-/// Reads, patches and deletions of a kind without a Rust type; [`Context::dynamic`] returns them. To create or update a
-/// [`DynamicObject`], use the functions of the [`Context`].
+/// Reads, patches and deletions of a kind without a Rust type; [`Context::dynamic`] returns them.
+/// To create or update a [`DynamicObject`], use the functions of the [`Context`].
 #[derive(Clone, Debug)]
 pub struct DynamicApi<'a> {
     pub(crate) context: &'a Context,
@@ -164,7 +172,11 @@ impl DynamicApi<'_> {
     ///
     /// # Errors
     /// Returns an [`ApiError`].
-    pub fn patch(&self, key: impl Into<ObjectKey>, patch: Patch) -> Result<DynamicObject, ApiError> {
+    pub fn patch(
+        &self,
+        key: impl Into<ObjectKey>,
+        patch: Patch,
+    ) -> Result<DynamicObject, ApiError> {
         self.context.send_patch(&self.kind, &key.into(), patch)
     }
 
@@ -172,7 +184,11 @@ impl DynamicApi<'_> {
     ///
     /// # Errors
     /// Returns an [`ApiError`]: not-found, and conflict if a precondition does not hold.
-    pub fn delete(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
+    pub fn delete(
+        &self,
+        key: impl Into<ObjectKey>,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
         self.context.send_delete(&self.kind, &key.into(), options)
     }
 }
@@ -185,8 +201,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_survive_read_and_write() {
-        let given =
-            json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": [1]}, "more": true});
+        let given = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}, "spec": {"n": [1]}, "more": true});
         let object: DynamicObject = serde_json::from_value(given.clone()).expect("reads");
         assert_eq!(object.pointer("/spec/n/0"), Some(&json!(1)));
         assert_eq!(object.pointer("/more"), Some(&json!(true)));

@@ -7,9 +7,9 @@ use crate::ApiError;
 
 /// The error of a reconciler.
 ///
-/// `?` converts any error into one that the host retries after the rate limiter's delay. [`Error::terminal`] and
-/// [`ResultExt::terminal`] return one that is reported, and not retried until the object changes (controller-runtime's
-/// `TerminalError`).
+/// `?` converts any error into one that the host retries after the rate limiter's delay.
+/// [`Error::terminal`] and [`ResultExt::terminal`] return one that is reported, and not retried
+/// until the object changes (controller-runtime's `TerminalError`).
 ///
 /// Like `anyhow::Error`, this type does not implement `std::error::Error`.
 ///
@@ -34,25 +34,38 @@ pub struct Error {
 impl Error {
     /// Returns an error with this message, which is retried.
     pub fn msg(message: impl fmt::Display) -> Self {
-        Self { terminal: false, context: String::new(), source: Box::new(Message(message.to_string())) }
+        Self {
+            terminal: false,
+            context: String::new(),
+            source: Box::new(Message(message.to_string())),
+        }
     }
 
-    /// Returns an error with this message, which is reported and not retried. The object is reconciled again when it
-    /// changes.
+    /// Returns an error with this message, which is reported and not retried. The object is
+    /// reconciled again when it changes.
     pub fn terminal(message: impl fmt::Display) -> Self {
-        Self { terminal: true, ..Self::msg(message) }
+        Self {
+            terminal: true,
+            ..Self::msg(message)
+        }
     }
 
     /// Makes the error terminal: it is not retried.
     #[must_use]
     pub fn into_terminal(self) -> Self {
-        Self { terminal: true, ..self }
+        Self {
+            terminal: true,
+            ..self
+        }
     }
 
     /// Puts `context: ` before the message.
     #[must_use]
     pub fn context(self, context: impl fmt::Display) -> Self {
-        Self { context: format!("{context}: {}", self.context), ..self }
+        Self {
+            context: format!("{context}: {}", self.context),
+            ..self
+        }
     }
 
     /// Reports whether the error is terminal: not retried.
@@ -73,7 +86,11 @@ impl Error {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        Self { terminal: false, context: String::new(), source: Box::new(error) }
+        Self {
+            terminal: false,
+            context: String::new(),
+            source: Box::new(error),
+        }
     }
 }
 
@@ -85,13 +102,18 @@ impl fmt::Display for Error {
             write!(f, ": {error}")?;
             cause = error.source();
         }
+
         Ok(())
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}{}", if self.terminal { " (terminal)" } else { "" })
+        write!(
+            f,
+            "{self}{}",
+            if self.terminal { " (terminal)" } else { "" }
+        )
     }
 }
 
@@ -150,14 +172,25 @@ mod tests {
 
     #[test]
     fn context_precedes_message_and_keeps_terminal() {
-        let error = parse("x").context("the port").terminal().context("spec").expect_err("no number");
-        assert_eq!(error.to_string(), "spec: the port: invalid digit found in string");
-        assert_eq!(format!("{error:?}"), "spec: the port: invalid digit found in string (terminal)");
+        let error = parse("x")
+            .context("the port")
+            .terminal()
+            .context("spec")
+            .expect_err("no number");
+        assert_eq!(
+            error.to_string(),
+            "spec: the port: invalid digit found in string"
+        );
+        assert_eq!(
+            format!("{error:?}"),
+            "spec: the port: invalid digit found in string (terminal)"
+        );
     }
 
     #[test]
     fn returns_api_error_through_context() {
-        let error = Error::from(ApiError::new(ErrorKind::NotFound, "foos \"a\" not found")).context("get");
+        let error =
+            Error::from(ApiError::new(ErrorKind::NotFound, "foos \"a\" not found")).context("get");
         assert!(error.api().is_some_and(ApiError::is_not_found));
         assert!(Error::msg("other").api().is_none());
     }

@@ -1,7 +1,7 @@
 //! Finalizers: cleanup before an object is deleted.
 //!
-//! The API server keeps a deleted object, with a deletionTimestamp, as long as it has finalizers. [`finalizer`] is the whole
-//! pattern in one call; the other functions are its parts.
+//! The API server keeps a deleted object, with a deletionTimestamp, as long as it has finalizers.
+//! [`finalizer`] is the whole pattern in one call; the other functions are its parts.
 
 use serde_json::json;
 
@@ -9,14 +9,23 @@ use crate::{Action, ApiError, Context, Error, Object, Patch};
 
 /// Reports whether the object has the finalizer.
 pub fn has_finalizer(object: &impl Object, name: &str) -> bool {
-    object.meta().finalizers.iter().flatten().any(|finalizer| finalizer == name)
+    object
+        .meta()
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == name)
 }
 
 /// Adds a finalizer to the object, without writing it; reports whether the object changed.
 pub fn add_finalizer(object: &mut impl Object, name: &str) -> bool {
     let missing = !has_finalizer(object, name);
     if missing {
-        object.meta_mut().finalizers.get_or_insert_default().push(name.to_owned());
+        object
+            .meta_mut()
+            .finalizers
+            .get_or_insert_default()
+            .push(name.to_owned());
     }
     missing
 }
@@ -33,13 +42,13 @@ pub fn remove_finalizer(object: &mut impl Object, name: &str) -> bool {
 /// Calls `apply` with an object that is not being deleted, and `cleanup` with one that is.
 ///
 /// - The object has the finalizer before `apply` is called, so no deletion can be missed.
-/// - If `cleanup` returns [`Action::done`], the finalizer is removed. If it returns a requeue, the finalizer stays and
-///   `cleanup` is called again.
+/// - If `cleanup` returns [`Action::done`], the finalizer is removed. If it returns a requeue, the
+///   finalizer stays and `cleanup` is called again.
 /// - Neither is called for an object that is being deleted and lacks the finalizer.
 ///
-/// The finalizer is written by a merge patch that fails with a conflict if the object has changed meanwhile; the
-/// ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac` grants it if [`Controller::finalizer`]
-/// declares the finalizer.
+/// The finalizer is written by a merge patch that fails with a conflict if the object has changed
+/// meanwhile; the ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac`
+/// grants it if [`Controller::finalizer`] declares the finalizer.
 ///
 /// [`Controller::finalizer`]: crate::Controller::finalizer
 ///
@@ -72,9 +81,11 @@ pub fn finalizer<T: Object>(
         }
         return apply(object);
     }
+
     if !has_finalizer(&object, name) {
         return Ok(Action::done());
     }
+
     let action = cleanup(&object)?;
     if action == Action::done() {
         remove_finalizer(&mut object, name);
@@ -83,11 +94,17 @@ pub fn finalizer<T: Object>(
             _ => {}
         }
     }
+
     Ok(action)
 }
 
 fn write_finalizers<T: Object>(ctx: &Context, object: &T) -> Result<T, ApiError> {
     let metadata = object.meta();
     let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "finalizers": metadata.finalizers}});
-    ctx.send_patch(&object.group_version_kind(), &object.key(), Patch::merge(&patch))
+
+    ctx.send_patch(
+        &object.group_version_kind(),
+        &object.key(),
+        Patch::merge(&patch),
+    )
 }

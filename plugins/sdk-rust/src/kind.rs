@@ -1,7 +1,8 @@
 //! The traits of kinds and objects, over which the rest of the crate is generic.
 //!
-//! A type that implements [`Kind`] stands for one kind, as every k8s-openapi type does. An [`Object`] is a value that
-//! returns its kind: a [`Kind`], or a [`DynamicObject`](crate::DynamicObject).
+//! A type that implements [`Kind`] stands for one kind, as every k8s-openapi type does. An
+//! [`Object`] is a value that returns its kind: a [`Kind`], or a
+//! [`DynamicObject`](crate::DynamicObject).
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ use crate::{GroupVersionKind, ObjectKey};
 
 /// A type that stands for one kind.
 ///
-/// Every k8s-openapi type with metadata is one. For a custom resource, derive [`Resource`](crate::Resource) on its spec;
-/// for a struct of your own, [`kind!`](crate::kind!) writes this implementation in one line.
+/// Every k8s-openapi type with metadata is one. For a custom resource, derive
+/// [`Resource`](crate::Resource) on its spec; for a struct of your own, [`kind!`](crate::kind!)
+/// writes this implementation in one line.
 pub trait Kind: Serialize + DeserializeOwned {
     /// `group/version`, or the version alone for the core group.
     const API_VERSION: &'static str;
@@ -41,12 +43,19 @@ pub trait Kind: Serialize + DeserializeOwned {
 /// ```
 pub fn object_meta(key: impl Into<ObjectKey>) -> ObjectMeta {
     let ObjectKey { namespace, name } = key.into();
-    ObjectMeta { name: Some(name), namespace, ..ObjectMeta::default() }
+    ObjectMeta {
+        name: Some(name),
+        namespace,
+        ..ObjectMeta::default()
+    }
 }
 
 impl<T> Kind for T
 where
-    T: k8s_openapi::Resource + k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned,
+    T: k8s_openapi::Resource
+        + k8s_openapi::Metadata<Ty = ObjectMeta>
+        + Serialize
+        + DeserializeOwned,
 {
     const API_VERSION: &'static str = <T as k8s_openapi::Resource>::API_VERSION;
     const KIND: &'static str = <T as k8s_openapi::Resource>::KIND;
@@ -60,9 +69,11 @@ where
     }
 }
 
-/// Implements [`Kind`] for a struct of your own: a serde struct with a field `metadata: ObjectMeta`.
+/// Implements [`Kind`] for a struct of your own: a serde struct with a field `metadata:
+/// ObjectMeta`.
 ///
-/// [`Resource`](crate::Resource) writes struct and implementation; this macro is for structs of another shape.
+/// [`Resource`](crate::Resource) writes struct and implementation; this macro is for structs of
+/// another shape.
 ///
 /// ```
 /// use operetta_sdk::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -81,7 +92,8 @@ where
 /// operetta_sdk::kind!(Foo, "samplecontroller.k8s.io/v1alpha1", "Foo");
 /// ```
 ///
-/// The struct needs no fields for `apiVersion` and `kind`: the SDK adds them to every object that it sends.
+/// The struct needs no fields for `apiVersion` and `kind`: the SDK adds them to every object that
+/// it sends.
 #[macro_export]
 macro_rules! kind {
     ($type:ty, $api_version:expr, $kind:expr $(,)?) => {
@@ -116,12 +128,18 @@ pub trait Object: Serialize + DeserializeOwned {
 
     /// Returns `metadata.namespace`.
     fn namespace(&self) -> Option<&str> {
-        self.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty())
+        self.meta()
+            .namespace
+            .as_deref()
+            .filter(|namespace| !namespace.is_empty())
     }
 
     /// Returns the object's key.
     fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace().map(str::to_owned), name: self.name().to_owned() }
+        ObjectKey {
+            namespace: self.namespace().map(str::to_owned),
+            name: self.name().to_owned(),
+        }
     }
 
     /// Returns `metadata.uid`; `None` for an object that was not read from the API server.
@@ -131,7 +149,10 @@ pub trait Object: Serialize + DeserializeOwned {
 
     /// Returns `metadata.resourceVersion`.
     fn resource_version(&self) -> Option<&str> {
-        self.meta().resource_version.as_deref().filter(|version| !version.is_empty())
+        self.meta()
+            .resource_version
+            .as_deref()
+            .filter(|version| !version.is_empty())
     }
 
     /// Returns the value of a label.
@@ -141,7 +162,11 @@ pub trait Object: Serialize + DeserializeOwned {
 
     /// Returns the value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str> {
-        self.meta().annotations.as_ref()?.get(name).map(String::as_str)
+        self.meta()
+            .annotations
+            .as_ref()?
+            .get(name)
+            .map(String::as_str)
     }
 
     /// Returns the labels, to change them.
@@ -154,7 +179,8 @@ pub trait Object: Serialize + DeserializeOwned {
         self.meta_mut().annotations.get_or_insert_default()
     }
 
-    /// Reports whether the object has a deletionTimestamp: it is deleted as soon as its finalizers are removed.
+    /// Reports whether the object has a deletionTimestamp: it is deleted as soon as its finalizers
+    /// are removed.
     fn is_being_deleted(&self) -> bool {
         self.meta().deletion_timestamp.is_some()
     }

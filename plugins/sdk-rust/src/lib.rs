@@ -1,7 +1,8 @@
 //! Plugins of Operetta in Rust.
 //!
-//! A plugin is a set of controllers that a host runs: the host watches, queues, retries and caches, and the plugin
-//! reconciles one object at a time. A reconciler is a plain function, without `async` and without a client to set up:
+//! A plugin is a set of controllers that a host runs: the host watches, queues, retries and caches,
+//! and the plugin reconciles one object at a time. A reconciler is a plain function, without
+//! `async` and without a client to set up:
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -27,14 +28,16 @@
 //! # assert_eq!(cluster.get::<ConfigMap>(("ns", "a")).unwrap().annotation("stamped"), Some("yes"));
 //! ```
 //!
-//! A custom resource derives [`Resource`] on the struct of its spec. [`testing`] runs reconcilers in `cargo test`, without
-//! a cluster.
+//! A custom resource derives [`Resource`] on the struct of its spec. [`testing`] runs reconcilers
+//! in `cargo test`, without a cluster.
 //!
-//! Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in objects. The host delivers
-//! the key of a deleted object, too: a function that takes an `Option` or the [`Request`] is called for it, a function
-//! that takes the object itself is not (see [`Controller::when_gone`]).
+//! Each reconcile runs in a fresh instance: nothing in memory survives it, so keep state in
+//! objects. The host also delivers the keys of deleted objects: a function that takes an `Option`
+//! or the [`Request`] is called for them, one that takes the object itself is not (see
+//! [`Controller::when_gone`]).
 //!
-//! Lines of [`tracing`] (and, with the feature `log`, of the `log` crate) appear in `operetta logs PLUGIN`.
+//! Lines of [`tracing`] (and, with the feature `log`, of the `log` crate) appear in `operetta logs
+//! PLUGIN`.
 
 // The paths in generated code begin with the crate's name, in the author's crate and in this one.
 #[cfg(any(test, target_arch = "wasm32"))]
@@ -86,14 +89,16 @@ pub use mapping::MapEvent;
 pub use only_metadata::OnlyMetadata;
 pub use operetta_api::{Cause, ErrorKind, GroupVersionKind, ObjectKey, Status};
 pub use options::{DeleteOptions, ListOptions, Page, Patch, Propagation, Read, WriteOptions};
-pub use owners::{AlreadyOwned, controller_of, is_controlled_by, owner_reference, set_controller_reference};
+pub use owners::{
+    AlreadyOwned, controller_of, is_controlled_by, owner_reference, set_controller_reference,
+};
 pub use plugin::Plugin;
 pub use raw::{RawRequest, RawResponse};
 pub use reconciler::Reconciler;
 pub use tracing;
 
-/// Derives a custom resource from the struct of its spec: the kind's struct with `metadata`, `spec` and `status`, and its
-/// [`Kind`].
+/// Derives a custom resource from the struct of its spec: the kind's struct with `metadata`, `spec`
+/// and `status`, and its [`Kind`].
 ///
 /// | `#[resource(…)]` | |
 /// |---|---|
@@ -126,7 +131,8 @@ pub use tracing;
 /// ```
 pub use operetta_sdk_derive::Resource;
 
-/// Exports a plugin: `plugin!(f)`, where `f` is a `fn() -> Plugin`. Once in a crate, which must be a `cdylib`.
+/// Exports a plugin: `plugin!(f)`, where `f` is a `fn() -> Plugin`. Use it once in a crate, which
+/// must be a `cdylib`.
 ///
 /// The function runs for each reconcile: it should only build the [`Plugin`].
 #[macro_export]
@@ -139,7 +145,7 @@ macro_rules! plugin {
     };
 }
 
-/// Exports a plugin with [`Controller::watches_mapped`]; otherwise as [`plugin!`].
+/// Exports a plugin with [`Controller::watches_mapped`]; otherwise like [`plugin!`].
 #[macro_export]
 macro_rules! mapping_plugin {
     ($plugin:path) => {
@@ -171,7 +177,7 @@ macro_rules! __export_mapper {
     };
 }
 
-/// Does nothing natively, as [`__export_plugin!`].
+/// Does nothing natively, like [`__export_plugin!`].
 #[doc(hidden)]
 #[cfg(not(target_arch = "wasm32"))]
 #[macro_export]

@@ -1,6 +1,8 @@
-//! The subscriber that writes lines of `tracing`, and with the feature `log` of the `log` crate, to the plugin's log.
+//! The subscriber that writes lines of `tracing`, and with the feature `log` of the `log` crate, to
+//! the plugin's log.
 //!
-//! Fields keep their order. Spans are flattened: a line has the fields of its spans, outermost first, then its own.
+//! Fields keep their order. Spans are flattened: a line has the fields of its spans, outermost
+//! first, then its own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,13 +42,25 @@ impl From<tracing::Level> for Level {
 /// A name and a value.
 pub(crate) type Pair = (String, String);
 
-/// Returns `panic: MESSAGE at FILE:LINE:COLUMN`, in one line. The host looks for the line that begins with `panic: `.
+/// Formats `panic: MESSAGE at FILE:LINE:COLUMN` in one line. The host looks for a line that begins
+/// with `panic: `.
 #[cfg(any(target_arch = "wasm32", test))]
-pub(crate) fn panic_text(message: Option<&str>, location: Option<&std::panic::Location<'_>>) -> String {
-    let mut lines = message.unwrap_or("(a panic without a text)").lines().map(str::trim);
+pub(crate) fn panic_text(
+    message: Option<&str>,
+    location: Option<&std::panic::Location<'_>>,
+) -> String {
+    let mut lines = message
+        .unwrap_or("(a panic without a text)")
+        .lines()
+        .map(str::trim);
+
     let first = lines.next().unwrap_or_default().to_owned();
     let message = lines.fold(first, |text, line| text + " " + line);
-    location.map_or_else(|| format!("panic: {message}"), |location| format!("panic: {message} at {location}"))
+
+    location.map_or_else(
+        || format!("panic: {message}"),
+        |location| format!("panic: {message} at {location}"),
+    )
 }
 
 /// The destination of log lines.
@@ -78,7 +92,11 @@ struct Span {
 
 impl<S> Forward<S> {
     pub(crate) fn new(sink: S) -> Self {
-        Self { sink, next_span: AtomicU64::new(1), spans: Mutex::default() }
+        Self {
+            sink,
+            next_span: AtomicU64::new(1),
+            spans: Mutex::default(),
+        }
     }
 
     fn spans(&self) -> MutexGuard<'_, Spans> {
@@ -101,7 +119,13 @@ impl<S: Sink> Subscriber for Forward<S> {
         let id = self.next_span.fetch_add(1, Ordering::Relaxed);
         let mut line = Line::default();
         attributes.record(&mut line);
-        self.spans().alive.push(Span { id, handles: 1, fields: line.fields });
+
+        self.spans().alive.push(Span {
+            id,
+            handles: 1,
+            fields: line.fields,
+        });
+
         Id::from_u64(id)
     }
 
@@ -118,12 +142,28 @@ impl<S: Sink> Subscriber for Forward<S> {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
+
         let spans = self.spans();
-        let span_fields = |id: &u64| spans.alive.iter().find(|span| span.id == *id).map(|span| span.fields.clone());
-        let mut fields: Vec<Pair> = spans.entered.iter().filter_map(span_fields).flatten().collect();
+        let span_fields = |id: &u64| {
+            spans
+                .alive
+                .iter()
+                .find(|span| span.id == *id)
+                .map(|span| span.fields.clone())
+        };
+
+        let mut fields: Vec<Pair> = spans
+            .entered
+            .iter()
+            .filter_map(span_fields)
+            .flatten()
+            .collect();
+
         drop(spans);
         fields.append(&mut line.fields);
-        self.sink.write((*event.metadata().level()).into(), &line.message, fields);
+
+        self.sink
+            .write((*event.metadata().level()).into(), &line.message, fields);
     }
 
     fn enter(&self, span: &Id) {
@@ -146,7 +186,10 @@ impl<S: Sink> Subscriber for Forward<S> {
 
     fn try_close(&self, id: Id) -> bool {
         let mut spans = self.spans();
-        let Some(span) = spans.find(&id) else { return false };
+        let Some(span) = spans.find(&id) else {
+            return false;
+        };
+
         span.handles -= 1;
         let closed = span.handles == 0;
         spans.alive.retain(|span| span.handles > 0);
@@ -166,11 +209,12 @@ impl Visit for Line {
         if field.name() == "message" {
             value.clone_into(&mut self.message);
         } else {
-            self.fields.push((field.name().to_owned(), value.to_owned()));
+            self.fields
+                .push((field.name().to_owned(), value.to_owned()));
         }
     }
 
-    /// As JSON has it: the standard library's formatting of floats is a twentieth of a plugin.
+    /// As in JSON: the standard library's formatting of floats would be a twentieth of a plugin.
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.record_str(field, &crate::json::float(value));
     }
@@ -181,7 +225,10 @@ impl Visit for Line {
 
     fn record_i128(&mut self, field: &Field, value: i128) {
         let sign = if value < 0 { "-" } else { "" };
-        self.record_str(field, &(sign.to_owned() + &crate::json::decimal(value.unsigned_abs())));
+        self.record_str(
+            field,
+            &(sign.to_owned() + &crate::json::decimal(value.unsigned_abs())),
+        );
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -193,7 +240,8 @@ impl Visit for Line {
     }
 }
 
-/// Writes the `log` crate's lines to a [`Sink`], without fields: these are not stable in all versions of that crate.
+/// Writes the `log` crate's lines to a [`Sink`], without fields: their API is not stable in all
+/// versions of that crate.
 #[cfg(all(feature = "log", target_arch = "wasm32"))]
 pub(crate) struct LogForward<S>(pub(crate) S);
 
@@ -234,7 +282,11 @@ mod tests {
     fn panic_text_names_location() {
         let here = std::panic::Location::caller();
         let text = panic_text(Some("boom"), Some(here));
-        assert!(text.starts_with("panic: boom at ") && text.contains("logging.rs:"), "{text}");
+        assert!(
+            text.starts_with("panic: boom at ") && text.contains("logging.rs:"),
+            "{text}"
+        );
+
         assert_eq!(panic_text(Some("a\n left: b"), None), "panic: a left: b");
         assert_eq!(panic_text(None, None), "panic: (a panic without a text)");
     }

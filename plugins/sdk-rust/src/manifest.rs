@@ -53,9 +53,10 @@ impl Source {
         self
     }
 
-    /// Leaves fields of these objects out of the host's cache, which then needs less memory: paths such as `.status` or
-    /// `.metadata.annotations`. A mapping function gets the objects without them. Reads return whole objects: the API
-    /// server answers a get, and a list unless its [projection](crate::ListOptions::project) needs none of the fields.
+    /// Leaves fields of these objects out of the host's cache, which then needs less memory: paths
+    /// such as `.status` or `.metadata.annotations`. A mapping function gets the objects without
+    /// them. Reads return whole objects: the API server answers a get, and a list unless its
+    /// [projection](crate::ListOptions::project) needs none of the fields.
     pub fn prune<Path: Into<String>>(mut self, paths: impl IntoIterator<Item = Path>) -> Self {
         self.0.prune.extend(paths.into_iter().map(Into::into));
         self

@@ -16,17 +16,25 @@ pub(crate) struct MappedWatch {
 }
 
 impl MappedWatch {
-    pub(crate) fn new<T: Kind, K: Into<ObjectKey>>(source: Source, map: impl Fn(T) -> Vec<K> + 'static) -> Self {
+    pub(crate) fn new<T: Kind, K: Into<ObjectKey>>(
+        source: Source,
+        map: impl Fn(T) -> Vec<K> + 'static,
+    ) -> Self {
         let kind = T::gvk();
+
         let map = move |text: &str| {
             let object = decode(&kind, text).map_err(Error::from)?;
             Ok(map(object).into_iter().map(Into::into).collect())
         };
-        Self { source, map: Box::new(map) }
+
+        Self {
+            source,
+            map: Box::new(map),
+        }
     }
 }
 
-/// An event of a watched object that is to be mapped: from the host, or from a test.
+/// An event of a watched object to map: from the host, or from a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEvent {
     /// The controller that watches it.
@@ -39,11 +47,15 @@ pub struct MapEvent {
     pub old: Option<String>,
 }
 
-/// Returns the keys of the new and of the old state, without repeats, of all watches of the kind.
+/// The keys of the new and the old state, without repeats, from all watches of the kind.
 pub(crate) fn keys(watches: &[MappedWatch], event: &MapEvent) -> Result<Vec<ObjectKey>, Error> {
     let mut keys = Vec::new();
     let mut seen = HashSet::new();
-    for watch in watches.iter().filter(|watch| watch.source.group_version_kind() == event.kind) {
+
+    for watch in watches
+        .iter()
+        .filter(|watch| watch.source.group_version_kind() == event.kind)
+    {
         for state in std::iter::once(&event.object).chain(&event.old) {
             for key in (watch.map)(state)? {
                 if seen.insert(key.clone()) {
@@ -52,5 +64,6 @@ pub(crate) fn keys(watches: &[MappedWatch], event: &MapEvent) -> Result<Vec<Obje
             }
         }
     }
+
     Ok(keys)
 }

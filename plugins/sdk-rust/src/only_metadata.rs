@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Kind, ObjectMeta};
 
-/// The metadata of a `T`; reads skip all other fields. It is smaller and faster than the whole object where names, labels,
-/// annotations and owners are enough.
+/// The metadata of a `T`; reads skip all other fields. It is smaller and faster than the whole
+/// object where names, labels, annotations and owners are enough.
 ///
 /// ```
 /// # use operetta_sdk::{Action, Context, Error, Object, OnlyMetadata};
@@ -20,8 +20,8 @@ use crate::{Kind, ObjectMeta};
 /// }
 /// ```
 ///
-/// It can be patched and deleted, own other objects and have Events. It cannot be created or updated: that would drop the
-/// other fields.
+/// It can be patched and deleted, own other objects and have Events. It cannot be created or
+/// updated: that would drop the other fields.
 pub struct OnlyMetadata<T> {
     /// The object's metadata.
     pub metadata: ObjectMeta,
@@ -47,21 +47,30 @@ impl<'de, T> Deserialize<'de> for OnlyMetadata<T> {
         struct Part {
             metadata: ObjectMeta,
         }
+
         let Part { metadata } = Part::deserialize(deserializer)?;
-        Ok(Self { metadata, kind: PhantomData })
+        Ok(Self {
+            metadata,
+            kind: PhantomData,
+        })
     }
 }
 
 /// Always fails: only whole objects are sent.
 impl<T> Serialize for OnlyMetadata<T> {
     fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(S::Error::custom("only the metadata was read: patch the object, or read all of it"))
+        Err(S::Error::custom(
+            "only the metadata was read: patch the object, or read all of it",
+        ))
     }
 }
 
 impl<T> Clone for OnlyMetadata<T> {
     fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), kind: PhantomData }
+        Self {
+            metadata: self.metadata.clone(),
+            kind: PhantomData,
+        }
     }
 }
 

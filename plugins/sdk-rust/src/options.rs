@@ -14,7 +14,7 @@ pub enum Read {
     Live,
 }
 
-/// The objects of a list, before its selectors apply.
+/// The objects of a list, before selectors apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Selection {
     #[default]
@@ -26,7 +26,8 @@ pub(crate) enum Selection {
     Owner(String),
 }
 
-/// The selection of a list's objects. The default is every object of the kind, whole, from the cache.
+/// The selection of a list's objects. The default is every object of the kind, whole, from the
+/// cache.
 ///
 /// ```
 /// # use operetta_sdk::ListOptions;
@@ -53,54 +54,86 @@ impl ListOptions {
 
     /// Selects the objects of one namespace.
     pub fn in_namespace(namespace: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), ..Self::default() }
+        Self {
+            namespace: Some(namespace.into()),
+            ..Self::default()
+        }
     }
 
     /// Selects objects by a label selector, in the API server's syntax.
     pub fn labels(self, selector: impl Into<String>) -> Self {
-        Self { labels: Some(selector.into()), ..self }
+        Self {
+            labels: Some(selector.into()),
+            ..self
+        }
     }
 
-    /// Selects objects by a field selector. Cached reads support `metadata.name` and `metadata.namespace`; other fields
-    /// need an index, or [`live`](Self::live).
+    /// Selects objects by a field selector. Cached reads support `metadata.name` and
+    /// `metadata.namespace`; other fields need an index, or [`live`](Self::live).
     pub fn fields(self, selector: impl Into<String>) -> Self {
-        Self { fields: Some(selector.into()), ..self }
+        Self {
+            fields: Some(selector.into()),
+            ..self
+        }
     }
 
-    /// Selects objects whose controlling ownerReference is this object. It must have been read from the API server.
+    /// Selects objects whose controlling ownerReference is this object. It must have been read from
+    /// the API server.
     pub fn owned_by(self, owner: &impl Object) -> Self {
         self.owner_uid(owner.uid().unwrap_or_default())
     }
 
     /// Selects objects whose controlling ownerReference has this uid.
     pub fn owner_uid(self, uid: impl Into<String>) -> Self {
-        Self { selection: Selection::Owner(uid.into()), ..self }
+        Self {
+            selection: Selection::Owner(uid.into()),
+            ..self
+        }
     }
 
-    /// Selects objects with this value in an index that [`Plugin::index`](crate::Plugin::index) declares.
+    /// Selects objects with this value in an index that [`Plugin::index`](crate::Plugin::index)
+    /// declares.
     pub fn index(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { selection: Selection::Index { name: name.into(), value: value.into() }, ..self }
+        Self {
+            selection: Selection::Index {
+                name: name.into(),
+                value: value.into(),
+            },
+            ..self
+        }
     }
 
     /// Limits the objects of one page. [`Context::list`](crate::Context::list) reads every page.
     pub fn page_size(self, limit: u32) -> Self {
-        Self { page_size: Some(limit), ..self }
+        Self {
+            page_size: Some(limit),
+            ..self
+        }
     }
 
     /// Continues after the page that returned this token.
     pub fn continue_from(self, token: impl Into<String>) -> Self {
-        Self { continue_token: Some(token.into()), ..self }
+        Self {
+            continue_token: Some(token.into()),
+            ..self
+        }
     }
 
     /// Reads from the API server instead of the cache. It supports neither indexes nor owners.
     pub fn live(self) -> Self {
-        Self { read: Read::Live, ..self }
+        Self {
+            read: Read::Live,
+            ..self
+        }
     }
 
-    /// Reads only these fields of each object, e.g. `.metadata.labels`, besides apiVersion, kind, name, namespace, uid
-    /// and resourceVersion. All other fields of the type must be optional.
+    /// Reads only these fields of each object, e.g. `.metadata.labels`, besides apiVersion, kind,
+    /// name, namespace, uid and resourceVersion. All other fields of the type must be optional.
     pub fn project<Path: Into<String>>(self, paths: impl IntoIterator<Item = Path>) -> Self {
-        Self { projection: paths.into_iter().map(Into::into).collect(), ..self }
+        Self {
+            projection: paths.into_iter().map(Into::into).collect(),
+            ..self
+        }
     }
 }
 
@@ -137,17 +170,26 @@ impl WriteOptions {
 
     /// Validates and admits the object, and stores nothing.
     pub fn dry_run(self) -> Self {
-        Self { dry_run: true, ..self }
+        Self {
+            dry_run: true,
+            ..self
+        }
     }
 
     /// Sets the field manager of the write; the plugin's own by default.
     pub fn field_manager(self, name: impl Into<String>) -> Self {
-        Self { field_manager: Some(name.into()), ..self }
+        Self {
+            field_manager: Some(name.into()),
+            ..self
+        }
     }
 
     /// Rejects unknown and duplicate fields instead of dropping them.
     pub fn strict(self) -> Self {
-        Self { strict: true, ..self }
+        Self {
+            strict: true,
+            ..self
+        }
     }
 }
 
@@ -162,7 +204,8 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Options of a deletion. If a precondition does not hold, nothing is deleted and the call fails with a conflict.
+/// Options of a deletion. If a precondition does not hold, nothing is deleted and the call fails
+/// with a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct DeleteOptions {
@@ -181,27 +224,42 @@ impl DeleteOptions {
 
     /// Requires this uid, so a new object of the same name is not deleted.
     pub fn if_uid(self, uid: impl Into<String>) -> Self {
-        Self { uid: Some(uid.into()), ..self }
+        Self {
+            uid: Some(uid.into()),
+            ..self
+        }
     }
 
     /// Requires this resourceVersion, so an object that has changed is not deleted.
     pub fn if_resource_version(self, version: impl Into<String>) -> Self {
-        Self { resource_version: Some(version.into()), ..self }
+        Self {
+            resource_version: Some(version.into()),
+            ..self
+        }
     }
 
     /// Sets the grace period in seconds.
     pub fn grace_period_seconds(self, seconds: u32) -> Self {
-        Self { grace_period_seconds: Some(seconds), ..self }
+        Self {
+            grace_period_seconds: Some(seconds),
+            ..self
+        }
     }
 
     /// Sets the policy for the objects that it owns; the kind's by default.
     pub fn propagation(self, propagation: Propagation) -> Self {
-        Self { propagation: Some(propagation), ..self }
+        Self {
+            propagation: Some(propagation),
+            ..self
+        }
     }
 
     /// Validates and admits the deletion, and deletes nothing.
     pub fn dry_run(self) -> Self {
-        Self { dry_run: true, ..self }
+        Self {
+            dry_run: true,
+            ..self
+        }
     }
 }
 
@@ -233,7 +291,8 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Returns a JSON merge patch, RFC 7386: `null` removes a field, an array replaces the whole array.
+    /// Returns a JSON merge patch, RFC 7386: `null` removes a field, an array replaces the whole
+    /// array.
     pub fn merge(body: &impl Serialize) -> Self {
         Self::new(PatchType::Merge, body)
     }
@@ -250,17 +309,29 @@ impl Patch {
 
     fn new(kind: PatchType, body: &impl Serialize) -> Self {
         let body = crate::json::to_string(body);
-        Self { kind, body, force: false, subresource: None, options: WriteOptions::default() }
+        Self {
+            kind,
+            body,
+            force: false,
+            subresource: None,
+            options: WriteOptions::default(),
+        }
     }
 
     /// Takes over fields of other managers; for [`apply`](Self::apply) only.
     pub fn force(self) -> Self {
-        Self { force: true, ..self }
+        Self {
+            force: true,
+            ..self
+        }
     }
 
     /// Patches a subresource, `status` or `scale`.
     pub fn subresource(self, name: impl Into<String>) -> Self {
-        Self { subresource: Some(name.into()), ..self }
+        Self {
+            subresource: Some(name.into()),
+            ..self
+        }
     }
 
     /// Sets dry run, field manager and strictness.

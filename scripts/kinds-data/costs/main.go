@@ -1,4 +1,4 @@
-// Command costs estimates the costs of CEL rules as kube-apiserver does, for host/apiserver/tests/crd/costs.json. It
+// Command costs estimates the costs of CEL rules as kube-apiserver does, for apiserver/tests/crd/costs.json. It
 // reads {"schema": …, "costs": [[rule, …], …]} from the standard input, and writes the same with costs: [rule, cost].
 package main
 

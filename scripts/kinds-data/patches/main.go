@@ -1,5 +1,5 @@
 // Command patches prints random strategic merge patches of Pods with the results of the real library, for
-// host/apiserver/tests/kinds_patches.zst: a JSON array of [original, patch, result or null, error].
+// apiserver/tests/kinds_patches.zst: a JSON array of [original, patch, result or null, error].
 package main
 
 import (

@@ -1,4 +1,5 @@
-//! A read of one Pod by its key out of a reflector's store. There is no list by index to measure: it has none.
+//! A read of one Pod by its key out of a reflector's store. There is no list by index to measure:
+//! it has none.
 
 use std::{
     fs::File,
@@ -16,7 +17,8 @@ use serde::Deserialize;
 
 use crate::Outcome;
 
-/// Asks for one round: the median of so many `passes` over `size` keys, one after the other of the first `among` of all.
+/// Asks for one round: the median of so many `passes` over `size` keys, one after the other of the
+/// first `among` of all.
 #[derive(Deserialize)]
 pub struct Question {
     file: String,
@@ -45,7 +47,9 @@ impl Held {
                 let start = Instant::now();
                 for _ in 0..question.size {
                     let pod = store.get(&keys[self.next % among]);
-                    black_box(pod.and_then(|pod| Some(pod.spec.as_ref()?.node_name.as_ref()?.len())));
+                    black_box(
+                        pod.and_then(|pod| Some(pod.spec.as_ref()?.node_name.as_ref()?.len())),
+                    );
                     self.next += 1;
                 }
                 start.elapsed().as_secs_f64() * 1e6 / question.size as f64
@@ -65,6 +69,10 @@ fn read(file: &str) -> Outcome<(Store<Pod>, Vec<ObjectRef<Pod>>)> {
     }
     let store = writer.as_reader();
     // Of a map: in no order.
-    let keys = store.state().iter().map(|pod| ObjectRef::from_obj(pod.as_ref())).collect();
+    let keys = store
+        .state()
+        .iter()
+        .map(|pod| ObjectRef::from_obj(pod.as_ref()))
+        .collect();
     Ok((store, keys))
 }

@@ -1,11 +1,12 @@
 //! The kube-rs side of Operetta's benches: the same work done by its reflector and Controller.
 //!
 //! - `peer-kube-rs rounds`: one question a line on stdin, one answer a line on stdout;
-//! - `peer-kube-rs sync --kubeconfig F --peer P`: one line when the reflector is ready; ends with stdin.
+//! - `peer-kube-rs sync --kubeconfig F --peer P`: one line when the reflector is ready; ends with
+//!   stdin.
 //!
-//! `../README.md` says what is in the lines. It exits with 1 and says why where there is no figure. The allocator is the
-//! system's, as in a program that does not choose one; `bin/peer-kube-rs-store.rs` counts its memory and is a program of
-//! its own for that.
+//! `../README.md` says what is in the lines. It exits with 1 and says why where there is no figure.
+//! The allocator is the system's, as in a program that does not choose one;
+//! `bin/peer-kube-rs-store.rs` counts its memory and is a program of its own for that.
 
 mod get;
 mod path;
@@ -49,7 +50,10 @@ fn rounds() -> Outcome<()> {
         } else {
             path.round(&question)?
         };
-        println!("{}", json!({"metric": question.metric, "peer": question.peer, "samples": [value]}));
+        println!(
+            "{}",
+            json!({"metric": question.metric, "peer": question.peer, "samples": [value]})
+        );
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! A key's way from the watch's event through the reflector's store and the Controller's scheduler to a reconcile that
-//! does nothing, or only keeps the processor busy.
+//! A key's way from the watch's event through the reflector's store and the Controller's scheduler
+//! to a reconcile that does nothing, or only keeps the processor busy.
 //!
-//! It is what `Controller::run` puts together, fed by a stream in place of a watch: [`reflector()`], a trigger for each
-//! object touched, [`applier`], each reconcile spawned as a task. (`Controller::for_stream` would do, but is behind an
-//! unstable feature that the host does not want.)
+//! It is what `Controller::run` puts together, fed by a stream in place of a watch:
+//! [`reflector()`], a trigger for each object touched, [`applier`], each reconcile spawned as a
+//! task. (`Controller::for_stream` would do, but is behind an unstable feature that the host does
+//! not want.)
 
 use std::{
     convert::Infallible,
@@ -28,8 +29,9 @@ use tokio::{
 
 use crate::Outcome;
 
-/// Events that wait to be taken, about what one read of a watch's socket brings. With all of them at once the Controller's
-/// cost for each key would grow with their number: it looks for one that it may take among all that wait.
+/// Events that wait to be taken, about what one read of a watch's socket brings. With all of them
+/// at once the Controller's cost for each key would grow with their number: it looks for one that
+/// it may take among all that wait.
 const AT_ONCE: usize = 128;
 
 /// Asks for one round.
@@ -53,7 +55,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// Microseconds of a key; of `path.two_workers` how much faster two reconciles at once are than one at a time.
+    /// Microseconds of a key; of `path.two_workers` how much faster two reconciles at once are than
+    /// one at a time.
     pub fn round(&mut self, question: &Question) -> Outcome<f64> {
         match question.metric.as_str() {
             "path.two_workers" => Ok(self.micros(question, 1)? / self.micros(question, 2)?),
@@ -74,7 +77,11 @@ impl Path {
         }
         let work = self.iterations(question.work_ns);
         // The watch gives its objects away: the copies are made before the clock runs.
-        let events: Vec<_> = self.objects[..question.size].iter().cloned().map(watcher::Event::Apply).collect();
+        let events: Vec<_> = self.objects[..question.size]
+            .iter()
+            .cloned()
+            .map(watcher::Event::Apply)
+            .collect();
         let took = timed(&runtime, events, workers, work);
         runtime.shutdown_background();
         Ok(took.as_secs_f64() * 1e6 / question.size as f64)
@@ -97,12 +104,20 @@ impl Path {
     }
 }
 
-fn timed(runtime: &Runtime, events: Vec<watcher::Event<ConfigMap>>, workers: u16, work: u64) -> Duration {
+fn timed(
+    runtime: &Runtime,
+    events: Vec<watcher::Event<ConfigMap>>,
+    workers: u16,
+    work: u64,
+) -> Duration {
     let count = events.len();
     let (store, writer) = reflector::store();
     let listed = [watcher::Event::Init, watcher::Event::InitDone];
     let (feed, mut fed) = mpsc::channel(AT_ONCE);
-    let events = listed.into_iter().chain(events).map(Ok::<_, watcher::Error>);
+    let events = listed
+        .into_iter()
+        .chain(events)
+        .map(Ok::<_, watcher::Error>);
     let feeder = async move {
         for event in events {
             if feed.send(event).await.is_err() {
@@ -112,9 +127,12 @@ fn timed(runtime: &Runtime, events: Vec<watcher::Event<ConfigMap>>, workers: u16
         // A watch does not end.
         pending::<()>().await;
     };
-    let triggers = reflector(writer, stream::poll_fn(move |context| fed.poll_recv(context)))
-        .touched_objects()
-        .map_ok(|object| ObjectRef::from_obj(&object));
+    let triggers = reflector(
+        writer,
+        stream::poll_fn(move |context| fed.poll_recv(context)),
+    )
+    .touched_objects()
+    .map_ok(|object| ObjectRef::from_obj(&object));
     // As `Controller::run` spawns them.
     let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
         tokio::spawn(async move {
@@ -130,7 +148,11 @@ fn timed(runtime: &Runtime, events: Vec<watcher::Event<ConfigMap>>, workers: u16
         let start = Instant::now();
         tokio::spawn(feeder);
         let controller = applier(reconcile, never, Arc::new(()), store, triggers, config);
-        let done = controller.take(count).filter(|done| ready(done.is_ok())).count().await;
+        let done = controller
+            .take(count)
+            .filter(|done| ready(done.is_ok()))
+            .count()
+            .await;
         assert_eq!(done, count, "every key is reconciled");
         start.elapsed()
     })

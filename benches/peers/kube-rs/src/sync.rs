@@ -28,12 +28,14 @@ use crate::Outcome;
 /// The label of an object whose arrival is told.
 const MARKER: &str = "bench.operetta.dev/marker";
 
-/// Says how long the reflector took to be ready since the program began, then names each marked object that arrives.
-/// Ends with its input.
+/// Says how long the reflector took to be ready since the program began, then names each marked
+/// object that arrives. Ends with its input.
 pub fn sync(kubeconfig: &str, peer: &str) -> Outcome<()> {
     let start = Instant::now();
     // What `#[tokio::main]` makes.
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.spawn_blocking(|| {
         // The parent closes it, or is gone.
         let _ended = io::copy(&mut io::stdin().lock().take(u64::MAX), &mut io::sink());
@@ -41,7 +43,8 @@ pub fn sync(kubeconfig: &str, peer: &str) -> Outcome<()> {
     });
     runtime.block_on(async {
         let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
         match peer {
             "kube-rs" => run::<Pod>(Api::all(client), (), peer, start).await,

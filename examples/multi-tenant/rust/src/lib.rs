@@ -1,24 +1,32 @@
-//! Team B's plugin, the attacker. It runs the attack in `data.do` of the ConfigMap `attack` in its namespace: `probe`
-//! attempts to access team A's objects and logs the results (probe.rs); the others exhaust resources of the shared
-//! host.
+//! Team B's plugin, the attacker. It runs the attack in `data.do` of the ConfigMap `attack` in its
+//! namespace: `probe` attempts to access team A's objects and logs the results (probe.rs); the
+//! others exhaust resources of the shared host.
 
 mod probe;
 
 use std::hint::black_box;
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
-use operetta_sdk::{Action, Context, Controller, Error, EventType, Object, Plugin, Source, tracing};
+use operetta_sdk::{
+    Action, Context, Controller, Error, EventType, Object, Plugin, Source, tracing,
+};
 
 operetta_sdk::plugin!(plugin);
 
 /// Returns the controller `attack` of labelled ConfigMaps in the Plugin's own namespace.
 pub fn plugin() -> Plugin {
-    let orders = Source::of::<ConfigMap>().labels("multi-tenant.operetta.dev/attack=true").own_namespace();
+    let orders = Source::of::<ConfigMap>()
+        .labels("multi-tenant.operetta.dev/attack=true")
+        .own_namespace();
     Plugin::new().controller(Controller::new("attack", reconcile).for_source(orders))
 }
 
 fn reconcile(ctx: &Context, order: ConfigMap) -> Result<Action, Error> {
-    let order_text = order.data.as_ref().and_then(|data| data.get("do")).map(String::as_str);
+    let order_text = order
+        .data
+        .as_ref()
+        .and_then(|data| data.get("do"))
+        .map(String::as_str);
     match order_text.unwrap_or_default() {
         "probe" => probe::everything(ctx)?,
         "spin" => loop {
@@ -34,7 +42,12 @@ fn reconcile(ctx: &Context, order: ConfigMap) -> Result<Action, Error> {
         },
         "events" => {
             for n in 0..10_000 {
-                ctx.event(&order, EventType::Warning, &format!("Flood{n}"), "one of very many");
+                ctx.event(
+                    &order,
+                    EventType::Warning,
+                    &format!("Flood{n}"),
+                    "one of very many",
+                );
             }
         }
         other => tracing::info!("data.do is {other:?}: nothing is done"),
@@ -59,9 +72,18 @@ mod tests {
     #[test]
     fn ignores_unknown_attack() {
         let metadata = object_meta(("team-b", "attack"));
-        let cluster = Cluster::new().with(ConfigMap { metadata, ..ConfigMap::default() });
+        let cluster = Cluster::new().with(ConfigMap {
+            metadata,
+            ..ConfigMap::default()
+        });
         let request = operetta_sdk::Request::new("attack", ("team-b", "attack"));
-        assert_eq!(cluster.reconcile_request(&plugin(), request).expect("done"), Action::done());
-        assert_eq!(cluster.logs()[0].message, "data.do is \"\": nothing is done");
+        assert_eq!(
+            cluster.reconcile_request(&plugin(), request).expect("done"),
+            Action::done()
+        );
+        assert_eq!(
+            cluster.logs()[0].message,
+            "data.do is \"\": nothing is done"
+        );
     }
 }

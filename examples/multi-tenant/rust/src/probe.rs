@@ -1,10 +1,11 @@
-//! Attempts to access another tenant: reads, writes, other identities, other paths, and false claims. Each attempt logs
-//! one line: `refused`; `allowed` for a harmless success; `GOT IT` if it returned an object of team A.
+//! Attempts to access another tenant: reads, writes, other identities, other paths, and false
+//! claims. Each attempt logs one line: `refused`; `allowed` for a harmless success; `GOT IT` if it
+//! returned an object of team A.
 
 use operetta_sdk::k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use operetta_sdk::{
-    ApiError, Context, DeleteOptions, DynamicObject, Error, EventType, GroupVersionKind, ListOptions, Object,
-    ObjectKey, Patch, RawRequest, tracing,
+    ApiError, Context, DeleteOptions, DynamicObject, Error, EventType, GroupVersionKind,
+    ListOptions, Object, ObjectKey, Patch, RawRequest, tracing,
 };
 use serde_json::{Value, json};
 
@@ -20,9 +21,13 @@ const ACCOUNT: &str = "sample-controller";
 /// Returns an error if the API server does not answer who the plugin is.
 pub fn everything(ctx: &Context) -> Result<(), Error> {
     let who_am_i = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let who_am_i = RawRequest::post("/apis/authentication.k8s.io/v1/selfsubjectreviews").json(&who_am_i);
+    let who_am_i =
+        RawRequest::post("/apis/authentication.k8s.io/v1/selfsubjectreviews").json(&who_am_i);
     let me: Value = ctx.raw(&who_am_i).json()?;
-    tracing::info!("the API server knows me as {}", me["status"]["userInfo"]["username"]);
+    tracing::info!(
+        "the API server knows me as {}",
+        me["status"]["userInfo"]["username"]
+    );
     reads(ctx);
     paths(ctx);
     identities(ctx);
@@ -34,22 +39,49 @@ pub fn everything(ctx: &Context) -> Result<(), Error> {
 
 fn reads(ctx: &Context) {
     let key = || ObjectKey::namespaced(VICTIM, SECRET);
-    attempt("read the Secret", ctx.get_live::<Secret>(key()).map(|secret| shown(&secret)));
-    attempt("read the Secret from the cache", ctx.get::<Secret>(key()).map(|secret| shown(&secret)));
+    attempt(
+        "read the Secret",
+        ctx.get_live::<Secret>(key()).map(|secret| shown(&secret)),
+    );
+    attempt(
+        "read the Secret from the cache",
+        ctx.get::<Secret>(key()).map(|secret| shown(&secret)),
+    );
     let lists = [
         ("list its Secrets", ListOptions::in_namespace(VICTIM).live()),
-        ("list its Secrets from the cache", ListOptions::in_namespace(VICTIM)),
-        ("list the Secrets of all namespaces", ListOptions::all_namespaces().live()),
-        ("list the Secrets of all namespaces from the cache", ListOptions::all_namespaces()),
+        (
+            "list its Secrets from the cache",
+            ListOptions::in_namespace(VICTIM),
+        ),
+        (
+            "list the Secrets of all namespaces",
+            ListOptions::all_namespaces().live(),
+        ),
+        (
+            "list the Secrets of all namespaces from the cache",
+            ListOptions::all_namespaces(),
+        ),
     ];
     for (what, options) in lists {
         // A cached list of all namespaces has the objects of those that the account may read.
         let theirs = |secrets: Vec<Secret>| {
-            let theirs: Vec<String> =
-                secrets.iter().filter(|secret| secret.namespace() == Some(VICTIM)).map(shown).collect();
-            if theirs.is_empty() { Err("none of team A is in it".to_owned()) } else { Ok(theirs.join(", ")) }
+            let theirs: Vec<String> = secrets
+                .iter()
+                .filter(|secret| secret.namespace() == Some(VICTIM))
+                .map(shown)
+                .collect();
+            if theirs.is_empty() {
+                Err("none of team A is in it".to_owned())
+            } else {
+                Ok(theirs.join(", "))
+            }
         };
-        say(what, ctx.list::<Secret>(options).map_err(|error| error.to_string()).and_then(theirs));
+        say(
+            what,
+            ctx.list::<Secret>(options)
+                .map_err(|error| error.to_string())
+                .and_then(theirs),
+        );
     }
 }
 
@@ -70,7 +102,11 @@ fn paths(ctx: &Context) {
         format!("/api/v1/watch/namespaces/{VICTIM}/secrets"),
     ] {
         raw(ctx, &format!("GET {path}"), &RawRequest::get(path.clone()));
-        raw(ctx, &format!("GET {path} from the cache"), &RawRequest::get(path).cached());
+        raw(
+            ctx,
+            &format!("GET {path} from the cache"),
+            &RawRequest::get(path).cached(),
+        );
     }
 }
 
@@ -78,27 +114,61 @@ fn paths(ctx: &Context) {
 fn identities(ctx: &Context) {
     let account = format!("system:serviceaccount:{VICTIM}:{ACCOUNT}");
     let secret = || RawRequest::get(format!("/api/v1/namespaces/{VICTIM}/secrets/{SECRET}"));
-    raw(ctx, "impersonate by the query", &secret().query(format!("Impersonate-User={account}&as={account}")));
+    raw(
+        ctx,
+        "impersonate by the query",
+        &secret().query(format!("Impersonate-User={account}&as={account}")),
+    );
     let header = format!("application/json\r\nImpersonate-User: {account}");
-    raw(ctx, "impersonate by a second line in a header", &secret().accept(header));
-    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    raw(
+        ctx,
+        "impersonate by a second line in a header",
+        &secret().accept(header),
+    );
+    let token =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let tokens = format!("/api/v1/namespaces/{VICTIM}/serviceaccounts/{ACCOUNT}/token");
-    raw(ctx, "a token of its ServiceAccount", &RawRequest::post(tokens).json(&token));
+    raw(
+        ctx,
+        "a token of its ServiceAccount",
+        &RawRequest::post(tokens).json(&token),
+    );
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "spec": {"user": account, "resourceAttributes": {"verb": "get", "resource": "secrets", "namespace": VICTIM}},
     });
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    raw(ctx, "ask what its ServiceAccount may", &RawRequest::post(reviews).json(&review));
+    raw(
+        ctx,
+        "ask what its ServiceAccount may",
+        &RawRequest::post(reviews).json(&review),
+    );
 }
 
 fn writes(ctx: &Context) {
-    let planted = DynamicObject::new(&GroupVersionKind::new("v1", "ConfigMap"), (VICTIM, "planted"));
-    attempt("create a ConfigMap in its namespace", ctx.create(&planted).map(|made| made.key().to_string()));
-    let foos = ctx.dynamic(&GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo"));
+    let planted = DynamicObject::new(
+        &GroupVersionKind::new("v1", "ConfigMap"),
+        (VICTIM, "planted"),
+    );
+    attempt(
+        "create a ConfigMap in its namespace",
+        ctx.create(&planted).map(|made| made.key().to_string()),
+    );
+    let foos = ctx.dynamic(&GroupVersionKind::new(
+        "samplecontroller.k8s.io/v1alpha1",
+        "Foo",
+    ));
     let none = Patch::merge(&json!({"spec": {"replicas": 1}}));
-    attempt("change its Foo", foos.patch((VICTIM, FOO), none).map(|changed| changed.key().to_string()));
-    attempt("delete its Foo", foos.delete((VICTIM, FOO), &DeleteOptions::new()).map(|()| FOO.to_owned()));
+    attempt(
+        "change its Foo",
+        foos.patch((VICTIM, FOO), none)
+            .map(|changed| changed.key().to_string()),
+    );
+    attempt(
+        "delete its Foo",
+        foos.delete((VICTIM, FOO), &DeleteOptions::new())
+            .map(|()| FOO.to_owned()),
+    );
 }
 
 /// Writes objects in the plugin's own namespace that refer to objects of team A.
@@ -106,7 +176,12 @@ fn lies(ctx: &Context) {
     let own = ctx.request().key.namespace.as_deref().unwrap_or_default();
     let foo_kind = GroupVersionKind::new("samplecontroller.k8s.io/v1alpha1", "Foo");
     let theirs = DynamicObject::new(&foo_kind, (VICTIM, FOO));
-    ctx.event(&theirs, EventType::Warning, "Pwned", "this is team B speaking");
+    ctx.event(
+        &theirs,
+        EventType::Warning,
+        "Pwned",
+        "this is team B speaking",
+    );
     tracing::info!("an Event about its Foo: nobody answers");
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "pwned", "namespace": own},
@@ -114,25 +189,43 @@ fn lies(ctx: &Context) {
         "reason": "Pwned", "message": "this is team B speaking", "type": "Warning",
     });
     let events = format!("/api/v1/namespaces/{own}/events");
-    raw(ctx, "an Event about its Foo, kept at home", &RawRequest::post(events).json(&event));
+    raw(
+        ctx,
+        "an Event about its Foo, kept at home",
+        &RawRequest::post(events).json(&event),
+    );
 
     let labels = json!({"app": "stolen"});
     let spec = json!({
         "replicas": 0, "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}},
     });
-    let mut stolen =
-        DynamicObject::new(&GroupVersionKind::new("apps/v1", "Deployment"), (own, "stolen")).with("spec", spec);
+    let mut stolen = DynamicObject::new(
+        &GroupVersionKind::new("apps/v1", "Deployment"),
+        (own, "stolen"),
+    )
+    .with("spec", spec);
     let owner = json!([{
         "apiVersion": theirs.api_version, "kind": theirs.kind, "name": FOO, "uid": "of-team-a", "controller": true,
     }]);
     stolen.metadata.owner_references = serde_json::from_value(owner).ok();
-    harmless("a Deployment of mine that its Foo owns", ctx.create(&stolen));
+    harmless(
+        "a Deployment of mine that its Foo owns",
+        ctx.create(&stolen),
+    );
 
     let plugins = ctx.dynamic(&GroupVersionKind::new("operetta.dev/v1alpha1", "Plugin"));
-    let claim = Patch::merge(&json!({"status": {"reason": "Flawless", "message": "trust me", "conditions": []}}));
-    harmless("a status of my own Plugin", plugins.patch((own, "hostile"), claim.subresource("status")));
-    harmless("read a ConfigMap of mine", ctx.get::<ConfigMap>(ctx.request().key.clone()));
+    let claim = Patch::merge(
+        &json!({"status": {"reason": "Flawless", "message": "trust me", "conditions": []}}),
+    );
+    harmless(
+        "a status of my own Plugin",
+        plugins.patch((own, "hostile"), claim.subresource("status")),
+    );
+    harmless(
+        "read a ConfigMap of mine",
+        ctx.get::<ConfigMap>(ctx.request().key.clone()),
+    );
 }
 
 fn raw(ctx: &Context, what: &str, request: &RawRequest) {
@@ -166,7 +259,8 @@ fn harmless<T>(what: &str, result: Result<T, ApiError>) {
 
 fn shown(secret: &Secret) -> String {
     let data = secret.data.iter().flatten();
-    let pairs: Vec<String> =
-        data.map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value.0))).collect();
+    let pairs: Vec<String> = data
+        .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value.0)))
+        .collect();
     format!("Secret {} with {}", secret.key(), pairs.join(" "))
 }

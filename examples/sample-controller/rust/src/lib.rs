@@ -1,5 +1,5 @@
-//! Kubernetes' sample-controller as an Operetta plugin: each Foo gets a Deployment of the name and size in its spec, and
-//! a status with the number of available replicas.
+//! Kubernetes' sample-controller as an Operetta plugin: each Foo gets a Deployment of the name and
+//! size in its spec, and a status with the number of available replicas.
 
 #![allow(clippy::disallowed_names, reason = "Foo is the kind's name")]
 
@@ -9,8 +9,8 @@ use operetta_sdk::k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use operetta_sdk::k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use operetta_sdk::k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use operetta_sdk::{
-    Action, Context, Controller, Error, EventType, Object, ObjectMeta, Plugin, Predicate, Resource, Source,
-    is_controlled_by, object_meta, owner_reference, tracing,
+    Action, Context, Controller, Error, EventType, Object, ObjectMeta, Plugin, Predicate, Resource,
+    Source, is_controlled_by, object_meta, owner_reference, tracing,
 };
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,12 @@ operetta_sdk::plugin!(plugin);
 
 /// The desired Deployment, as crd.yaml defines it.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[resource(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", status = "FooStatus")]
+#[resource(
+    group = "samplecontroller.k8s.io",
+    version = "v1alpha1",
+    kind = "Foo",
+    status = "FooStatus"
+)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FooSpec {
     /// The Deployment's name.
@@ -36,11 +41,17 @@ pub struct FooStatus {
     pub available_replicas: i32,
 }
 
-/// Returns the controller of the Foos in the Plugin's own namespace, and of the Deployments that they control. A
-/// Deployment's periodic resync, with the resourceVersion unchanged, does not trigger a reconcile.
+/// Returns the controller of the Foos in the Plugin's own namespace, and of the Deployments that
+/// they control. A Deployment's periodic resync, with the resourceVersion unchanged, does not
+/// trigger a reconcile.
 pub fn plugin() -> Plugin {
     let deployments = Source::of::<Deployment>().predicate(Predicate::ResourceVersionChanged);
-    Plugin::new().controller(Controller::new("foo", reconcile).owns_source(deployments).workers(2).own_namespace())
+    Plugin::new().controller(
+        Controller::new("foo", reconcile)
+            .owns_source(deployments)
+            .workers(2)
+            .own_namespace(),
+    )
 }
 
 fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
@@ -51,7 +62,9 @@ fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
         return Ok(Action::done());
     };
     if foo.spec.deployment_name.is_empty() {
-        return Err(Error::terminal(format!("{key}: deployment name must be specified")));
+        return Err(Error::terminal(format!(
+            "{key}: deployment name must be specified"
+        )));
     }
 
     let wanted = new_deployment(&foo);
@@ -60,7 +73,10 @@ fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
         None => ctx.create(&wanted)?,
     };
     if !is_controlled_by(&deployment, &foo) {
-        let message = format!("Resource {:?} already exists and is not managed by Foo", deployment.name());
+        let message = format!(
+            "Resource {:?} already exists and is not managed by Foo",
+            deployment.name()
+        );
         ctx.event(&foo, EventType::Warning, "ErrResourceExists", &message);
         return Err(Error::msg(message));
     }
@@ -71,10 +87,16 @@ fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
         deployment = ctx.update(&deployment)?;
     }
 
-    let available_replicas = deployment.status.and_then(|status| status.available_replicas).unwrap_or(0);
+    let available_replicas = deployment
+        .status
+        .and_then(|status| status.available_replicas)
+        .unwrap_or(0);
     let status = Some(FooStatus { available_replicas });
     if foo.status != status {
-        ctx.update_status(&Foo { status, ..foo.clone() })?;
+        ctx.update_status(&Foo {
+            status,
+            ..foo.clone()
+        })?;
     }
     ctx.event(&foo, EventType::Normal, "Synced", "Foo synced successfully");
     Ok(Action::done())
@@ -82,10 +104,14 @@ fn reconcile(ctx: &Context, foo: Option<Foo>) -> Result<Action, Error> {
 
 /// Returns the Deployment that a Foo describes, controlled by it.
 fn new_deployment(foo: &Foo) -> Deployment {
-    let labels =
-        [("app", "nginx"), ("controller", foo.name())].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let labels = [("app", "nginx"), ("controller", foo.name())]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let labels = Some(BTreeMap::from(labels));
-    let nginx = Container { name: "nginx".to_owned(), image: Some("nginx:latest".to_owned()), ..Container::default() };
+    let nginx = Container {
+        name: "nginx".to_owned(),
+        image: Some("nginx:latest".to_owned()),
+        ..Container::default()
+    };
     Deployment {
         metadata: ObjectMeta {
             owner_references: Some(vec![owner_reference(foo)]),
@@ -93,10 +119,19 @@ fn new_deployment(foo: &Foo) -> Deployment {
         },
         spec: Some(DeploymentSpec {
             replicas: foo.spec.replicas,
-            selector: LabelSelector { match_labels: labels.clone(), ..LabelSelector::default() },
+            selector: LabelSelector {
+                match_labels: labels.clone(),
+                ..LabelSelector::default()
+            },
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels, ..ObjectMeta::default() }),
-                spec: Some(PodSpec { containers: vec![nginx], ..PodSpec::default() }),
+                metadata: Some(ObjectMeta {
+                    labels,
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(PodSpec {
+                    containers: vec![nginx],
+                    ..PodSpec::default()
+                }),
             },
             ..DeploymentSpec::default()
         }),

@@ -9,7 +9,13 @@ use super::*;
 const KEY: (&str, &str) = ("default", "example-foo");
 
 fn foo() -> Foo {
-    Foo::new(KEY, FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(2) })
+    Foo::new(
+        KEY,
+        FooSpec {
+            deployment_name: "example-foo".to_owned(),
+            replicas: Some(2),
+        },
+    )
 }
 
 fn reconcile(cluster: &Cluster) -> Result<Action, Error> {
@@ -29,7 +35,10 @@ fn written(cluster: &Cluster) -> Vec<String> {
 }
 
 fn reasons(events: &[RecordedEvent]) -> Vec<(EventType, &str, &str)> {
-    events.iter().map(|event| (event.kind, &*event.reason, &*event.note)).collect()
+    events
+        .iter()
+        .map(|event| (event.kind, &*event.reason, &*event.note))
+        .collect()
 }
 
 const SYNCED: (EventType, &str, &str) = (EventType::Normal, "Synced", "Foo synced successfully");
@@ -41,17 +50,39 @@ fn foo_gets_its_deployment() {
 
     let deployment = deployment(&cluster);
     let foo: Foo = cluster.get(KEY).expect("a Foo");
-    assert_eq!(deployment.metadata.owner_references, Some(vec![owner_reference(&foo)]));
-    let labels = BTreeMap::from([("app", "nginx"), ("controller", "example-foo")].map(|(k, v)| (k.into(), v.into())));
+    assert_eq!(
+        deployment.metadata.owner_references,
+        Some(vec![owner_reference(&foo)])
+    );
+    let labels = BTreeMap::from(
+        [("app", "nginx"), ("controller", "example-foo")].map(|(k, v)| (k.into(), v.into())),
+    );
     let spec = deployment.spec.expect("a spec");
     assert_eq!(spec.replicas, Some(2));
     assert_eq!(spec.selector.match_labels.as_ref(), Some(&labels));
-    assert_eq!(spec.template.metadata.and_then(|metadata| metadata.labels), Some(labels));
+    assert_eq!(
+        spec.template.metadata.and_then(|metadata| metadata.labels),
+        Some(labels)
+    );
     let container = &spec.template.spec.expect("a pod").containers[0];
-    assert_eq!((&*container.name, container.image.as_deref()), ("nginx", Some("nginx:latest")));
+    assert_eq!(
+        (&*container.name, container.image.as_deref()),
+        ("nginx", Some("nginx:latest"))
+    );
 
-    assert_eq!(foo.status, Some(FooStatus { available_replicas: 0 }));
-    assert_eq!(written(&cluster), ["Create Deployment default/example-foo", "UpdateStatus Foo default/example-foo"]);
+    assert_eq!(
+        foo.status,
+        Some(FooStatus {
+            available_replicas: 0
+        })
+    );
+    assert_eq!(
+        written(&cluster),
+        [
+            "Create Deployment default/example-foo",
+            "UpdateStatus Foo default/example-foo"
+        ]
+    );
     assert_eq!(reasons(&cluster.events()), [SYNCED]);
 }
 
@@ -90,7 +121,10 @@ fn foreign_deployment_is_kept_with_warning() {
     assert!(!error.is_terminal(), "it may become free");
     let message = "Resource \"example-foo\" already exists and is not managed by Foo";
     assert_eq!(error.to_string(), message);
-    assert_eq!(reasons(&cluster.events()), [(EventType::Warning, "ErrResourceExists", message)]);
+    assert_eq!(
+        reasons(&cluster.events()),
+        [(EventType::Warning, "ErrResourceExists", message)]
+    );
     assert_eq!(written(&cluster), [""; 0]);
 }
 
@@ -100,9 +134,17 @@ fn corrects_replicas_of_deployment() {
     reconcile(&cluster).expect("syncs");
     for (kind, replicas, wanted) in [(Deployment::gvk(), 5, 2), (Foo::gvk(), 3, 3)] {
         let patch = BTreeMap::from([("spec", BTreeMap::from([("replicas", replicas)]))]);
-        cluster.context().dynamic(&kind).patch(KEY, Patch::merge(&patch)).expect("patches");
+        cluster
+            .context()
+            .dynamic(&kind)
+            .patch(KEY, Patch::merge(&patch))
+            .expect("patches");
         reconcile(&cluster).expect("syncs");
-        assert_eq!(replicas_of(&deployment(&cluster)), Some(wanted), "{kind} set to {replicas}");
+        assert_eq!(
+            replicas_of(&deployment(&cluster)),
+            Some(wanted),
+            "{kind} set to {replicas}"
+        );
     }
 }
 
@@ -133,7 +175,12 @@ fn status_follows_deployment() {
     cluster.context().update_status(&ready).expect("is ready");
     reconcile(&cluster).expect("syncs");
     let foo: Foo = cluster.get(KEY).expect("a Foo");
-    assert_eq!(foo.status, Some(FooStatus { available_replicas: 2 }));
+    assert_eq!(
+        foo.status,
+        Some(FooStatus {
+            available_replicas: 2
+        })
+    );
     assert_eq!(foo.metadata.generation, Some(1), "the spec was not touched");
 }
 
@@ -141,7 +188,10 @@ fn status_follows_deployment() {
 fn recreates_deleted_deployment() {
     let cluster = Cluster::new().with(foo());
     reconcile(&cluster).expect("syncs");
-    cluster.context().delete(&deployment(&cluster)).expect("deletes");
+    cluster
+        .context()
+        .delete(&deployment(&cluster))
+        .expect("deletes");
     reconcile(&cluster).expect("syncs");
     assert_eq!(replicas_of(&deployment(&cluster)), Some(2));
 }
@@ -149,10 +199,16 @@ fn recreates_deleted_deployment() {
 #[test]
 fn api_server_failure_is_retried() {
     let cluster = Cluster::new().with(foo());
-    cluster.fail_next(Verb::Create, ApiError::new(ErrorKind::Unavailable, "etcd is down"));
+    cluster.fail_next(
+        Verb::Create,
+        ApiError::new(ErrorKind::Unavailable, "etcd is down"),
+    );
     let error = reconcile(&cluster).expect_err("down");
     assert!(!error.is_terminal());
-    assert_eq!(error.api().map(ApiError::kind), Some(ErrorKind::Unavailable));
+    assert_eq!(
+        error.api().map(ApiError::kind),
+        Some(ErrorKind::Unavailable)
+    );
     assert!(cluster.events().is_empty());
 }
 

@@ -20,7 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupVersionKind;
 
-pub use status::{Condition, ControllerStatus, Owner, PluginStatus, ReplicaStatus, ShardStatus, Usage};
+pub use status::{
+    CommandStatus, Condition, ControllerStatus, Owner, PluginStatus, RemedyStatus, ReplicaStatus,
+    ShardStatus, Usage,
+};
 
 pub use crate::API_VERSION;
 
@@ -57,17 +60,23 @@ pub struct PluginSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// The ServiceAccount of this namespace as which the plugin acts: RBAC decides what it may see and do. It has to
-    /// consent, by the annotation `operetta.dev/allow-plugins`, and it is never `default`.
+    /// The ServiceAccount in this namespace that the plugin acts as: RBAC decides what it may see
+    /// and do. It must consent through the annotation `operetta.dev/allow-plugins`, and may never
+    /// be `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
     pub service_account_name: Option<String>,
-    /// The plugin's configuration; any JSON object. Its fields take precedence over those of `configFrom`.
+    /// The plugin's configuration; any JSON object. Its fields take precedence over those of
+    /// `configFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
-    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the ServiceAccount, which needs
-    /// permission to get each. Later ones take precedence over earlier ones. A change takes effect within seconds.
+    /// ConfigMaps and Secrets of this namespace that make up the configuration, read as the
+    /// ServiceAccount, which needs permission to get each. Later ones take precedence over earlier
+    /// ones. A change takes effect within seconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub config_from: Vec<ConfigSource>,
@@ -78,9 +87,10 @@ pub struct PluginSpec {
     /// Stops all controllers of the plugin. Its queues start over when this is unset.
     #[serde(default)]
     pub suspend: bool,
-    /// The number of parts into which the objects are split by namespace and name, for a plugin that is too large for one
-    /// replica of the host; 1 if left out. Replicas run different shards at the same time, each with the workers and the queue
-    /// of a plugin. If the number changes, all shards stop, and then start anew.
+    /// The number of shards into which the objects are split, by namespace and name, for a plugin
+    /// that is too large for one replica of the host; 1 if left out. Replicas run different shards
+    /// at the same time, each shard with its own workers and queue. When the number changes, all
+    /// shards stop and then start again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub shards: Option<u32>,
@@ -114,9 +124,9 @@ impl PluginSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Runtime {
-    /// Keeps instances between reconciles, for languages that are slow to start, such as Python. The memory that one
-    /// reconcile leaves behind is then visible to the next ones: a plugin must neither rely on it nor fail because of
-    /// it. If left out, each reconcile has a fresh instance.
+    /// Keeps instances between reconciles, for languages that are slow to start, such as Python.
+    /// The memory that one reconcile leaves behind is then visible to the next ones: a plugin must
+    /// neither rely on it nor fail because of it. If left out, each reconcile has a fresh instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<Warm>,
 }
@@ -127,8 +137,8 @@ impl Runtime {
     }
 }
 
-/// Bounds of an instance that is kept. It also ends when a reconcile traps or exceeds a limit, when the code or the
-/// Plugin changes, and after five minutes without a reconcile.
+/// Bounds of an instance that is kept. It also ends when a reconcile traps or exceeds a limit, when
+/// the code or the Plugin changes, and after five minutes without a reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Warm {
@@ -136,14 +146,16 @@ pub struct Warm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_calls: Option<u32>,
-    /// The linear memory by which an instance may grow after its start, as a quantity; `64Mi` if left out.
+    /// The linear memory by which an instance may grow after its start, as a quantity; `64Mi` if
+    /// left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
     pub max_memory_growth: Option<String>,
 }
 
 impl Warm {
-    /// Returns `maxMemoryGrowth` in bytes. A text that does not match the CRD's pattern counts as left out.
+    /// Returns `maxMemoryGrowth` in bytes. A text that does not match the CRD's pattern counts as
+    /// left out.
     pub fn max_memory_growth_bytes(&self) -> Option<usize> {
         bytes(self.max_memory_growth.as_deref()?)
     }
@@ -166,7 +178,7 @@ pub struct Source {
     /// A ConfigMap of the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapSource>,
-    /// A file of the host, below the directory that its configuration names (`pluginDirectory`), ending in `.wasm` or
+    /// A file on the host, below the `pluginDirectory` of its configuration, ending in `.wasm` or
     /// `.wasm.zst`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096))]
@@ -184,7 +196,10 @@ pub struct Source {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapSource {
     /// The ConfigMap's name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// The key in binaryData, ending in `.wasm` or `.wasm.zst`; the only such key if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,7 +224,10 @@ pub struct ConfigSource {
 impl ConfigSource {
     /// Returns the kind and the reference that are set; `None` for a value that the CRD rejects.
     pub fn chosen(&self) -> Option<(ConfigKind, &ConfigRef)> {
-        let config_map = self.config_map_ref.as_ref().map(|reference| (ConfigKind::ConfigMap, reference));
+        let config_map = self
+            .config_map_ref
+            .as_ref()
+            .map(|reference| (ConfigKind::ConfigMap, reference));
         config_map.or_else(|| Some((ConfigKind::Secret, self.secret_ref.as_ref()?)))
     }
 }
@@ -253,10 +271,13 @@ impl ConfigKind {
 ]))]
 pub struct ConfigRef {
     /// The name of the ConfigMap or Secret.
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
     pub name: String,
-    /// The key; `config.json` or `config.yaml`, whichever exists, if left out. Its value is a JSON object or a YAML
-    /// mapping, whose fields become fields of the configuration.
+    /// The key; `config.json` or `config.yaml`, whichever exists, if left out. Its value is a JSON
+    /// object or a YAML mapping, whose fields become fields of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub key: Option<String>,
@@ -280,18 +301,19 @@ pub struct ControllerOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub workers: Option<u32>,
-    /// The seconds after which every key is reconciled again, 10 at least; 0 never does.
+    /// Every key is reconciled again after this many seconds, at least 10; 0 means never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 2_592_000))]
     pub resync_seconds: Option<u32>,
-    /// An event of the kind that it reconciles must pass all of these; an empty list lets every event pass. Each is as
-    /// in the manifest: a name, `{changed: $.spec.replicas}`, `{matches: $.status.ready}`, `{any: […]}` or `{not: …}`.
+    /// Filters that an event of the reconciled kind must all pass; an empty list lets every event
+    /// pass. Each is written as in the manifest: a name, `{changed: $.spec.replicas}`, `{matches:
+    /// $.status.ready}`, `{any: […]}` or `{not: …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "predicates")]
     pub predicates: Option<Vec<serde_json::Value>>,
 }
 
-/// Limits of one reconcile; the host's configuration sets those left out.
+/// Limits of one reconcile; those left out come from the host's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
@@ -310,7 +332,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the memory limit in bytes. A text that does not match the CRD's pattern counts as left out.
+    /// Returns the memory limit in bytes. A text that does not match the CRD's pattern counts as
+    /// left out.
     pub fn memory_bytes(&self) -> Option<usize> {
         bytes(self.memory.as_deref()?)
     }
@@ -329,6 +352,7 @@ fn bytes(text: &str) -> Option<usize> {
         "Gi" => 1 << 30,
         _ => return None,
     };
+
     digits.parse::<usize>().ok()?.checked_mul(unit)
 }
 
@@ -336,8 +360,8 @@ fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true})
 }
 
-/// Returns the schema of a list of predicates, each a name or an object. A structural schema cannot be recursive, as `any`
-/// and `not` are: the API server checks the names, and the host the rest.
+/// Returns the schema of a list of predicates, each a name or an object. A structural schema cannot
+/// be recursive, as `any` and `not` are: the API server checks the names, and the host the rest.
 fn predicates(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -365,11 +389,15 @@ mod tests {
         let text = "# Generated from host/api/src/plugin: run `make generate`.\n".to_owned()
             // A format that the API server supports: it warns of others.
             + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64");
-        for path in ["deploy/crd/plugins.yaml", "deploy/chart/operetta/files/plugins.yaml"] {
+        for path in [
+            "deploy/crd/plugins.yaml",
+            "deploy/chart/operetta/files/plugins.yaml",
+        ] {
             let file = format!("../../{path}");
             if std::env::var_os("UPDATE_GENERATED").is_some() {
                 std::fs::write(&file, &text).expect("write");
             }
+
             let kept = std::fs::read_to_string(&file).unwrap_or_default();
             assert!(kept == text, "{path} is out of date: run `make generate`");
         }
@@ -377,7 +405,14 @@ mod tests {
 
     #[test]
     fn memory_is_a_quantity() {
-        let bytes = |text: &str| Limits { memory: Some(text.into()), ..Limits::default() }.memory_bytes();
+        let bytes = |text: &str| {
+            Limits {
+                memory: Some(text.into()),
+                ..Limits::default()
+            }
+            .memory_bytes()
+        };
+
         assert_eq!(bytes("64Mi"), Some(64 << 20));
         assert_eq!(bytes("1G"), Some(1_000_000_000));
         assert_eq!(bytes("12"), Some(12));

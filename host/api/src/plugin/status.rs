@@ -17,6 +17,9 @@ pub struct PluginStatus {
     pub reason: Option<String>,
     /// The most important condition's message.
     pub message: Option<String>,
+    /// What to run to solve the problems in the conditions. Their messages have the same commands,
+    /// quoted for a shell.
+    pub remedies: Vec<RemedyStatus>,
     /// Its controllers, as the manifest declares them.
     pub controllers: Vec<ControllerStatus>,
     /// The plugin's use of the host; updated once a minute while it works.
@@ -25,35 +28,55 @@ pub struct PluginStatus {
     /// Loaded, Ready and Degraded.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The admin address of the host that runs the plugin, for `operetta logs`; if it is split, of the one that runs shard 0.
+    /// The admin address of the host that runs the plugin, for `operetta logs`; for a sharded
+    /// plugin, of the host that runs shard 0.
     pub host: Option<String>,
     /// The replicas of the host that run the plugin.
     #[serde(flatten)]
     pub owner: Owner,
 }
 
+/// Commands that solve a problem, to be run one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemedyStatus {
+    /// The commands.
+    pub commands: Vec<CommandStatus>,
+}
+
+/// A command that solves a problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CommandStatus {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+}
+
 /// The replicas that run a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
-    /// The Lease of the group of replicas that runs the plugin, as `NAMESPACE/NAME`. Hosts that are installed in other namespaces
-    /// leave the plugin alone as long as that Lease has members.
+    /// The Lease of the group of replicas that runs the plugin, as `NAMESPACE/NAME`. Hosts that are
+    /// installed in other namespaces leave the plugin alone as long as that Lease has members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The identity of the replica of the host that runs the plugin. If it is split, each replica with the numbers of its shards.
+    /// The identity of the host's replica that runs the plugin; for a sharded plugin, each replica
+    /// with its shard numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,
-    /// The epoch of that replica. Only the replica with this epoch acts for the plugin, while it is a member of the group.
+    /// The epoch of that replica. Only the replica with this epoch acts for the plugin, while it is
+    /// a member of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// The epoch of the replica that is prepared to take the plugin over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor: Option<i64>,
-    /// The shards of a plugin that is split, in order. `epoch` and `successor` are then those of each shard.
+    /// The shards of a sharded plugin, in order. `epoch` and `successor` are then set in each
+    /// shard.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub shards: Vec<ShardStatus>,
-    /// The replicas that run the shards of a plugin that is split, each with its own view of the plugin.
+    /// The replicas that run a sharded plugin, each with its own view of the plugin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<ReplicaStatus>,
 }
@@ -67,7 +90,8 @@ pub struct ShardStatus {
     /// The identity of the replica of the host that runs the shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,
-    /// The epoch of that replica. Only the replica with this epoch acts for the shard, while it is a member of the group.
+    /// The epoch of that replica. Only the replica with this epoch acts for the shard, while it is
+    /// a member of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// The epoch of the replica that is prepared to take the shard over.
@@ -107,7 +131,8 @@ pub struct ControllerStatus {
     /// The kind that the controller reconciles.
     #[serde(rename = "for")]
     pub for_: String,
-    /// The number of reconciles since this host runs the plugin; updated once a minute, as are `errors` and `queued`.
+    /// The number of reconciles since this host started the plugin; updated once a minute, as are
+    /// `errors` and `queued`.
     pub reconciles: i64,
     /// The number of failed reconciles.
     pub errors: i64,
@@ -119,7 +144,7 @@ pub struct ControllerStatus {
     pub last_error: Option<String>,
 }
 
-/// A plugin's use of the host since this host runs it.
+/// A plugin's use of the host since this host started it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
@@ -129,7 +154,8 @@ pub struct Usage {
     pub peak_memory_bytes: i64,
     /// Calls to the host, logs and Events included.
     pub calls: i64,
-    /// Bytes that the host caches for the plugin now: its share of the objects that it watches and reads.
+    /// Bytes that the host caches for the plugin now: its share of the objects that it watches and
+    /// reads.
     pub cached_bytes: i64,
 }
 

@@ -69,7 +69,9 @@ impl Area {
             Self::DropIn => "An Event on the ConfigMap.",
             Self::Reconcile => "Condition `Degraded` of the Plugin.",
             Self::Readiness => "`/readyz?verbose` of the host, and its log.",
-            Self::Host => "The last line of the host's log, in parentheses; the process exits with 1.",
+            Self::Host => {
+                "The last line of the host's log, in parentheses; the process exits with 1."
+            }
             Self::Commands => "The error of the command, in parentheses.",
         }
     }

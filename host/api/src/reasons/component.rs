@@ -34,7 +34,8 @@ reasons! {
     /// An import of the component has other functions or types than the host's.
     INCOMPATIBLE_IMPORT = "IncompatibleImport",
         "Generate the bindings again from the host's wit/controller.wit.";
-    /// The component does not compile: it is invalid, needs an unsupported feature, or exceeds a limit of the engine.
+    /// The component does not compile: it is invalid, needs an unsupported feature, or exceeds a
+    /// limit of the engine.
     COMPILE_FAILED = "CompileFailed",
         "Read the cause in the message. A very large function or table is often generated code: split it.";
     /// Compiling the component takes more memory than the host allows.
@@ -56,10 +57,12 @@ reasons! {
     /// The manifest that `describe` returned is not valid.
     INVALID_MANIFEST = "InvalidManifest",
         "Correct the field that the message names; wit/manifest.schema.json is the manifest's schema.";
-    /// The host crashed while it parsed, decompressed or loaded this object. It loads it last, and alone.
+    /// The host crashed while it parsed, decompressed or loaded this object. It loads it last, and
+    /// alone.
     CRASH_SUSPECTED = "CrashSuspected",
         "Wait. If it was not the cause, it loads. If the host ran out of memory, raise its limit.";
-    /// The host crashed twice in a row while it parsed, decompressed or loaded this object, and does not retry.
+    /// The host crashed twice in a row while it parsed, decompressed or loaded this object, and
+    /// does not retry.
     CRASH_QUARANTINED = "CrashQuarantined",
         "Change the component or the configuration. Or, after raising the host's memory limit: `kubectl annotate plugin NAME \
          -n NAMESPACE --overwrite operetta.dev/retry=$(date +%s)`.";

@@ -11,7 +11,8 @@ reasons! {
     /// The configuration exceeds its size limit.
     CONFIG_TOO_LARGE = "ConfigTooLarge",
         "Make it smaller, or let the plugin read the ConfigMap itself.";
-    /// A part of the configuration is not an object, or exceeds a limit on its values or its nesting.
+    /// A part of the configuration is not an object, or exceeds a limit on its values or its
+    /// nesting.
     INVALID_CONFIG = "InvalidConfig",
         "Correct the part that the message names: a JSON object or a YAML mapping, without anchors, aliases and merge keys.";
 }

@@ -22,17 +22,19 @@ reasons! {
     CONSENT_MISSING = "ConsentMissing",
         "As whoever may change the ServiceAccount: `kubectl annotate serviceaccount NAME -n NAMESPACE \
          operetta.dev/allow-plugins=PLUGIN`. The message has the whole command.";
-    /// The ServiceAccount consents to other code of this plugin, or must name a digest and does not.
+    /// The ServiceAccount consents to other code of this plugin, or must name a digest and does
+    /// not.
     CODE_NOT_ALLOWED = "CodeNotAllowed",
         "If this code may act as the ServiceAccount, add `PLUGIN@DIGEST` to its annotation `operetta.dev/allow-plugins`. The \
          message has the command. If nobody changed the code on purpose, find out who did.";
-    /// The ServiceAccount lacks a permission that a watch or a call of the plugin needs. For a call, the condition has the
-    /// reason `ReconcileFailing`.
+    /// The ServiceAccount lacks a permission that a watch or a call of the plugin needs. For a
+    /// call, the condition has the reason `ReconcileFailing`.
     FORBIDDEN = "Forbidden",
         "Bind a Role to the ServiceAccount: the message has the command. `operetta generate rbac FILE.wasm` prints the \
          Roles for the manifest, `operetta rbac PLUGIN` those for what the plugin has done.";
-    /// The host lacks a permission for a watch that the plugin needs, or may not impersonate its ServiceAccount.
+    /// The host lacks a permission for a watch that the plugin needs, or may not impersonate its
+    /// ServiceAccount.
     HOST_FORBIDDEN = "HostForbidden",
-        "As a cluster administrator: `operetta grant SERVICEACCOUNT -n NAMESPACE`. Run it again when the ServiceAccount got \
+        "As a cluster administrator: `operetta grant SERVICEACCOUNT -n NAMESPACE`. Run it again when the ServiceAccount gets \
          more permissions.";
 }

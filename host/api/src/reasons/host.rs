@@ -2,13 +2,15 @@
 
 reasons! {
     Host:
-    /// The host's configuration cannot be read, is not YAML, or has an unknown field or an invalid value.
+    /// The host's configuration cannot be read, is not YAML, or has an unknown field or an invalid
+    /// value.
     INVALID_HOST_CONFIG = "InvalidHostConfig",
         "Correct the field, the variable or the file that the message names; docs/reference/configuration.md lists all fields.";
-    /// `cacheDir` cannot be used: it cannot be created, or others than the host's user have access to it.
+    /// `cacheDir` cannot be used: it cannot be created, or users other than the host's have access
+    /// to it.
     CACHE_DIR_UNUSABLE = "CacheDirUnusable",
-        "Let it be a directory of the host's user with mode 0700, on a volume that can be written.";
-    /// An address of the configuration cannot be listened on.
+        "Make it a directory of the host's user with mode 0700, on a writable volume.";
+    /// The host cannot listen on an address in its configuration.
     ADDRESS_UNAVAILABLE = "AddressUnavailable",
         "Stop the process that has it, or set another address in the field that the message names. Ports below 1024 need a \
          privilege that the host drops.";
@@ -20,7 +22,8 @@ reasons! {
     INVALID_KUBECONFIG = "InvalidKubeconfig",
         "Use `--kubeconfig`, set `KUBECONFIG`, or run in a Pod with a ServiceAccount; `kubectl config get-contexts` lists the \
          contexts.";
-    /// The API server's version of Kubernetes is older than those that the host supports. It exits before it does anything.
+    /// The API server's Kubernetes version is older than the host supports. The host exits before
+    /// it does anything.
     API_SERVER_TOO_OLD = "APIServerTooOld",
         "Upgrade the cluster to Kubernetes 1.30 or later.";
     /// The API server does not serve a kind that the host needs.

@@ -1,8 +1,9 @@
 //! The stable codes of what can go wrong, each with its cause and its cure.
 //!
-//! A code is the reason of a Plugin's condition or of an Event, the name of a readiness check, or stands in parentheses
-//! at the end of a command's error. Scripts match on codes, so they do not change. `operetta explain CODE` prints an
-//! entry, and docs/reference/reasons.md lists all of them.
+//! A code is the reason of a Plugin's condition or of an Event, the name of a readiness check, or
+//! stands in parentheses at the end of a command's error. Scripts match on codes, so they do not
+//! change. `operetta explain CODE` prints an entry, and docs/reference/reasons.md lists all of
+//! them.
 //!
 //! ```
 //! use operetta_api::reasons;
@@ -24,7 +25,8 @@ use std::{
 pub use area::Area;
 pub use coded_error::CodedError;
 
-/// Declares the reasons of one area: each constant's comment is the cause, the text after its code the cure.
+/// Declares the reasons of one area: each constant's comment is the cause, the text after its code
+/// the cure.
 macro_rules! reasons {
     ($area:ident: $($(#[doc = $cause:literal])+ $name:ident = $code:literal, $cure:literal;)+) => {
         use super::{Area, Explanation, Reason};
@@ -85,7 +87,7 @@ impl Reason {
         self.0.code
     }
 
-    /// Returns what the code is about, which says where it is shown.
+    /// Returns the subject of the code, which decides where it is shown.
     pub fn area(self) -> Area {
         self.0.area
     }
@@ -102,12 +104,18 @@ impl Reason {
 
     /// Makes an error with this code.
     pub fn error(self, message: impl Into<String>) -> CodedError {
-        CodedError { reason: self, message: message.into() }
+        CodedError {
+            reason: self,
+            message: message.into(),
+        }
     }
 }
 
 /// Returns all codes, by area.
-#[allow(unused_qualifications, reason = "each area has an ALL, and the glob imports bring one of them into scope")]
+#[allow(
+    unused_qualifications,
+    reason = "each area has an ALL, and the glob imports bring one of them into scope"
+)]
 pub fn all() -> impl Iterator<Item = Reason> {
     let areas = [
         state::ALL,
@@ -176,17 +184,23 @@ mod tests {
 
     #[test]
     fn codes_are_unique_words() {
-        let codes: HashSet<_> = all().map(|reason| reason.as_str().to_ascii_lowercase()).collect();
+        let codes: HashSet<_> = all()
+            .map(|reason| reason.as_str().to_ascii_lowercase())
+            .collect();
         assert_eq!(codes.len(), all().count());
+
         for reason in all() {
             let code = reason.as_str();
             let is_word = match reason.area() {
-                Area::Readiness => code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+                Area::Readiness => code
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
                 _ => {
                     code.starts_with(|first: char| first.is_ascii_uppercase())
                         && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
                 }
             };
+
             assert!(is_word, "{code}");
         }
     }
@@ -196,9 +210,15 @@ mod tests {
         for reason in all() {
             let needs_cure = reason.area() != Area::State;
             assert_eq!(!reason.cure().is_empty(), needs_cure, "{reason}");
-            for text in [reason.cause(), reason.cure()].into_iter().filter(|text| !text.is_empty()) {
+            for text in [reason.cause(), reason.cure()]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+            {
                 assert!(text.ends_with('.'), "{reason}: {text}");
-                assert!(!text.contains("  ") && !text.contains('\n'), "{reason}: {text}");
+                assert!(
+                    !text.contains("  ") && !text.contains('\n'),
+                    "{reason}: {text}"
+                );
             }
         }
     }

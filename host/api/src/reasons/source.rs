@@ -11,7 +11,8 @@ reasons! {
     /// This version of the host does not support this kind of source.
     SOURCE_NOT_SUPPORTED = "SourceNotSupported",
         "Use `spec.source.configMap` or `spec.source.path`.";
-    /// The ConfigMap has no key in `binaryData` that ends in `.wasm` or `.wasm.zst`, or not the one that the Plugin names.
+    /// The ConfigMap has no key in `binaryData` that ends in `.wasm` or `.wasm.zst`, or not the one
+    /// that the Plugin names.
     NO_WASM_IN_CONFIG_MAP = "NoWasmInConfigMap",
         "Make the ConfigMap with `operetta bundle FILE.wasm`, or correct `spec.source.configMap.key`.";
     /// The ConfigMap holds several components, and the Plugin names none of them.
@@ -28,7 +29,7 @@ reasons! {
         "Use `spec.source.configMap`, or set `pluginDirectory` in the host's configuration and restart the host.";
     /// The compressed component is damaged or truncated.
     DAMAGED_ARCHIVE = "DamagedArchive",
-        "Compress it again: `operetta bundle FILE.wasm` does it.";
+        "Compress it again with `operetta bundle FILE.wasm`.";
     /// The annotations of a component in parts are not valid.
     INVALID_PARTS = "InvalidParts",
         "Apply the output of `operetta bundle FILE.wasm` without changes.";
@@ -38,7 +39,8 @@ reasons! {
     /// The joined parts have another digest than their annotations.
     WRONG_DIGEST = "WrongDigest",
         "Bundle the component again, and apply all parts.";
-    /// The component's digest is not `spec.digest`, or somebody else has set another digest than the ConfigMap's annotation.
+    /// The component's digest is not `spec.digest`, or somebody else has set another digest than
+    /// the ConfigMap's annotation.
     DIGEST_MISMATCH = "DigestMismatch",
         "If the new code is the one you want, change `spec.digest`; for a drop-in, run `operetta bundle` again and apply its \
          output. If nobody changed the code on purpose, find out who did. Earlier code keeps running.";

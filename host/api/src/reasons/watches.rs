@@ -14,19 +14,28 @@ reasons! {
     /// A kind of the manifest is not valid.
     INVALID_KIND = "InvalidKind",
         "Correct its `apiVersion` and `kind` in the plugin's code.";
-    /// The API server does not serve a kind of the manifest. Only the condition `Ready` shows it, without an Event.
+    /// The API server does not serve a kind of the manifest. Only the condition `Ready` shows it,
+    /// without an Event.
     KIND_NOT_FOUND = "KindNotFound",
         "Install the CRD: the plugin starts by itself then. Or correct the kind: the message suggests similar ones.";
+    /// The API server could not answer what the host asks to set the Plugin up: usually an aggregated
+    /// API server is down, and the message has what its APIService says. The host retries with
+    /// backoff.
+    API_UNAVAILABLE = "APIUnavailable",
+        "Repair the Service that the message names, or delete its APIService: `kubectl get apiservices` shows which are not \
+         available. The plugin starts by itself then.";
     /// The API server does not support list and watch for a kind of the manifest.
     KIND_NOT_WATCHABLE = "KindNotWatchable",
         "Watch another kind: reviews, bindings and similar kinds can only be created.";
     /// A watch fails, and the host retries it. There is no Event.
     WATCH_FAILING = "WatchFailing",
         "Read the API server's error in the message; `operetta informers -o wide` shows the state of each watch.";
-    /// The plugin's watches take more of the cache than its quota allows. Its controllers stop for ten minutes.
+    /// The plugin's watches take more of the cache than its quota allows. Its controllers stop for
+    /// ten minutes.
     CACHE_QUOTA_EXCEEDED = "CacheQuotaExceeded",
         "Watch less: use label selectors and `prune`. Or raise `cacheBytes` under `quotas` of the host's configuration.";
-    /// The namespace has as many Plugins, controllers or sources as its quota allows, all of older Plugins.
+    /// The namespace has as many Plugins, controllers or sources as its quota allows, all of older
+    /// Plugins.
     QUOTA_EXCEEDED = "QuotaExceeded",
         "Delete or suspend one of the older Plugins, or raise the quota that the message names. The Plugin then starts by \
          itself.";

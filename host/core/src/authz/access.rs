@@ -2,7 +2,13 @@
 
 use std::{fmt, iter};
 
-use crate::status::{ApiError, ErrorKind};
+use operetta_api::names::{is_dns_label, is_dns_subdomain, is_path_segment};
+
+use crate::{
+    object::bounded_name::{MAX_OBJECT_NAME, bounded},
+    remedy::Remedy,
+    status::{ApiError, ErrorKind},
+};
 
 /// A ServiceAccount, the only subject that plugins act as.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,14 +27,23 @@ impl ServiceAccount {
 
     /// Returns the ServiceAccount of a user name; None for other users and for groups.
     pub fn of_user(user: &str) -> Option<Self> {
-        let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+        let (namespace, name) = user
+            .strip_prefix("system:serviceaccount:")?
+            .split_once(':')?;
+        Some(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     /// Returns the groups that the API server puts it into.
     pub fn groups(&self) -> [String; 3] {
         let all = "system:serviceaccounts";
-        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
+        [
+            all.to_owned(),
+            format!("{all}:{}", self.namespace),
+            "system:authenticated".to_owned(),
+        ]
     }
 }
 
@@ -101,32 +116,58 @@ pub struct Access {
 impl Access {
     /// Returns the same request for another namespace and all names.
     fn wider(&self, namespace: Option<String>) -> Self {
-        Self { namespace, name: None, ..self.clone() }
+        Self {
+            namespace,
+            name: None,
+            ..self.clone()
+        }
     }
 
-    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are asked for once, not
-    /// for each namespace. Each question is built only when the one before was denied. `exact` asks for the request alone:
-    /// an authorizer other than RBAC may allow a wide request and deny a narrow one.
+    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are
+    /// asked for once, not for each namespace. Each question is built only when the one before was
+    /// denied. `exact` asks for the request alone: an authorizer other than RBAC may allow a wide
+    /// request and deny a narrow one.
     pub(super) fn questions(&self, exact: bool) -> impl Iterator<Item = Self> {
         let everywhere = (!exact).then(|| iter::once_with(|| self.wider(None)));
         let in_namespace = self.namespace.iter().filter(move |_| !exact);
         let in_namespace = in_namespace.map(|namespace| self.wider(Some(namespace.clone())));
-        let by_name = self.name.iter().filter(move |_| !exact).map(|_| self.clone());
+        let by_name = self
+            .name
+            .iter()
+            .filter(move |_| !exact)
+            .map(|_| self.clone());
         let itself = exact.then(|| self.clone());
-        everywhere.into_iter().flatten().chain(in_namespace).chain(by_name).chain(itself)
+
+        everywhere
+            .into_iter()
+            .flatten()
+            .chain(in_namespace)
+            .chain(by_name)
+            .chain(itself)
     }
 
     /// Returns the `Forbidden` error in the API server's wording.
     pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
-        let Self { verb, group, resource, namespace, name, version: _ } = self;
+        let Self {
+            verb,
+            group,
+            resource,
+            namespace,
+            name,
+            version: _,
+        } = self;
+
         let dot = if group.is_empty() { "" } else { "." };
-        let object = name.as_ref().map_or_else(String::new, |name| format!(" {name:?}"));
+        let object = name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" {name:?}"));
         let location = match namespace {
             Some(namespace) => format!("in the namespace {namespace:?}"),
             None => "at the cluster scope".to_owned(),
         };
         let user = subject.user();
         let verb = verb.as_str();
+
         ApiError::new(
             ErrorKind::Forbidden,
             format!(
@@ -141,7 +182,14 @@ impl Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
-        write!(f, "{} {}{dot}{}", self.verb.as_str(), self.resource, self.group)?;
+        write!(
+            f,
+            "{} {}{dot}{}",
+            self.verb.as_str(),
+            self.resource,
+            self.group
+        )?;
+
         match &self.namespace {
             Some(namespace) => write!(f, " in namespace {namespace:?}"),
             None => f.write_str(" in all namespaces"),
@@ -149,9 +197,15 @@ impl fmt::Display for Access {
     }
 }
 
-/// Returns the commands with which an administrator grants `subject` these verbs, such as `get,list`, on a resource or
-/// subresource, in one namespace or in all of them.
-pub fn remedy(subject: &ServiceAccount, verbs: &str, what: (&str, &str), namespace: Option<&str>) -> String {
+/// Returns the commands for an administrator to grant `subject` these verbs, such as `get,list`, on
+/// a resource or subresource, in one namespace or in all of them. None if a part is no name that
+/// Kubernetes allows: a plugin may ask for anything.
+pub fn remedy(
+    subject: &ServiceAccount,
+    verbs: &str,
+    what: (&str, &str),
+    namespace: Option<&str>,
+) -> Option<Remedy> {
     remedy_for(subject, verbs, what, namespace, None)
 }
 
@@ -162,24 +216,62 @@ pub fn remedy_for(
     (group, resource): (&str, &str),
     namespace: Option<&str>,
     object: Option<&str>,
-) -> String {
+) -> Option<Remedy> {
     let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let ServiceAccount {
+        namespace: home,
+        name,
+    } = subject;
+
+    let are_names = is_dns_label(home)
+        && is_dns_subdomain(name)
+        && namespace.is_none_or(is_dns_label)
+        && is_dns_label(plural)
+        && (group.is_empty() || is_dns_subdomain(group))
+        && (subresource.is_empty() || subresource.split('/').all(is_dns_label))
+        && object.is_none_or(is_path_segment);
+    if !are_names {
+        return None;
+    }
+
     let resource = match (group, subresource) {
         ("", _) => resource.to_owned(),
         (_, "") => format!("{plural}.{group}"),
         _ => format!("{plural}.{group}/{subresource}"),
     };
-    let ServiceAccount { namespace: home, name } = subject;
     let parts = [name, plural, subresource, object.unwrap_or_default(), verbs];
-    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.replace(',', "-"));
-    let made = parts.collect::<Vec<_>>().join("-");
-    let object = object.map(|object| format!(" --resource-name={object}")).unwrap_or_default();
-    let (kind, location) = match namespace {
-        Some(namespace) => ("role", format!(" -n {namespace}")),
-        None => ("clusterrole", String::new()),
+    let parts = parts
+        .iter()
+        .filter(|part| !part.is_empty())
+        .map(|part| part.replace([',', '/'], "-"));
+    let made = role_name(parts.collect::<Vec<_>>().join("-"));
+
+    let kind = if namespace.is_some() {
+        "role"
+    } else {
+        "clusterrole"
     };
-    format!(
-        "kubectl create {kind} {made}{location} --verb={verbs} --resource={resource}{object} && \
-         kubectl create {kind}binding {made}{location} --{kind}={made} --serviceaccount={home}:{name}"
-    )
+    let location: Vec<String> = namespace
+        .map(|namespace| vec!["-n".to_owned(), namespace.to_owned()])
+        .unwrap_or_default();
+    let create = |kind: &str, flags: Vec<String>| {
+        let begin = ["kubectl", "create", kind, &made].map(str::to_owned);
+        Remedy::new([begin.to_vec(), location.clone(), flags].concat())
+    };
+
+    let mut rules = vec![format!("--verb={verbs}"), format!("--resource={resource}")];
+    rules.extend(object.map(|object| format!("--resource-name={object}")));
+    let binds = vec![
+        format!("--{kind}={made}"),
+        format!("--serviceaccount={home}:{name}"),
+    ];
+
+    create(kind, rules)?.then(create(&format!("{kind}binding"), binds))
+}
+
+/// Returns a role's name made of others, without what a shell or `kubectl create` would refuse.
+fn role_name(parts: String) -> String {
+    let valid = |letter: char| letter.is_ascii_alphanumeric() || "-.:_".contains(letter);
+    let name = parts.replace(|letter| !valid(letter), "-");
+    bounded(name, MAX_OBJECT_NAME)
 }

@@ -1,16 +1,20 @@
 //! Access reviews: the API server's RBAC decisions, cached.
 //!
-//! The cache and the watches belong to the host, so the API server cannot check what a plugin reads from them.
-//! [`Grants`] does: it allows a cached read or an event only if the API server would allow the plugin's ServiceAccount
-//! to make the same request. There is no other rule, and an unknown answer means no.
+//! The cache and the watches belong to the host, so the API server cannot check what a plugin reads
+//! from them. [`Grants`] does: it allows a cached read or an event only if the API server would
+//! allow the plugin's ServiceAccount to make the same request. There is no other rule, and an
+//! unknown answer means no.
 //!
-//! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background after half of that
-//!   time. Decisions about events are used for up to [`Grants::KEEP_WATCHED`] while changes are watched
-//!   ([`Grants::set_watched`]), which is no longer than the API server's own watches last after one decision.
-//! - A change of a binding or a role invalidates the decisions about its subjects at once, also those in flight. The
-//!   authorizer watches RBAC itself and may see a change later than the host: its decisions soon after a change are used
-//!   for [`Grants::UNSETTLED`] only, and later ones for at most ten times as long as the change was ago.
-//! - The long lifetimes end when the watch of changes fails. When it is back, the decisions of before are requested again.
+//! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background
+//!   after half of that time. Decisions about events are used for up to [`Grants::KEEP_WATCHED`]
+//!   while changes are watched ([`Grants::set_watched`]), which is no longer than the API server's
+//!   own watches last after one decision.
+//! - A change of a binding or a role invalidates the decisions about its subjects at once, also
+//!   those in flight. The authorizer watches RBAC itself and may see a change later than the host:
+//!   its decisions soon after a change are used for [`Grants::UNSETTLED`] only, and later ones for
+//!   at most ten times as long as the change was ago.
+//! - The long lifetimes end when the watch of changes fails. When it is back, the decisions of
+//!   before are requested again.
 //! - The same review is in flight once, however many tasks wait for it.
 //! - When the API server cannot be asked, everything is denied.
 //!
@@ -48,9 +52,13 @@ pub trait AccessReviewer: Send + Sync {
     /// Asks whether the host itself may make this request.
     ///
     /// # Errors
-    /// The API server's error, when it cannot be asked; always, if the reviewer reviews ServiceAccounts only.
+    /// The API server's error, when it cannot be asked; always, if the reviewer reviews
+    /// ServiceAccounts only.
     async fn review_host(&self, _: &Access) -> Result<bool, ApiError> {
-        Err(ApiError::new(ErrorKind::Unavailable, "this reviewer reviews ServiceAccounts only"))
+        Err(ApiError::new(
+            ErrorKind::Unavailable,
+            "this reviewer reviews ServiceAccounts only",
+        ))
     }
 }
 
@@ -69,12 +77,14 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The lifetime of a decision. A revoked permission ends after this time even if changes are not watched.
+    /// The lifetime of a decision. A revoked permission ends after this time even if changes are
+    /// not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// The longest lifetime of a decision about events while changes are watched. The API server decides about a watch
-    /// when that begins, and lets it last 30 to 60 minutes.
+    /// The longest lifetime of a decision about events while changes are watched. The API server
+    /// decides about a watch when that begins, and lets it last 30 to 60 minutes.
     pub const KEEP_WATCHED: Duration = Duration::from_secs(1800);
-    /// The same lifetime for clusters with an authorizer besides RBAC, whose changes cannot be watched.
+    /// The same lifetime for clusters with an authorizer besides RBAC, whose changes cannot be
+    /// watched.
     pub const KEEP_WATCHED_EXACT: Duration = Duration::from_secs(60);
     /// The time after a change during which the authorizer may still answer from its old state.
     pub const SETTLE: Duration = decisions::SETTLE;
@@ -82,16 +92,19 @@ impl Grants {
     pub const UNSETTLED: Duration = decisions::UNSETTLED;
 
     /// The lifetimes of decisions about reads.
-    const READS: Lifetimes = Lifetimes { unwatched: Self::KEEP, watched: Self::KEEP };
+    const READS: Lifetimes = Lifetimes {
+        unwatched: Self::KEEP,
+        watched: Self::KEEP,
+    };
 
     /// Creates a cache of this reviewer's decisions.
     pub fn new(reviewer: Arc<dyn AccessReviewer>) -> Arc<Self> {
         Self::with(reviewer, false)
     }
 
-    /// Creates a cache of this reviewer's decisions. `exact` is for clusters with an authorizer that denies besides RBAC:
-    /// there, a permission in all namespaces does not mean that each request is allowed. Each namespace and name then
-    /// costs a review.
+    /// Creates a cache of this reviewer's decisions. `exact` is for clusters with an authorizer
+    /// that denies besides RBAC: there, a permission in all namespaces does not mean that each
+    /// request is allowed. Each namespace and name then costs a review.
     pub fn with(reviewer: Arc<dyn AccessReviewer>, exact: bool) -> Arc<Self> {
         Arc::new(Self {
             reviewer,
@@ -105,7 +118,11 @@ impl Grants {
 
     /// Returns the cached permissions of one subject.
     pub fn of(self: &Arc<Self>, subject: ServiceAccount) -> SubjectGrants {
-        SubjectGrants { grants: self.clone(), key: Subject::ServiceAccount(subject.clone()), subject }
+        SubjectGrants {
+            grants: self.clone(),
+            key: Subject::ServiceAccount(subject.clone()),
+            subject,
+        }
     }
 
     /// Records a binding that existed before anything was asked; see [`RoleBindings::set`].
@@ -113,13 +130,15 @@ impl Grants {
         self.bindings.write().set(binding, text);
     }
 
-    /// Invalidates the decisions about a binding's subjects, after it was created, changed or deleted (None).
+    /// Invalidates the decisions about a binding's subjects, after it was created, changed or
+    /// deleted (None).
     pub fn binding_changed(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
         let concerned = self.bindings.write().set(binding, text);
         self.changed(&[concerned]);
     }
 
-    /// Invalidates the decisions about the subjects of a role's bindings, after it was created, changed or deleted.
+    /// Invalidates the decisions about the subjects of a role's bindings, after it was created,
+    /// changed or deleted.
     pub fn role_changed(&self, role: &ObjectKey) {
         let concerned = self.bindings.read().bound_to(role);
         self.changed(&concerned);
@@ -127,14 +146,24 @@ impl Grants {
 
     fn changed(&self, concerned: &[Concerned]) {
         let mut kept = self.kept.lock();
-        let mut change = Change { number: 0, at: Instant::now() };
+        let mut change = Change {
+            number: 0,
+            at: Instant::now(),
+        };
         self.changes.send_modify(|changes| {
             *changes += 1;
             change.number = *changes;
         });
         kept.last = Some(change);
-        for Concerned { namespace, subjects } in concerned {
-            kept.concerned(subjects, |decisions| decisions.changed(namespace.as_deref(), change));
+
+        for Concerned {
+            namespace,
+            subjects,
+        } in concerned
+        {
+            kept.concerned(subjects, |decisions| {
+                decisions.changed(namespace.as_deref(), change);
+            });
         }
     }
 
@@ -146,7 +175,8 @@ impl Grants {
                 kept.watched_since = watched.then(Instant::now);
             }
         }
-        self.watched.send_if_modified(|before| std::mem::replace(before, watched) != watched);
+        self.watched
+            .send_if_modified(|before| std::mem::replace(before, watched) != watched);
     }
 
     /// Sets the names of the host's user and groups. Until then each change may concern the host.
@@ -161,14 +191,24 @@ impl Grants {
 
     /// Returns the lifetimes of decisions about events.
     fn events(&self) -> Lifetimes {
-        let watched = if self.exact { Self::KEEP_WATCHED_EXACT } else { Self::KEEP_WATCHED };
-        Lifetimes { unwatched: Self::KEEP, watched }
+        let watched = if self.exact {
+            Self::KEEP_WATCHED_EXACT
+        } else {
+            Self::KEEP_WATCHED
+        };
+        Lifetimes {
+            unwatched: Self::KEEP,
+            watched,
+        }
     }
 
     /// Drops the decisions about a subject that no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
         let mut kept = self.kept.lock();
-        if let Some(decisions) = kept.subjects.get_mut(&Subject::ServiceAccount(subject.clone())) {
+        if let Some(decisions) = kept
+            .subjects
+            .get_mut(&Subject::ServiceAccount(subject.clone()))
+        {
             decisions.answers = Default::default();
         }
         kept.subjects.retain(|_, decisions| !decisions.is_unused());
@@ -217,6 +257,7 @@ impl Grants {
         if let Some(decision) = self.known(subject, access, lifetimes) {
             return Ok(decision);
         }
+
         self.ask(subject, access, lifetimes).await.map_err(|error| {
             let subject = match subject {
                 Subject::ServiceAccount(account) => account.user(),
@@ -228,29 +269,48 @@ impl Grants {
     }
 
     /// Requests a decision, or waits for the same request in flight.
-    async fn ask(&self, subject: &Subject, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
+    async fn ask(
+        &self,
+        subject: &Subject,
+        access: &Access,
+        lifetimes: Lifetimes,
+    ) -> Result<Decision, ApiError> {
         let (asked, review) = self.kept.lock().join(subject, access, lifetimes);
-        let waiting = Waiting { grants: self, subject, access, review };
+        let waiter = ReviewWaiter {
+            grants: self,
+            subject,
+            access,
+            review,
+        };
+
         let request = async || match subject {
             Subject::ServiceAccount(account) => self.reviewer.review(account, access).await,
             Subject::Host => self.reviewer.review_host(access).await,
         };
-        let allowed = waiting.review.get_or_init(request).await.clone()?;
-        Ok(self.kept.lock().record(subject, access, allowed, asked, lifetimes))
+        let allowed = waiter.review.get_or_init(request).await.clone()?;
+
+        Ok(self
+            .kept
+            .lock()
+            .record(subject, access, allowed, asked, lifetimes))
     }
 }
 
-/// A task's wait for a review in flight. Dropping it ends the wait, also when the task is cancelled.
-struct Waiting<'a> {
+/// A task's wait for a review in flight. Dropping it ends the wait, also when the task is
+/// cancelled.
+struct ReviewWaiter<'a> {
     grants: &'a Grants,
     subject: &'a Subject,
     access: &'a Access,
     review: Review,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ReviewWaiter<'_> {
     fn drop(&mut self) {
-        self.grants.kept.lock().leave(self.subject, self.access, &self.review);
+        self.grants
+            .kept
+            .lock()
+            .leave(self.subject, self.access, &self.review);
     }
 }
 
@@ -279,30 +339,39 @@ impl SubjectGrants {
         self.grants.changes()
     }
 
-    /// Returns whether changes of permissions are watched, and its changes. The lifetimes of decisions about events depend
-    /// on it.
+    /// Returns whether changes of permissions are watched, and its changes. The lifetimes of
+    /// decisions about events depend on it.
     pub fn watched(&self) -> watch::Receiver<bool> {
         self.grants.watched.subscribe()
     }
 
-    /// Returns the only namespaces in which the subject may have more permissions than in all namespaces. Returns None if
-    /// only a review of each namespace can tell: while RoleBindings are not watched, and where an authorizer besides RBAC
-    /// may deny what concerns all namespaces.
+    /// Returns the only namespaces in which the subject may have more permissions than in all
+    /// namespaces. Returns None if only a review of each namespace can tell: while RoleBindings are
+    /// not watched, and where an authorizer besides RBAC may deny what concerns all namespaces.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
-        if self.grants.exact { None } else { self.bound_namespaces() }
+        if self.grants.exact {
+            None
+        } else {
+            self.bound_namespaces()
+        }
     }
 
-    /// Returns the namespaces in which a RoleBinding names the subject; None while RoleBindings are not watched.
+    /// Returns the namespaces in which a RoleBinding names the subject; None while RoleBindings are
+    /// not watched.
     pub fn bound_namespaces(&self) -> Option<BTreeSet<String>> {
         let is_watched = *self.grants.watched.borrow();
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
 
-    /// Reports whether a cached decision allows the request. The API server is not asked, so the result reveals nothing
-    /// that it has not answered before.
+    /// Reports whether a cached decision allows the request. The API server is not asked, so the
+    /// result reveals nothing that it has not answered before.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         let lifetimes = self.grants.events();
-        let is_allowed = |access: Access| self.grants.known(&self.key, &access, lifetimes).is_some_and(|it| it.allowed);
+        let is_allowed = |access: Access| {
+            self.grants
+                .known(&self.key, &access, lifetimes)
+                .is_some_and(|it| it.allowed)
+        };
         access.questions(self.grants.exact).any(is_allowed)
     }
 
@@ -330,10 +399,14 @@ impl SubjectGrants {
     /// Checks that the API server would allow the request.
     ///
     /// # Errors
-    /// `Forbidden`, in the API server's wording, when the request is denied; `Unavailable` when the API server cannot
-    /// be asked.
+    /// `Forbidden`, in the API server's wording, when the request is denied; `Unavailable` when the
+    /// API server cannot be asked.
     pub async fn check(&self, access: &Access) -> Result<(), ApiError> {
-        if self.allows(access).await? { Ok(()) } else { Err(access.forbidden(&self.subject)) }
+        if self.allows(access).await? {
+            Ok(())
+        } else {
+            Err(access.forbidden(&self.subject))
+        }
     }
 
     /// Reports whether the API server would allow the request.
@@ -344,8 +417,8 @@ impl SubjectGrants {
         Ok(self.decide(access, Grants::READS).await?.allowed)
     }
 
-    /// Returns whether the API server would allow these events. The caller follows [`Self::changes`] and
-    /// [`Self::watched`], and asks again when the decision expires.
+    /// Returns whether the API server would allow these events. The caller follows
+    /// [`Self::changes`] and [`Self::watched`], and asks again when the decision expires.
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
@@ -353,7 +426,8 @@ impl SubjectGrants {
         self.decide(access, self.grants.events()).await
     }
 
-    /// Asks the questions about a request until one is allowed. A denial lasts until the first of the decisions expires.
+    /// Asks the questions about a request until one is allowed. A denial lasts until the first of
+    /// the decisions expires.
     async fn decide(&self, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
         let mut denied: Option<Decision> = None;
         for ask in access.questions(self.grants.exact) {
@@ -361,9 +435,16 @@ impl SubjectGrants {
             if decision.allowed {
                 return Ok(decision);
             }
-            denied = denied.into_iter().chain([decision]).min_by_key(|decision| decision.until);
+            denied = denied
+                .into_iter()
+                .chain([decision])
+                .min_by_key(|decision| decision.until);
         }
-        Ok(denied.unwrap_or_else(|| Decision { allowed: false, until: Instant::now() }))
+
+        Ok(denied.unwrap_or_else(|| Decision {
+            allowed: false,
+            until: Instant::now(),
+        }))
     }
 }
 
@@ -404,7 +485,10 @@ mod tests {
     }
 
     fn account() -> ServiceAccount {
-        ServiceAccount { namespace: "team".into(), name: "plugin".into() }
+        ServiceAccount {
+            namespace: "team".into(),
+            name: "plugin".into(),
+        }
     }
 
     fn access(namespace: Option<&str>, resource: &str, name: Option<&str>) -> Access {
@@ -421,18 +505,27 @@ mod tests {
     /// Reports a change of the account's permissions in a namespace.
     fn changed(grants: &SubjectGrants, namespace: &str) {
         let subjects = BTreeSet::from([account().user()]);
-        grants.grants.changed(&[Concerned { namespace: Some(namespace.to_owned()), subjects }]);
+        grants.grants.changed(&[Concerned {
+            namespace: Some(namespace.to_owned()),
+            subjects,
+        }]);
     }
 
     fn grants(rules: &[Rule]) -> (Arc<Rules>, SubjectGrants) {
-        let rules = Arc::new(Rules { rules: Mutex::new(rules.iter().copied().collect()), ..Rules::default() });
+        let rules = Arc::new(Rules {
+            rules: Mutex::new(rules.iter().copied().collect()),
+            ..Rules::default()
+        });
         (rules.clone(), Grants::new(rules).of(account()))
     }
 
     #[tokio::test(start_paused = true)]
     async fn allows_exactly_what_rbac_allows() {
-        let (_, grants) =
-            grants(&[(Some("a"), "pods", None), (None, "nodes", None), (Some("b"), "secrets", Some("one"))]);
+        let (_, grants) = grants(&[
+            (Some("a"), "pods", None),
+            (None, "nodes", None),
+            (Some("b"), "secrets", Some("one")),
+        ]);
         for (namespace, resource, name, allowed) in [
             (Some("a"), "pods", None, true),
             (Some("a"), "pods", Some("x"), true),
@@ -446,7 +539,11 @@ mod tests {
             (Some("a"), "secrets", Some("one"), false),
         ] {
             let asked = access(namespace, resource, name);
-            assert_eq!(grants.allows(&asked).await.expect("answered"), allowed, "{asked} {name:?}");
+            assert_eq!(
+                grants.allows(&asked).await.expect("answered"),
+                allowed,
+                "{asked} {name:?}"
+            );
         }
     }
 
@@ -454,12 +551,18 @@ mod tests {
     async fn asks_once_for_a_cluster_wide_permission() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         for namespace in ["a", "b", "c"] {
-            assert!(grants.allows(&access(Some(namespace), "pods", Some("x"))).await.expect("answered"));
+            assert!(
+                grants
+                    .allows(&access(Some(namespace), "pods", Some("x")))
+                    .await
+                    .expect("answered")
+            );
         }
         assert_eq!(rules.asked.lock().len(), 1);
     }
 
-    /// RBAC that allows everything, behind an authorizer that denies what is in kube-system, and Secrets named `key`.
+    /// RBAC that allows everything, behind an authorizer that denies what is in kube-system, and
+    /// Secrets named `key`.
     #[derive(Default)]
     struct Denying(Mutex<Vec<Access>>);
 
@@ -467,7 +570,8 @@ mod tests {
     impl AccessReviewer for Denying {
         async fn review(&self, _: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
             self.0.lock().push(access.clone());
-            Ok(access.namespace.as_deref() != Some("kube-system") && access.name.as_deref() != Some("key"))
+            Ok(access.namespace.as_deref() != Some("kube-system")
+                && access.name.as_deref() != Some("key"))
         }
     }
 
@@ -485,14 +589,27 @@ mod tests {
             (Some("kube-system"), Some("y"), false),
         ] {
             let asked = access(namespace, "secrets", name);
-            assert_eq!(exact.allows(&asked).await.expect("answered"), allowed, "{asked} {name:?}");
+            assert_eq!(
+                exact.allows(&asked).await.expect("answered"),
+                allowed,
+                "{asked} {name:?}"
+            );
             assert_eq!(exact.is_known_allowed(&asked), allowed, "{asked} {name:?}");
-            assert_eq!(reviewer.0.lock().pop(), Some(asked), "the question is the request");
+            assert_eq!(
+                reviewer.0.lock().pop(),
+                Some(asked),
+                "the question is the request"
+            );
         }
         assert!(reviewer.0.lock().is_empty(), "one question each");
         let wide = Grants::new(reviewer).of(account());
-        let passed_by = wide.allows(&access(Some("kube-system"), "secrets", Some("x"))).await;
-        assert!(passed_by.expect("answered"), "the default is for RBAC alone, as docs/operating.md says");
+        let passed_by = wide
+            .allows(&access(Some("kube-system"), "secrets", Some("x")))
+            .await;
+        assert!(
+            passed_by.expect("answered"),
+            "the default is for RBAC alone, as docs/permissions.md says"
+        );
     }
 
     #[test]
@@ -501,7 +618,11 @@ mod tests {
             let grants = Grants::with(Arc::new(Rules::default()), exact);
             grants.set_watched(true);
             let own = grants.of(account());
-            assert_eq!((own.namespaces(), own.bound_namespaces()), (namespaces, Some(BTreeSet::new())), "{exact}");
+            assert_eq!(
+                (own.namespaces(), own.bound_namespaces()),
+                (namespaces, Some(BTreeSet::new())),
+                "{exact}"
+            );
         }
     }
 
@@ -513,7 +634,10 @@ mod tests {
         rules.rules.lock().clear();
         assert!(grants.allows(&pods).await.expect("kept"));
         changed(&grants, "other");
-        assert!(grants.allows(&pods).await.expect("kept"), "another namespace's change is not ours");
+        assert!(
+            grants.allows(&pods).await.expect("kept"),
+            "another namespace's change is not ours"
+        );
         changed(&grants, "a");
         assert!(!grants.allows(&pods).await.expect("asked again"));
         tokio::time::sleep(Grants::SETTLE).await;
@@ -527,7 +651,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn role_binding_churn_concerns_its_subjects_only() {
         let (rules, own) = grants(&[(Some("a"), "pods", None)]);
-        let other = own.grants.of(ServiceAccount { namespace: "other".into(), name: "plugin".into() });
+        let other = own.grants.of(ServiceAccount {
+            namespace: "other".into(),
+            name: "plugin".into(),
+        });
         let pods = access(Some("a"), "pods", None);
         for grants in [&own, &other] {
             grants.allows(&pods).await.expect("answered");
@@ -537,14 +664,17 @@ mod tests {
         let role = r#"{"kind":"Role","name":"r"}"#;
         let binding = |subjects: &str| {
             let key = ObjectKey::namespaced("a", "b");
-            own.grants.binding_changed(&key, Some(BindingText { subjects, role }));
+            own.grants
+                .binding_changed(&key, Some(BindingText { subjects, role }));
         };
         let asked = rules.asked.lock().len();
-        let plugin =
-            |namespace: &str| format!(r#"[{{"kind":"ServiceAccount","namespace":"{namespace}","name":"plugin"}}]"#);
+        let plugin = |namespace: &str| {
+            format!(r#"[{{"kind":"ServiceAccount","namespace":"{namespace}","name":"plugin"}}]"#)
+        };
         let group = |name: &str| format!(r#"[{{"kind":"Group","name":"{name}"}}]"#);
         let mut concerned = || {
-            let both = [&mut changes, &mut others].map(|changes| changes.has_changed().expect("open"));
+            let both =
+                [&mut changes, &mut others].map(|changes| changes.has_changed().expect("open"));
             changes.mark_unchanged();
             others.mark_unchanged();
             both
@@ -575,7 +705,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_a_change_has_overtaken_is_not_kept() {
-        let rules = Rules { slow: Duration::from_secs(1), ..Rules::default() };
+        let rules = Rules {
+            slow: Duration::from_secs(1),
+            ..Rules::default()
+        };
         rules.rules.lock().insert((Some("a"), "pods", None));
         let rules = Arc::new(rules);
         let grants = Grants::new(rules.clone()).of(account());
@@ -588,7 +721,10 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         rules.rules.lock().clear();
         changed(&grants, "a");
-        assert!(before.await.expect("ends").expect("answered"), "it was asked before the change");
+        assert!(
+            before.await.expect("ends").expect("answered"),
+            "it was asked before the change"
+        );
         assert!(!grants.allows(&pods).await.expect("answered"));
     }
 
@@ -600,12 +736,22 @@ mod tests {
         assert!(!grants.allows(&pods).await.expect("asked too early"));
         rules.rules.lock().insert((Some("a"), "pods", None));
         tokio::time::sleep(Grants::UNSETTLED).await;
-        assert!(grants.allows_events(&pods).await.expect("asked again").allowed);
+        assert!(
+            grants
+                .allows_events(&pods)
+                .await
+                .expect("asked again")
+                .allowed
+        );
     }
 
-    /// Rules that allow pods in namespace `a`, and a cache of their decisions whose changes have been watched for long.
+    /// Rules that allow pods in namespace `a`, and a cache of their decisions whose changes have
+    /// been watched for long.
     async fn long_watched(exact: bool) -> (Arc<Rules>, Arc<Grants>) {
-        let rules = Rules { rules: Mutex::new(HashSet::from([(Some("a"), "pods", None)])), ..Rules::default() };
+        let rules = Rules {
+            rules: Mutex::new(HashSet::from([(Some("a"), "pods", None)])),
+            ..Rules::default()
+        };
         let rules = Arc::new(rules);
         let all = Grants::with(rules.clone(), exact);
         all.set_watched(true);
@@ -616,25 +762,43 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn events_are_decided_for_half_an_hour_while_changes_are_watched() {
         let pods = access(Some("a"), "pods", None);
-        for (exact, keep) in [(false, Grants::KEEP_WATCHED), (true, Grants::KEEP_WATCHED_EXACT)] {
+        for (exact, keep) in [
+            (false, Grants::KEEP_WATCHED),
+            (true, Grants::KEEP_WATCHED_EXACT),
+        ] {
             let (rules, all) = long_watched(exact).await;
             let grants = all.of(account());
             let decision = grants.allows_events(&pods).await.expect("answered");
             let lasts = decision.until - Instant::now();
-            assert!(decision.allowed && lasts > keep * 7 / 10 && lasts <= keep, "{lasts:?}");
+            assert!(
+                decision.allowed && lasts > keep * 7 / 10 && lasts <= keep,
+                "{lasts:?}"
+            );
             rules.rules.lock().clear();
             tokio::time::sleep(lasts / 2 - Duration::from_secs(1)).await;
             assert_eq!(grants.allows_events(&pods).await.expect("kept"), decision);
-            assert!(!grants.allows(&pods).await.expect("asked again"), "a read is decided for seconds");
+            assert!(
+                !grants.allows(&pods).await.expect("asked again"),
+                "a read is decided for seconds"
+            );
             rules.rules.lock().insert((Some("a"), "pods", None));
             tokio::time::sleep(Grants::KEEP).await;
             assert!(grants.allows(&pods).await.expect("asked again"));
             rules.rules.lock().clear();
             let watched = grants.watched();
             all.set_watched(false);
-            assert!(watched.has_changed().expect("open"), "who relies on the long lifetime learns that it is over");
+            assert!(
+                watched.has_changed().expect("open"),
+                "who relies on the long lifetime learns that it is over"
+            );
             tokio::time::sleep(Grants::KEEP).await;
-            assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
+            assert!(
+                !grants
+                    .allows_events(&pods)
+                    .await
+                    .expect("asked again")
+                    .allowed
+            );
         }
     }
 
@@ -646,7 +810,13 @@ mod tests {
         assert!(grants.allows_events(&pods).await.expect("answered").allowed);
         rules.rules.lock().clear();
         changed(&grants, "a");
-        assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
+        assert!(
+            !grants
+                .allows_events(&pods)
+                .await
+                .expect("asked again")
+                .allowed
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -661,7 +831,13 @@ mod tests {
         all.set_watched(true);
         assert!(grants.allows_events(&pods).await.expect("kept").allowed);
         tokio::time::sleep(Grants::KEEP).await;
-        assert!(!grants.allows_events(&pods).await.expect("asked again").allowed);
+        assert!(
+            !grants
+                .allows_events(&pods)
+                .await
+                .expect("asked again")
+                .allowed
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -673,7 +849,11 @@ mod tests {
             changed(&grants, "a");
             tokio::time::sleep(Duration::from_secs(ago)).await;
             let until = grants.allows_events(&pods).await.expect("answered").until;
-            assert_eq!(until - Instant::now(), Duration::from_secs_f64(lasts), "{ago} s after the change");
+            assert_eq!(
+                until - Instant::now(),
+                Duration::from_secs_f64(lasts),
+                "{ago} s after the change"
+            );
         }
     }
 
@@ -682,12 +862,24 @@ mod tests {
         let (_, all) = long_watched(false).await;
         let mut expired = BTreeSet::new();
         for number in 0..100 {
-            let grants = all.of(ServiceAccount { namespace: "team".into(), name: format!("plugin-{number}") });
-            expired.insert(grants.allows_events(&access(None, "pods", None)).await.expect("answered").until);
+            let grants = all.of(ServiceAccount {
+                namespace: "team".into(),
+                name: format!("plugin-{number}"),
+            });
+            expired.insert(
+                grants
+                    .allows_events(&access(None, "pods", None))
+                    .await
+                    .expect("answered")
+                    .until,
+            );
         }
         let first = expired.first().expect("one").duration_since(Instant::now());
         let last = expired.last().expect("one").duration_since(Instant::now());
-        assert!(expired.len() > 70 && last - first > Grants::KEEP_WATCHED / 5, "{first:?} to {last:?}");
+        assert!(
+            expired.len() > 70 && last - first > Grants::KEEP_WATCHED / 5,
+            "{first:?} to {last:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -722,11 +914,23 @@ mod tests {
         let before = ask();
         tokio::time::sleep(Duration::from_millis(100)).await;
         rules.rules.lock().clear();
-        grants.grants.changed(&[Concerned { namespace: None, subjects: BTreeSet::from([account().user()]) }]);
+        grants.grants.changed(&[Concerned {
+            namespace: None,
+            subjects: BTreeSet::from([account().user()]),
+        }]);
         assert!(!ask().await.expect("ends"));
-        assert!(before.await.expect("ends"), "it was asked before the change");
-        assert!(!grants.allows(&pods).await.expect("known"), "the answer of before the change is not kept");
-        assert!(grants.grants.kept.lock().of(&grants.key).is_quiet(), "no review is left behind");
+        assert!(
+            before.await.expect("ends"),
+            "it was asked before the change"
+        );
+        assert!(
+            !grants.allows(&pods).await.expect("known"),
+            "the answer of before the change is not kept"
+        );
+        assert!(
+            grants.grants.kept.lock().of(&grants.key).is_quiet(),
+            "no review is left behind"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -745,9 +949,18 @@ mod tests {
     async fn denies_when_api_server_is_unavailable() {
         let (rules, grants) = grants(&[(None, "pods", None)]);
         *rules.down.lock() = true;
-        let error = grants.check(&access(None, "pods", None)).await.expect_err("refused");
+        let error = grants
+            .check(&access(None, "pods", None))
+            .await
+            .expect_err("refused");
         assert_eq!(error.kind, ErrorKind::Unavailable);
-        assert!(error.status.message.contains("failed: may it get pods in all namespaces?"), "{error}");
+        assert!(
+            error
+                .status
+                .message
+                .contains("failed: may it get pods in all namespaces?"),
+            "{error}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -757,28 +970,90 @@ mod tests {
             let asked = access(Some("a"), "secrets", Some(&number.to_string()));
             assert!(!grants.allows(&asked).await.expect("answered"));
         }
-        assert!(grants.grants.kept.lock().subjects[&grants.key].answers.len() <= decisions::ANSWERS);
+        assert!(
+            grants.grants.kept.lock().subjects[&grants.key]
+                .answers
+                .len()
+                <= decisions::ANSWERS
+        );
+    }
+
+    #[test]
+    fn remedy_for_names_that_kubernetes_does_not_allow_is_none() {
+        let evil = "a$($(curl$IFS$9evil))";
+        let pods = ("", "pods");
+        for (what, namespace, object) in [
+            (pods, Some(evil), None),
+            (pods, Some("--all"), None),
+            (pods, Some("a\nb"), None),
+            (("", evil), Some("a"), None),
+            (("", "pods/$(id)"), Some("a"), None),
+            (("a;b", "pods"), Some("a"), None),
+            (pods, Some("a"), Some("a b")),
+            (pods, Some("a"), Some("a\u{1b}[2J")),
+            (pods, Some("a"), Some("../x")),
+        ] {
+            let remedy = remedy_for(&account(), "get", what, namespace, object);
+            assert_eq!(remedy, None, "{what:?} {namespace:?} {object:?}");
+        }
+
+        let named = remedy_for(&account(), "get", pods, Some("a"), Some("system:a$(id)"));
+        let named = named
+            .expect("a name of RBAC's kinds may have these")
+            .to_string();
+        assert!(named.contains("'--resource-name=system:a$(id)'"), "{named}");
     }
 
     #[test]
     fn refusal_has_api_server_words_and_a_runnable_remedy() {
-        let asked = Access { group: "apps".into(), ..access(Some("a"), "deployments", Some("web")) };
+        let shown = |what, verbs, namespace| {
+            let remedy = remedy(&account(), verbs, what, namespace);
+            remedy.expect("these are names").to_string()
+        };
+        let asked = Access {
+            group: "apps".into(),
+            ..access(Some("a"), "deployments", Some("web"))
+        };
         assert_eq!(
             asked.forbidden(&account()).status.message,
             "deployments.apps \"web\" is forbidden: User \"system:serviceaccount:team:plugin\" cannot get resource \
              \"deployments\" in API group \"apps\" in the namespace \"a\""
         );
         assert_eq!(
-            remedy(&account(), "list,watch", ("apps", "deployments"), Some("a")),
+            shown(("apps", "deployments"), "list,watch", Some("a")),
             "kubectl create role plugin-deployments-list-watch -n a --verb=list,watch --resource=deployments.apps && \
              kubectl create rolebinding plugin-deployments-list-watch -n a --role=plugin-deployments-list-watch \
              --serviceaccount=team:plugin"
         );
-        let status = remedy(&account(), "update", ("apps", "deployments/status"), None);
+        let status = shown(("apps", "deployments/status"), "update", None);
         assert!(
-            status.starts_with("kubectl create clusterrole plugin-deployments-status-update --verb=update")
-                && status.contains("--resource=deployments.apps/status "),
+            status.starts_with(
+                "kubectl create clusterrole plugin-deployments-status-update --verb=update"
+            ) && status.contains("--resource=deployments.apps/status "),
             "{status}"
+        );
+    }
+
+    #[test]
+    fn remedy_quotes_names_for_the_shell_and_bounds_those_it_makes() {
+        let about = |object: &str| {
+            let secrets = ("", "secrets");
+            let remedy = remedy_for(&account(), "get", secrets, Some("a"), Some(object));
+            remedy.expect("it can be written").to_string()
+        };
+        assert!(about("web").contains(" --resource-name=web && "));
+
+        let command = about("a;'$(reboot)");
+        assert!(
+            command.contains("create role plugin-secrets-a----reboot--get "),
+            "{command}"
+        );
+
+        let command = about(&"o".repeat(253));
+        let role = command.split_whitespace().nth(3).expect("a name");
+        assert!(
+            role.len() <= 253 && command.contains(&format!("--role={role} ")),
+            "{command}"
         );
     }
 }

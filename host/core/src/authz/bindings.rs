@@ -1,5 +1,6 @@
-//! The subjects of all RoleBindings and ClusterRoleBindings. A change of a binding or a role concerns its subjects only. In
-//! namespaces without a binding for a subject, RBAC grants it only its cluster-wide permissions, so no review is needed.
+//! The subjects of all RoleBindings and ClusterRoleBindings. A change of a binding or a role
+//! concerns its subjects only. In namespaces without a binding for a subject, RBAC grants it only
+//! its cluster-wide permissions, so no review is needed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,7 +26,8 @@ pub struct BindingText<'a> {
     pub role: &'a str,
 }
 
-/// The subjects and roles of all RoleBindings and ClusterRoleBindings. The latter have keys without a namespace.
+/// The subjects and roles of all RoleBindings and ClusterRoleBindings. The latter have keys without
+/// a namespace.
 #[derive(Debug, Default)]
 pub struct RoleBindings {
     /// The bindings.
@@ -60,31 +62,50 @@ struct RoleRef {
 }
 
 impl RoleBindings {
-    /// Replaces a binding by one with these fields; None removes it. Returns the subjects whose permissions have changed,
-    /// which are none if the subjects and the role are the same. Subjects that cannot be decoded count as all users: access
-    /// reviews decide about them.
+    /// Replaces a binding by one with these fields; None removes it. Returns the subjects whose
+    /// permissions have changed, which are none if the subjects and the role are the same. Subjects
+    /// that cannot be decoded count as all users: access reviews decide about them.
     pub fn set(&mut self, binding: &ObjectKey, text: Option<BindingText<'_>>) -> Concerned {
         let namespace = binding.namespace.clone();
         let before = self.remove(binding);
         let Some(text) = text else {
-            return Concerned { namespace, subjects: before.map(|before| before.subjects).unwrap_or_default() };
+            return Concerned {
+                namespace,
+                subjects: before.map(|before| before.subjects).unwrap_or_default(),
+            };
         };
+
         let home = namespace.as_deref().unwrap_or_default();
         let subjects: BTreeSet<String> = match serde_json::from_str::<Vec<Subject>>(text.subjects) {
-            Ok(subjects) => subjects.into_iter().map(|subject| user_or_group(subject, home)).collect(),
+            Ok(subjects) => subjects
+                .into_iter()
+                .map(|subject| user_or_group(subject, home))
+                .collect(),
             Err(_) => BTreeSet::from(["system:authenticated".to_owned()]),
         };
+
         // The API server accepts no other roleRef.
         let role = serde_json::from_str::<RoleRef>(text.role).unwrap_or_default();
         let role_home = namespace.clone().filter(|_| role.kind == "Role");
-        let now = Binding { role: ObjectKey { namespace: role_home, name: role.name }, subjects };
+        let now = Binding {
+            role: ObjectKey {
+                namespace: role_home,
+                name: role.name,
+            },
+            subjects,
+        };
+
         let changed = match before {
             Some(before) if before.role == now.role => &before.subjects ^ &now.subjects,
             Some(before) => &before.subjects | &now.subjects,
             None => now.subjects.clone(),
         };
         self.insert(binding, now);
-        Concerned { namespace, subjects: changed }
+
+        Concerned {
+            namespace,
+            subjects: changed,
+        }
     }
 
     /// Returns the subjects of a role's bindings, whose permissions change with it.
@@ -92,17 +113,29 @@ impl RoleBindings {
         let keys = self.by_role.get(role).into_iter().flatten();
         let bindings = keys.filter_map(|key| Some((key, self.bindings.get(key)?)));
         bindings
-            .map(|(key, binding)| Concerned { namespace: key.namespace.clone(), subjects: binding.subjects.clone() })
+            .map(|(key, binding)| Concerned {
+                namespace: key.namespace.clone(),
+                subjects: binding.subjects.clone(),
+            })
             .collect()
     }
 
     fn insert(&mut self, key: &ObjectKey, binding: Binding) {
         if let Some(namespace) = &key.namespace {
             for subject in &binding.subjects {
-                *self.namespaces.entry(subject.clone()).or_default().entry(namespace.clone()).or_default() += 1;
+                *self
+                    .namespaces
+                    .entry(subject.clone())
+                    .or_default()
+                    .entry(namespace.clone())
+                    .or_default() += 1;
             }
         }
-        self.by_role.entry(binding.role.clone()).or_default().insert(key.clone());
+
+        self.by_role
+            .entry(binding.role.clone())
+            .or_default()
+            .insert(key.clone());
         self.bindings.insert(key.clone(), binding);
     }
 
@@ -114,7 +147,11 @@ impl RoleBindings {
                 self.by_role.remove(&binding.role);
             }
         }
-        let Some(namespace) = &key.namespace else { return Some(binding) };
+
+        let Some(namespace) = &key.namespace else {
+            return Some(binding);
+        };
+
         for subject in &binding.subjects {
             if let Some(counts) = self.namespaces.get_mut(subject)
                 && let Some(count) = counts.get_mut(namespace)
@@ -128,24 +165,39 @@ impl RoleBindings {
                 }
             }
         }
+
         Some(binding)
     }
 
     /// Returns the namespaces in which a binding names the ServiceAccount or one of its groups.
     pub fn namespaces_of(&self, account: &ServiceAccount) -> BTreeSet<String> {
         let names = account.groups().into_iter().chain([account.user()]);
-        names.filter_map(|name| self.namespaces.get(&name)).flat_map(HashMap::keys).cloned().collect()
+        names
+            .filter_map(|name| self.namespaces.get(&name))
+            .flat_map(HashMap::keys)
+            .cloned()
+            .collect()
     }
 }
 
-/// Returns the user or group name of a subject. A ServiceAccount without a namespace is in `binding_namespace`, as in
-/// the API server's authorizer.
+/// Returns the user or group name of a subject. A ServiceAccount without a namespace is in
+/// `binding_namespace`, as in the API server's authorizer.
 fn user_or_group(subject: Subject, binding_namespace: &str) -> String {
-    let Subject { kind, name, mut namespace } = subject;
+    let Subject {
+        kind,
+        name,
+        mut namespace,
+    } = subject;
+
     if namespace.is_empty() {
         binding_namespace.clone_into(&mut namespace);
     }
-    if kind == "ServiceAccount" { ServiceAccount { namespace, name }.user() } else { name }
+
+    if kind == "ServiceAccount" {
+        ServiceAccount { namespace, name }.user()
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]
@@ -154,9 +206,17 @@ mod tests {
 
     #[test]
     fn finds_namespaces_of_users_and_groups() {
-        let account = ServiceAccount { namespace: "team".into(), name: "plugin".into() };
+        let account = ServiceAccount {
+            namespace: "team".into(),
+            name: "plugin".into(),
+        };
         let mut bindings = RoleBindings::default();
-        let text = |subjects| Some(BindingText { subjects, role: "{}" });
+        let text = |subjects| {
+            Some(BindingText {
+                subjects,
+                role: "{}",
+            })
+        };
         let own = r#"[{"kind":"ServiceAccount","namespace":"team","name":"plugin"},{"kind":"User","name":"ann"}]"#;
         bindings.set(&ObjectKey::namespaced("a", "one"), text(own));
         bindings.set(&ObjectKey::namespaced("a", "two"), text(own));
@@ -168,8 +228,13 @@ mod tests {
             &ObjectKey::namespaced("c", "one"),
             text(r#"[{"kind":"ServiceAccount","namespace":"c","name":"plugin"}]"#),
         );
-        let namespaces =
-            |bindings: &RoleBindings| bindings.namespaces_of(&account).into_iter().collect::<Vec<_>>().join(",");
+        let namespaces = |bindings: &RoleBindings| {
+            bindings
+                .namespaces_of(&account)
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         assert_eq!(namespaces(&bindings), "a,b");
         bindings.set(&ObjectKey::namespaced("a", "one"), None);
         assert_eq!(namespaces(&bindings), "a,b");
@@ -178,10 +243,21 @@ mod tests {
         bindings.set(&ObjectKey::namespaced("b", "one"), None);
         assert_eq!(namespaces(&bindings), "");
         let here = ObjectKey::namespaced("team", "here");
-        bindings.set(&here, text(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#));
-        assert_eq!(namespaces(&bindings), "team", "the namespace defaults to that of the binding");
+        bindings.set(
+            &here,
+            text(r#"[{"kind":"ServiceAccount","name":"plugin"}]"#),
+        );
+        assert_eq!(
+            namespaces(&bindings),
+            "team",
+            "the namespace defaults to that of the binding"
+        );
         bindings.set(&here, None);
-        assert_eq!(bindings.namespaces.len(), 1, "entries of removed bindings are removed");
+        assert_eq!(
+            bindings.namespaces.len(),
+            1,
+            "entries of removed bindings are removed"
+        );
         bindings.set(&ObjectKey::namespaced("d", "odd"), text(r#"[{"kind":1}]"#));
         assert_eq!(namespaces(&bindings), "d");
     }
@@ -191,8 +267,21 @@ mod tests {
         let mut bindings = RoleBindings::default();
         let user = |name: &str| format!(r#"{{"kind":"User","name":"{name}"}}"#);
         let mut set = |key: &ObjectKey, users: &[&str], role: &str| {
-            let subjects = format!("[{}]", users.iter().map(|name| user(name)).collect::<Vec<_>>().join(","));
-            let concerned = bindings.set(key, Some(BindingText { subjects: &subjects, role }));
+            let subjects = format!(
+                "[{}]",
+                users
+                    .iter()
+                    .map(|name| user(name))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            );
+            let concerned = bindings.set(
+                key,
+                Some(BindingText {
+                    subjects: &subjects,
+                    role,
+                }),
+            );
             assert_eq!(concerned.namespace, key.namespace);
             concerned.subjects.into_iter().collect::<Vec<_>>().join(",")
         };
@@ -201,7 +290,11 @@ mod tests {
         let one = ObjectKey::namespaced("a", "one");
         let wide = ObjectKey::cluster_scoped("one");
         assert_eq!(set(&one, &["ann", "bob"], role), "ann,bob");
-        assert_eq!(set(&one, &["ann", "bob"], role), "", "only an annotation has changed");
+        assert_eq!(
+            set(&one, &["ann", "bob"], role),
+            "",
+            "only an annotation has changed"
+        );
         assert_eq!(set(&one, &["bob", "eve"], role), "ann,eve");
         assert_eq!(set(&one, &["bob"], cluster_role), "bob,eve");
         assert_eq!(set(&one, &["bob"], role), "bob");
@@ -209,13 +302,29 @@ mod tests {
         let bound = |bindings: &RoleBindings, role: &ObjectKey| bindings.bound_to(role);
         let concerned = |namespace: Option<&str>, name: &str| {
             let namespace = namespace.map(str::to_owned);
-            vec![Concerned { namespace, subjects: BTreeSet::from([name.to_owned()]) }]
+            vec![Concerned {
+                namespace,
+                subjects: BTreeSet::from([name.to_owned()]),
+            }]
         };
-        assert_eq!(bound(&bindings, &ObjectKey::namespaced("a", "r")), concerned(Some("a"), "bob"));
-        assert_eq!(bound(&bindings, &ObjectKey::cluster_scoped("r")), concerned(None, "zoe"));
+        assert_eq!(
+            bound(&bindings, &ObjectKey::namespaced("a", "r")),
+            concerned(Some("a"), "bob")
+        );
+        assert_eq!(
+            bound(&bindings, &ObjectKey::cluster_scoped("r")),
+            concerned(None, "zoe")
+        );
         assert_eq!(bound(&bindings, &ObjectKey::namespaced("b", "r")), []);
-        assert_eq!(bindings.set(&one, None), concerned(Some("a"), "bob").remove(0));
+        assert_eq!(
+            bindings.set(&one, None),
+            concerned(Some("a"), "bob").remove(0)
+        );
         bindings.set(&wide, None);
-        assert!(bindings.bindings.is_empty() && bindings.by_role.is_empty() && bindings.namespaces.is_empty());
+        assert!(
+            bindings.bindings.is_empty()
+                && bindings.by_role.is_empty()
+                && bindings.namespaces.is_empty()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The cached decisions of the authorizer, by subject, the reviews in flight, and the changes of permissions that end
-//! decisions.
+//! The cached decisions of the authorizer, by subject, the reviews in flight, and the changes of
+//! permissions that end decisions.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,11 +20,11 @@ use crate::status::ApiError;
 pub(super) const SETTLE: Duration = Duration::from_secs(2);
 /// The lifetime of a decision made during that time.
 pub(super) const UNSETTLED: Duration = Duration::from_millis(300);
-/// A decision soon after a change lasts at most this many times as long as the change was ago. So an authorizer that is
-/// behind for longer than [`SETTLE`] is asked again soon.
+/// A decision soon after a change lasts at most this many times as long as the change was ago. So
+/// an authorizer that is behind for longer than [`SETTLE`] is asked again soon.
 const CAUTION: u32 = 10;
-/// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or all of them if none has
-/// expired.
+/// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or
+/// all of them if none has expired.
 pub(super) const ANSWERS: usize = 16_384;
 
 /// A subject of decisions.
@@ -37,10 +37,11 @@ pub(super) enum Subject {
 /// The lifetimes of decisions for one use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetimes {
-    /// The lifetime while changes are not watched. A watched decision lasts at least as long, if no change ends it.
+    /// The lifetime while changes are not watched. A watched decision lasts at least as long, if no
+    /// change ends it.
     pub(super) unwatched: Duration,
-    /// The longest lifetime while changes are watched. Decisions last three quarters of it or more, so that they are
-    /// not all renewed at once.
+    /// The longest lifetime while changes are watched. Decisions last three quarters of it or more,
+    /// so that they are not all renewed at once.
     pub(super) watched: Duration,
 }
 
@@ -59,9 +60,10 @@ pub(super) struct Kept {
     pub(super) subjects: HashMap<Subject, Decisions>,
     /// The last change of any subject's permissions.
     pub(super) last: Option<Change>,
-    /// The time since which changes are watched; None while they are not.
+    /// When the watch of changes began; None while they are not.
     pub(super) watched_since: Option<Instant>,
-    /// The names of the host's user and groups; None until they are known, while each change may concern it.
+    /// The names of the host's user and groups; None until they are known, while each change may
+    /// concern it.
     pub(super) host: Option<BTreeSet<String>>,
 }
 
@@ -102,7 +104,8 @@ pub(super) struct Answer {
     renewing: bool,
 }
 
-/// The result of a review, set once. If the task that requests it is cancelled, another one that waits requests it.
+/// The result of a review, set once. If the task that requests it is cancelled, another one that
+/// waits requests it.
 pub(super) type Review = Arc<OnceCell<Result<bool, ApiError>>>;
 
 /// A review in flight.
@@ -121,17 +124,24 @@ pub(super) enum Age {
 }
 
 impl Asked {
-    fn lifetime(&self, changed: Option<Change>, watched_since: Option<Instant>, lifetimes: Lifetimes) -> Duration {
+    fn lifetime(
+        &self,
+        changed: Option<Change>,
+        watched_since: Option<Instant>,
+        lifetimes: Lifetimes,
+    ) -> Duration {
         let Lifetimes { unwatched, watched } = lifetimes;
         let ago = |then: Instant| self.at.saturating_duration_since(then);
         let keep = match watched_since {
-            // Whatever changed before is known, but the authorizer may have started at the same moment.
+            // Whatever changed before is known, but the authorizer may have started at the same
+            // moment.
             Some(since) if ago(since) >= SETTLE => {
                 let spread = watched.saturating_sub(unwatched) * self.spread / 1024;
                 (watched - spread).min(ago(since) * CAUTION).max(unwatched)
             }
             _ => unwatched,
         };
+
         match changed {
             Some(change) if self.change < change.number => Duration::ZERO,
             Some(change) if self.at < change.at + SETTLE => keep.min(UNSETTLED),
@@ -146,16 +156,32 @@ impl Kept {
     pub(super) fn of(&mut self, subject: &Subject) -> &mut Decisions {
         // The last change may concern this subject.
         let changed = self.last;
-        self.subjects.entry(subject.clone()).or_insert_with(|| Decisions::new(changed))
+        self.subjects
+            .entry(subject.clone())
+            .or_insert_with(|| Decisions::new(changed))
     }
 
-    /// Calls a function with the decisions about each known subject that is one of these users, or in one of these groups.
-    pub(super) fn concerned(&mut self, names: &BTreeSet<String>, mut call: impl FnMut(&mut Decisions)) {
-        let is_host = self.host.as_ref().map_or(!names.is_empty(), |host| !host.is_disjoint(names));
+    /// Calls a function with the decisions about each known subject that is one of these users, or
+    /// in one of these groups.
+    pub(super) fn concerned(
+        &mut self,
+        names: &BTreeSet<String>,
+        mut call: impl FnMut(&mut Decisions),
+    ) {
+        let is_host = self
+            .host
+            .as_ref()
+            .map_or(!names.is_empty(), |host| !host.is_disjoint(names));
+
         if is_host && let Some(decisions) = self.subjects.get_mut(&Subject::Host) {
             call(decisions);
         }
-        let accounts: Option<Vec<_>> = names.iter().map(|name| ServiceAccount::of_user(name)).collect();
+
+        let accounts: Option<Vec<_>> = names
+            .iter()
+            .map(|name| ServiceAccount::of_user(name))
+            .collect();
+
         if let Some(accounts) = accounts {
             accounts.into_iter().for_each(|account| {
                 if let Some(decisions) = self.subjects.get_mut(&Subject::ServiceAccount(account)) {
@@ -164,9 +190,14 @@ impl Kept {
             });
             return;
         }
+
         for (subject, decisions) in &mut self.subjects {
-            let Subject::ServiceAccount(account) = subject else { continue };
-            if names.contains(&account.user()) || account.groups().iter().any(|group| names.contains(group)) {
+            let Subject::ServiceAccount(account) = subject else {
+                continue;
+            };
+            if names.contains(&account.user())
+                || account.groups().iter().any(|group| names.contains(group))
+            {
                 call(decisions);
             }
         }
@@ -182,8 +213,11 @@ impl Kept {
         let decisions = self.subjects.get_mut(subject)?;
         let changed = decisions.last_change(access);
         let answer = decisions.answers.get_mut(access)?;
-        let keep = answer.asked.lifetime(changed, self.watched_since, lifetimes);
+        let keep = answer
+            .asked
+            .lifetime(changed, self.watched_since, lifetimes);
         let old = answer.asked.at.elapsed();
+
         let age = if old >= keep {
             Age::Over
         } else if old < keep / 2 || std::mem::replace(&mut answer.renewing, true) {
@@ -191,35 +225,65 @@ impl Kept {
         } else {
             Age::Ageing
         };
-        Some((Decision { allowed: answer.allowed, until: answer.asked.at + keep }, age))
+
+        Some((
+            Decision {
+                allowed: answer.allowed,
+                until: answer.asked.at + keep,
+            },
+            age,
+        ))
     }
 
-    /// Begins a review, or joins the same one in flight if its decision may be used. The caller calls [`Self::leave`].
-    pub(super) fn join(&mut self, subject: &Subject, access: &Access, lifetimes: Lifetimes) -> (Asked, Review) {
+    /// Begins a review, or joins the same one in flight if its decision may be used. The caller
+    /// calls [`Self::leave`].
+    pub(super) fn join(
+        &mut self,
+        subject: &Subject,
+        access: &Access,
+        lifetimes: Lifetimes,
+    ) -> (Asked, Review) {
         let watched_since = self.watched_since;
         let change = self.last.map_or(0, |change| change.number);
         let decisions = self.of(subject);
         let changed = decisions.last_change(access);
+
         if let Some(pending) = decisions.pending.get_mut(access)
-            && pending.asked.at.elapsed() < pending.asked.lifetime(changed, watched_since, lifetimes)
+            && pending.asked.at.elapsed()
+                < pending.asked.lifetime(changed, watched_since, lifetimes)
         {
             pending.waiters += 1;
             return (pending.asked, pending.review.clone());
         }
-        let asked = Asked { at: Instant::now(), change, spread: spread(subject, access) };
-        let pending = Pending { asked, review: Review::default(), waiters: 1 };
+
+        let asked = Asked {
+            at: Instant::now(),
+            change,
+            spread: spread(subject, access),
+        };
+        let pending = Pending {
+            asked,
+            review: Review::default(),
+            waiters: 1,
+        };
         let review = pending.review.clone();
         decisions.pending.insert(access.clone(), pending);
+
         (asked, review)
     }
 
     /// Ends the wait for a review. The last one to leave removes it.
     pub(super) fn leave(&mut self, subject: &Subject, access: &Access, review: &Review) {
-        let Some(decisions) = self.subjects.get_mut(subject) else { return };
-        let Some(pending) = decisions.pending.get_mut(access) else { return };
+        let Some(decisions) = self.subjects.get_mut(subject) else {
+            return;
+        };
+        let Some(pending) = decisions.pending.get_mut(access) else {
+            return;
+        };
         if !Arc::ptr_eq(&pending.review, review) {
             return;
         }
+
         pending.waiters -= 1;
         if pending.waiters == 0 {
             decisions.pending.remove(access);
@@ -237,17 +301,33 @@ impl Kept {
     ) -> Decision {
         let watched_since = self.watched_since;
         let decisions = self.of(subject);
-        let until = asked.at + asked.lifetime(decisions.last_change(access), watched_since, lifetimes);
+        let until =
+            asked.at + asked.lifetime(decisions.last_change(access), watched_since, lifetimes);
         let answers = &mut decisions.answers;
+
         if answers.len() >= ANSWERS && !answers.contains_key(access) {
-            answers.retain(|_, answer| asked.at.saturating_duration_since(answer.asked.at) < lifetimes.unwatched);
+            answers.retain(|_, answer| {
+                asked.at.saturating_duration_since(answer.asked.at) < lifetimes.unwatched
+            });
             if answers.len() >= ANSWERS {
                 answers.clear();
             }
         }
-        if answers.get(access).is_none_or(|known| known.asked.at <= asked.at) {
-            answers.insert(access.clone(), Answer { allowed, asked, renewing: false });
+
+        if answers
+            .get(access)
+            .is_none_or(|known| known.asked.at <= asked.at)
+        {
+            answers.insert(
+                access.clone(),
+                Answer {
+                    allowed,
+                    asked,
+                    renewing: false,
+                },
+            );
         }
+
         Decision { allowed, until }
     }
 }
@@ -265,8 +345,15 @@ impl Decisions {
 
     /// Returns the last change that may concern a request.
     fn last_change(&self, access: &Access) -> Option<Change> {
-        let in_namespace = access.namespace.as_ref().and_then(|namespace| self.changed_in.get(namespace)).copied();
-        [self.changed, in_namespace].into_iter().flatten().max_by_key(|change| change.number)
+        let in_namespace = access
+            .namespace
+            .as_ref()
+            .and_then(|namespace| self.changed_in.get(namespace))
+            .copied();
+        [self.changed, in_namespace]
+            .into_iter()
+            .flatten()
+            .max_by_key(|change| change.number)
     }
 
     /// Reports whether nothing is known, and nobody follows its changes.
@@ -294,7 +381,8 @@ impl Decisions {
     }
 }
 
-/// Returns the part of the longest lifetime that is left out for a request, in units of 1/1024: at most a quarter.
+/// Returns the part of the longest lifetime that is left out for a request, in units of 1/1024: at
+/// most a quarter.
 fn spread(subject: &Subject, access: &Access) -> u32 {
     let mut hasher = DefaultHasher::new();
     (subject, access).hash(&mut hasher);

@@ -1,9 +1,10 @@
-//! The host's own permissions: in which namespaces it may watch, and as which ServiceAccounts it may act.
+//! The host's own permissions: in which namespaces it may watch, and as which ServiceAccounts it
+//! may act.
 //!
-//! They decide only what the host tries: the API server checks each request of the host again. A decision is used until a
-//! change of a binding or a role concerns the host's user or one of its groups, for at most
-//! [`HostPermissions::KEEP_WATCHED`]. While changes are not watched, and where authorizers besides RBAC exist
-//! ([`Grants::with`]), it is used for [`HostPermissions::KEEP`].
+//! They decide only what the host tries: the API server checks each request of the host again. A
+//! decision is used until a change of a binding or a role concerns the host's user or one of its
+//! groups, for at most [`HostPermissions::KEEP_WATCHED`]. While changes are not watched, and where
+//! authorizers besides RBAC exist ([`Grants::with`]), it is used for [`HostPermissions::KEEP`].
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,13 +24,17 @@ use crate::{
 pub struct HostPermissions(Arc<Grants>);
 
 impl HostPermissions {
-    /// The lifetime of a decision while changes are not watched. Many plugins that start at once cause one review.
+    /// The lifetime of a decision while changes are not watched. Many plugins that start at once
+    /// cause one review.
     pub const KEEP: Duration = Duration::from_secs(2);
     /// The longest lifetime of a decision while changes are watched.
     pub const KEEP_WATCHED: Duration = Duration::from_secs(600);
 
     /// The lifetimes of decisions that are not kept for longer than [`Self::KEEP`].
-    const RECENT: Lifetimes = Lifetimes { unwatched: Self::KEEP, watched: Self::KEEP };
+    const RECENT: Lifetimes = Lifetimes {
+        unwatched: Self::KEEP,
+        watched: Self::KEEP,
+    };
 
     /// Creates a cache of the decisions of the reviewer of `grants`, which also learns of changes.
     pub fn new(grants: Arc<Grants>) -> Self {
@@ -38,7 +43,13 @@ impl HostPermissions {
 
     /// Sets the host's user and groups. Until then each change of permissions ends the decisions.
     pub fn set_user(&self, user: &str, groups: &[String]) {
-        self.0.set_host(groups.iter().cloned().chain([user.to_owned()]).collect::<BTreeSet<_>>());
+        self.0.set_host(
+            groups
+                .iter()
+                .cloned()
+                .chain([user.to_owned()])
+                .collect::<BTreeSet<_>>(),
+        );
     }
 
     /// Reports whether the API server would allow the host's request.
@@ -46,20 +57,31 @@ impl HostPermissions {
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
     pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
-        Ok(self.0.decide(&Subject::Host, access, self.lifetimes()).await?.allowed)
+        Ok(self
+            .0
+            .decide(&Subject::Host, access, self.lifetimes())
+            .await?
+            .allowed)
     }
 
-    /// Reports whether the API server would allow the host's request, by a decision not older than [`Self::KEEP`].
+    /// Reports whether the API server would allow the host's request, by a decision not older than
+    /// [`Self::KEEP`].
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
     pub async fn allows_now(&self, access: &Access) -> Result<bool, ApiError> {
-        Ok(self.0.decide(&Subject::Host, access, Self::RECENT).await?.allowed)
+        Ok(self
+            .0
+            .decide(&Subject::Host, access, Self::RECENT)
+            .await?
+            .allowed)
     }
 
     /// Reports whether a cached decision allows the host's request.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
-        self.0.known(&Subject::Host, access, self.lifetimes()).is_some_and(|decision| decision.allowed)
+        self.0
+            .known(&Subject::Host, access, self.lifetimes())
+            .is_some_and(|decision| decision.allowed)
     }
 
     /// Returns a counter that increases with every change of the host's permissions.
@@ -68,8 +90,15 @@ impl HostPermissions {
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        let watched = if self.0.is_exact() { Self::KEEP } else { Self::KEEP_WATCHED };
-        Lifetimes { unwatched: Self::KEEP, watched }
+        let watched = if self.0.is_exact() {
+            Self::KEEP
+        } else {
+            Self::KEEP_WATCHED
+        };
+        Lifetimes {
+            unwatched: Self::KEEP,
+            watched,
+        }
     }
 }
 
@@ -114,10 +143,16 @@ mod tests {
 
     /// The permissions of a host that is a ServiceAccount, watched for long enough.
     async fn permissions(exact: bool) -> (Arc<Host>, Arc<Grants>, HostPermissions) {
-        let host = Arc::new(Host { allowed: Mutex::new(true), ..Host::default() });
+        let host = Arc::new(Host {
+            allowed: Mutex::new(true),
+            ..Host::default()
+        });
         let grants = Grants::with(host.clone(), exact);
         let permissions = HostPermissions::new(grants.clone());
-        let account = ServiceAccount { namespace: "home".into(), name: "host".into() };
+        let account = ServiceAccount {
+            namespace: "home".into(),
+            name: "host".into(),
+        };
         permissions.set_user(&account.user(), &account.groups());
         grants.set_watched(true);
         tokio::time::sleep(HostPermissions::KEEP_WATCHED).await;
@@ -137,7 +172,10 @@ mod tests {
 
     fn bind(grants: &Grants, binding: &str, role: &str, subject: &str) {
         let role = format!(r#"{{"kind":"ClusterRole","name":"{role}"}}"#);
-        let text = BindingText { subjects: &format!("[{subject}]"), role: &role };
+        let text = BindingText {
+            subjects: &format!("[{subject}]"),
+            role: &role,
+        };
         grants.binding_changed(&ObjectKey::cluster_scoped(binding), Some(text));
     }
 
@@ -166,10 +204,14 @@ mod tests {
         for (at, subject) in subjects.iter().enumerate() {
             bind(&grants, &format!("own-{at}"), "view", subject);
             assert!(!permissions.is_known_allowed(&pods), "{subject}");
-            assert!(!permissions.allows(&pods).await.expect("asked"), "{subject}");
+            assert!(
+                !permissions.allows(&pods).await.expect("asked"),
+                "{subject}"
+            );
             assert_eq!(host.asked(), 1, "{subject}");
             *host.allowed.lock() = true;
-            // An aggregated role is such a change as well: the API server's controller writes the rules into it.
+            // An aggregated role is such a change as well: the API server's controller writes the
+            // rules into it.
             grants.role_changed(&ObjectKey::cluster_scoped("view"));
             assert!(permissions.allows(&pods).await.expect("asked"), "{subject}");
             assert_eq!(host.asked(), 1, "{subject}");
@@ -186,13 +228,19 @@ mod tests {
             assert!(permissions.allows(&pods).await.expect("asked"));
             *host.allowed.lock() = false;
             tokio::time::sleep(HostPermissions::KEEP).await;
-            assert!(!permissions.allows(&pods).await.expect("asked again"), "{exact} {watched}");
+            assert!(
+                !permissions.allows(&pods).await.expect("asked again"),
+                "{exact} {watched}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn decision_of_host_with_unknown_user_ends_with_each_change() {
-        let host = Arc::new(Host { allowed: Mutex::new(true), ..Host::default() });
+        let host = Arc::new(Host {
+            allowed: Mutex::new(true),
+            ..Host::default()
+        });
         let grants = Grants::new(host.clone());
         grants.set_watched(true);
         let permissions = HostPermissions::new(grants.clone());
@@ -200,7 +248,12 @@ mod tests {
         assert!(permissions.allows(&watch_pods()).await.expect("asked"));
         *host.allowed.lock() = false;
         bind(&grants, "plugin", "edit", OTHER);
-        assert!(!permissions.allows(&watch_pods()).await.expect("asked again"));
+        assert!(
+            !permissions
+                .allows(&watch_pods())
+                .await
+                .expect("asked again")
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,10 +263,20 @@ mod tests {
         *host.allowed.lock() = false;
         tokio::time::sleep(HostPermissions::KEEP_WATCHED).await;
         assert!(!permissions.is_known_allowed(&watch_pods()));
-        assert!(!permissions.allows(&watch_pods()).await.expect("asked again"));
+        assert!(
+            !permissions
+                .allows(&watch_pods())
+                .await
+                .expect("asked again")
+        );
         assert!(!permissions.allows_now(&watch_pods()).await.expect("known"));
         *host.allowed.lock() = true;
         tokio::time::sleep(HostPermissions::KEEP).await;
-        assert!(permissions.allows_now(&watch_pods()).await.expect("asked again"));
+        assert!(
+            permissions
+                .allows_now(&watch_pods())
+                .await
+                .expect("asked again")
+        );
     }
 }

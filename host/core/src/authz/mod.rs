@@ -1,4 +1,5 @@
-//! Permissions: what a ServiceAccount may read from the caches, and which permissions a plugin has used.
+//! Permissions: what a ServiceAccount may read from the caches, and which permissions a plugin has
+//! used.
 
 pub mod access;
 pub mod access_review;

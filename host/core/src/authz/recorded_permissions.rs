@@ -1,11 +1,13 @@
-//! The permissions that a plugin has used: one [`Need`] per verb, resource and namespace of its calls.
+//! The permissions that a plugin has used: one [`Need`] per verb, resource and namespace of its
+//! calls.
 //!
-//! Every call that reached the permission check is recorded, whatever the decision: a denied call needed the
-//! permission, too. The record is bounded, because a guest chooses the names. What does not fit is counted in
-//! [`Kept::missed`], so that readers can report that the record is incomplete.
+//! Every call that reached the permission check is recorded, whatever the decision: a denied call
+//! needed the permission as well. The record is bounded, because a guest chooses the names. What
+//! does not fit is counted in [`Kept::missed`], so that readers can report that the record is
+//! incomplete.
 //!
-//! A few object names are kept per need. They show whether a rule with `resourceNames` would allow the calls; nobody
-//! writes such a rule for many names.
+//! A few object names are kept per need. They show whether a rule with `resourceNames` would allow
+//! the calls; nobody writes such a rule for many names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +22,8 @@ use serde::{Deserialize, Serialize};
 const NEEDS: usize = 2_048;
 /// The maximum number of names recorded per need.
 const NAMES: usize = 4;
-/// The longest valid name of an object. A call with a longer name is not recorded, because it cannot succeed.
+/// The longest valid name of an object. A call with a longer name is not recorded, because it
+/// cannot succeed.
 const NAME_BYTES: usize = 253;
 
 /// A permission, as a rule of a Role grants it.
@@ -41,8 +44,8 @@ pub struct Need {
     /// The namespace; None for all namespaces and for cluster-scoped resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// True for a list or a watch of all namespaces that the cache answers: it returns the objects of the allowed
-    /// namespaces.
+    /// True for a list or a watch of all namespaces that the cache answers: it returns the objects
+    /// of the allowed namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
@@ -59,24 +62,48 @@ impl Need {
         }
     }
 
-    /// Returns the permission to GET a non-resource path. All paths below `/apis` and the like count as one, as in
-    /// `system:discovery`.
+    /// Returns the permission to GET a non-resource path. All paths below `/apis` and the like
+    /// count as one, as in `system:discovery`.
     pub fn path(path: &str) -> Self {
-        let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        let rest = if path.trim_matches('/') == first { "" } else { "/*" };
-        Self { path: format!("/{first}{rest}"), verb: "get".to_owned(), ..Self::default() }
+        let first = path
+            .trim_start_matches('/')
+            .split('/')
+            .next()
+            .unwrap_or_default();
+        let rest = if path.trim_matches('/') == first {
+            ""
+        } else {
+            "/*"
+        };
+
+        Self {
+            path: format!("/{first}{rest}"),
+            verb: "get".to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Returns the same permission in another namespace, or in all.
     pub fn within(&self, namespace: Option<&str>) -> Self {
-        Self { namespace: namespace.map(str::to_owned), ..self.clone() }
+        Self {
+            namespace: namespace.map(str::to_owned),
+            ..self.clone()
+        }
     }
 }
 
 /// Formats the permission as `get pods in namespace "n"`.
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, resource, path, verb, namespace, .. } = self;
+        let Self {
+            group,
+            resource,
+            path,
+            verb,
+            namespace,
+            ..
+        } = self;
+
         let dot = if group.is_empty() { "" } else { "." };
         write!(f, "{verb} {resource}{dot}{group}{path}")?;
         match namespace {
@@ -112,7 +139,10 @@ pub struct Kept {
 
 impl Default for RecordedPermissions {
     fn default() -> Self {
-        Self { since: SystemTime::now(), kept: Mutex::default() }
+        Self {
+            since: SystemTime::now(),
+            kept: Mutex::default(),
+        }
     }
 }
 
@@ -123,20 +153,24 @@ impl RecordedPermissions {
         if too_long(name) || too_long(need.namespace.as_deref()) {
             return;
         }
+
         let mut kept = self.kept.lock();
         let kept = &mut *kept;
         let full = kept.needs.len() >= NEEDS;
+
         match kept.needs.get_mut(need) {
             Some(names) => names.add(name),
             None if !full => {
-                let names = name.map_or(Names::Any, |name| Names::Only(BTreeSet::from([name.to_owned()])));
+                let names = name.map_or(Names::Any, |name| {
+                    Names::Only(BTreeSet::from([name.to_owned()]))
+                });
                 kept.needs.insert(need.clone(), names);
             }
             None => kept.missed += 1,
         }
     }
 
-    /// Returns the record and the time at which it began.
+    /// Returns the record and the time when it began.
     pub fn kept(&self) -> (Kept, SystemTime) {
         (self.kept.lock().clone(), self.since)
     }
@@ -171,7 +205,10 @@ mod tests {
         let get = Need::resource("get", "", "secrets", Some("n"));
         observed.note(&get, Some("a"));
         observed.note(&get, Some("a"));
-        assert_eq!(needs(&observed), BTreeMap::from([(get.clone(), only(&["a"]))]));
+        assert_eq!(
+            needs(&observed),
+            BTreeMap::from([(get.clone(), only(&["a"]))])
+        );
         for name in ["b", "c", "d"] {
             observed.note(&get, Some(name));
         }
@@ -196,7 +233,10 @@ mod tests {
         let early = Need::resource("update", "", "configmaps", Some("early"));
         observed.note(&early, None);
         for number in 0..NEEDS + 9 {
-            observed.note(&Need::resource("get", "", "pods", Some(&format!("n{number}"))), Some("a"));
+            observed.note(
+                &Need::resource("get", "", "pods", Some(&format!("n{number}"))),
+                Some("a"),
+            );
         }
         let (kept, _) = observed.kept();
         assert_eq!((kept.needs.len(), kept.missed), (NEEDS, 10));
@@ -218,7 +258,13 @@ mod tests {
     #[test]
     fn discovery_paths_are_grouped() {
         let path = |path: &str| Need::path(path).path;
-        assert_eq!([path("/api"), path("/apis/"), path("/version")], ["/api", "/apis", "/version"]);
-        assert_eq!([path("/api/v1"), path("/apis/apps/v1"), path("/openapi/v3")], ["/api/*", "/apis/*", "/openapi/*"]);
+        assert_eq!(
+            [path("/api"), path("/apis/"), path("/version")],
+            ["/api", "/apis", "/version"]
+        );
+        assert_eq!(
+            [path("/api/v1"), path("/apis/apps/v1"), path("/openapi/v3")],
+            ["/api/*", "/apis/*", "/openapi/*"]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The calls of a plugin that RBAC refused, until the plugin may make them.
 //!
-//! A key whose reconcile failed with such a refusal waits for its backoff, however soon somebody grants the permission.
-//! [`RefusedCalls::take_allowed`] tells when that has happened.
+//! A key whose reconcile failed with such a refusal waits for its backoff, however soon somebody
+//! grants the permission. [`RefusedCalls::take_allowed`] tells when that has happened.
 //!
 //! The record is bounded, because a guest chooses the names. What does not fit is not recorded.
 
@@ -11,10 +11,12 @@ use parking_lot::Mutex;
 
 use crate::authz::recorded_permissions::Need;
 
-/// The maximum number of calls recorded for each plugin: each costs an access review when permissions change.
+/// The maximum number of calls recorded for each plugin: each costs an access review when
+/// permissions change.
 const CALLS: usize = 32;
 
-/// The permission that a refused call needs, and the object's name if a rule with `resourceNames` can grant it.
+/// The permission that a refused call needs, and the object's name if a rule with `resourceNames`
+/// can grant it.
 pub type RefusedCall = (Need, Option<String>);
 
 /// The refused calls of one plugin. They outlive a version of its code.
@@ -53,13 +55,20 @@ impl RefusedCalls {
         self.calls.lock().keys().cloned().collect()
     }
 
-    /// Records the results of reviews. Removes and returns the calls that are allowed now. Those that no review has denied before
-    /// count only after a change: the API server may refuse them for another reason, such as a permission that the host lacks.
-    pub fn take_allowed(&self, occasion: Occasion, reviewed: Vec<(RefusedCall, bool)>) -> Vec<RefusedCall> {
+    /// Records the results of reviews. Removes and returns the calls that are allowed now. Those
+    /// that no review has denied before count only after a change: the API server may refuse them
+    /// for another reason, such as a permission that the host lacks.
+    pub fn take_allowed(
+        &self,
+        occasion: Occasion,
+        reviewed: Vec<(RefusedCall, bool)>,
+    ) -> Vec<RefusedCall> {
         let mut calls = self.calls.lock();
         let mut allowed = Vec::new();
         for (call, is_allowed) in reviewed {
-            let Some(was_denied) = calls.get_mut(&call) else { continue };
+            let Some(was_denied) = calls.get_mut(&call) else {
+                continue;
+            };
             if !is_allowed {
                 *was_denied = true;
             } else if *was_denied || occasion == Occasion::Change {
@@ -67,6 +76,7 @@ impl RefusedCalls {
                 allowed.push(call);
             }
         }
+
         allowed
     }
 }
@@ -76,7 +86,10 @@ mod tests {
     use super::*;
 
     fn call(verb: &str) -> RefusedCall {
-        (Need::resource(verb, "", "secrets", Some("n")), Some("a".to_owned()))
+        (
+            Need::resource(verb, "", "secrets", Some("n")),
+            Some("a".to_owned()),
+        )
     }
 
     fn refused(verbs: &[&str]) -> RefusedCalls {
@@ -102,7 +115,10 @@ mod tests {
         assert_eq!(take(&refused, Occasion::Change, &["get"]), [call("get")]);
         assert_eq!(take(&refused, Occasion::Change, &["get"]), []);
         assert!(!refused.is_empty(), "patch is refused still");
-        assert_eq!(take(&refused, Occasion::Time, &["get", "patch"]), [call("patch")]);
+        assert_eq!(
+            take(&refused, Occasion::Time, &["get", "patch"]),
+            [call("patch")]
+        );
         assert!(refused.is_empty());
     }
 
@@ -117,7 +133,10 @@ mod tests {
     fn record_is_bounded() {
         let refused = RefusedCalls::default();
         for at in 0..2 * CALLS {
-            refused.add(&Need::resource("get", "", "secrets", Some(&format!("n{at}"))), None);
+            refused.add(
+                &Need::resource("get", "", "secrets", Some(&format!("n{at}"))),
+                None,
+            );
         }
         assert_eq!(refused.calls.lock().len(), CALLS);
     }

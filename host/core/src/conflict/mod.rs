@@ -1,19 +1,22 @@
-//! Field conflicts: two controllers set a field to different values, each reverting the other, without end. Every
-//! reconcile succeeds, so no error shows the conflict.
+//! Field conflicts: two controllers set a field to different values, each reverting the other,
+//! without end. Every reconcile succeeds, so no error shows the conflict.
 //!
-//! A writer **reverts** a field when it sets the field back to the value that it had set before, after another writer
-//! changed it. Two writers that do this [`FLIPS`] times within [`WINDOW`] conflict. It is not a conflict when
+//! A writer **reverts** a field when it sets the field back to the value that it had set before,
+//! after another writer changed it. Two writers that do this [`FLIPS`] times within [`WINDOW`]
+//! conflict. It is not a conflict when
 //!
 //! - a controller repairs drift now and then;
 //! - values do not return, such as counters and timestamps;
 //! - one writer alternates by itself;
 //! - a write has no effect, because the API server or a webhook restores the old value.
 //!
-//! A writer is a controller of a plugin. Other writers are identified by their own writes, or by the field manager in
-//! managedFields. Objects that are not in the caches are not compared: see [`crate::gate::audit`].
+//! A writer is a controller of a plugin. Other writers are identified by their own writes, or by
+//! the field manager in managedFields. Objects that are not in the caches are not compared: see
+//! [`crate::gate::audit`].
 
 #[cfg(test)]
 mod model;
+mod rivals;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -23,52 +26,18 @@ mod writes;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::Arc,
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 
 use crate::object::{
-    Object, ObjectKey, changes::Change, field_managers::field_managers_of, kind::GroupVersionKind, value,
+    Object, ObjectKey, changes::Change, field_managers::field_managers_of, kind::GroupVersionKind,
+    value,
 };
 
+pub use rivals::{Author, REPORT_INTERVAL, Rival, Stage};
 pub use state::{FLIPS, WINDOW};
 use state::{FieldChange, State};
-
-/// The interval at which a lasting conflict is reported again.
-pub const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-
-/// A writer: a controller of a plugin.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Author {
-    /// The Plugin.
-    pub plugin: ObjectKey,
-    /// The controller's name in its manifest.
-    pub controller: String,
-}
-
-/// The other writer of a conflict with an [`Author`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rival {
-    /// A controller of this host.
-    Author(Author),
-    /// A writer outside this host.
-    Outside {
-        /// The field manager, if it is known.
-        manager: Option<String>,
-    },
-}
-
-/// The stage of a conflict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The conflict is new and must be reported.
-    Begins,
-    /// The conflict was reported [`REPORT_INTERVAL`] ago and must be reported again.
-    StillOn,
-    /// The conflict was reported recently.
-    Lasts,
-}
 
 /// A write that reverted a field of an object in a conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +81,8 @@ pub(crate) struct Wrote<'a> {
 /// The detector of field conflicts among the writes of all plugins of a host.
 pub struct FieldConflicts {
     state: Mutex<State>,
-    /// The hasher of fields and values. It has a random seed, so that nobody can construct a collision.
+    /// The hasher of fields and values. It has a random seed, so that nobody can construct a
+    /// collision.
     hasher: RandomState,
     sink: Arc<dyn ConflictSink>,
 }
@@ -120,11 +90,16 @@ pub struct FieldConflicts {
 impl FieldConflicts {
     /// Creates a detector without recorded writes.
     pub fn new(sink: Arc<dyn ConflictSink>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), hasher: RandomState::new(), sink })
+        Arc::new(Self {
+            state: Mutex::default(),
+            hasher: RandomState::new(),
+            sink,
+        })
     }
 
-    /// Reports whether the author's next write requires a lookup of the object's previous writer. Returns true once,
-    /// and again only after the author reverted one more field, or after [`FieldConflicts::keep_candidate`].
+    /// Reports whether the author's next write requires a lookup of the object's previous writer.
+    /// Returns true once, and again only after the author reverted one more field, or after
+    /// [`FieldConflicts::keep_candidate`].
     pub(crate) fn candidates(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock();
         // Nearly always there is no candidate.
@@ -143,24 +118,34 @@ impl FieldConflicts {
         if wrote.changes.is_empty() {
             return;
         }
-        // The difference includes changes that others made since the cache was filled; managedFields name their writer.
-        // Removed fields have no owner.
+
+        // The difference includes changes that others made since the cache was filled;
+        // managedFields name their writer. Removed fields have no owner.
         let owners = field_managers_of(wrote.after, wrote.changes);
         let is_own = |(at, change): &(usize, &Change<'_>)| {
-            let is_owner =
-                || owners.iter().any(|entry| entry.owns(*at) && entry.manager.as_deref() == Some(wrote.manager));
+            let is_owner = || {
+                owners
+                    .iter()
+                    .any(|entry| entry.owns(*at) && entry.manager.as_deref() == Some(wrote.manager))
+            };
             change.after == "null" || owners.is_empty() || is_owner()
         };
+
         let own: Vec<_> = wrote.changes.iter().enumerate().filter(is_own).collect();
         if own.is_empty() {
             return;
         }
+
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(wrote.author, wrote.object.uid()));
         // Only an object that was looked up has managedFields; the cache drops them.
         let former = field_managers_of(wrote.object.json(), wrote.changes);
+
         let fields = own.into_iter().map(|(at, change)| {
-            let others = former.iter().filter(|entry| entry.owns(at)).filter_map(|entry| entry.manager.as_deref());
+            let others = former
+                .iter()
+                .filter(|entry| entry.owns(at))
+                .filter_map(|entry| entry.manager.as_deref());
             let field = FieldChange {
                 field: self.hash(&(wrote.object.uid(), &change.path)),
                 before: value::hash(change.before, &self.hasher),
@@ -170,6 +155,7 @@ impl FieldConflicts {
             };
             (change, field)
         });
+
         let fields: Vec<_> = fields.collect();
         let mut conflicts = Vec::new();
         {
@@ -188,7 +174,10 @@ impl FieldConflicts {
                 }
             }
         }
-        conflicts.iter().for_each(|conflict| self.sink.conflict(conflict));
+
+        conflicts
+            .iter()
+            .for_each(|conflict| self.sink.conflict(conflict));
     }
 
     fn hash(&self, what: &impl std::hash::Hash) -> u64 {

@@ -1,8 +1,8 @@
-//! The last writer of each field, and the writers that were reverted: a pure state machine. Fields and values are
-//! hashes.
+//! The last writer of each field, and the writers that were reverted: a pure state machine. Fields
+//! and values are hashes.
 //!
-//! Fields that are not written for [`WINDOW`] are forgotten. The number of fields is bounded per plugin, so that a busy
-//! plugin evicts only its own fields, and in total.
+//! Fields that are not written for [`WINDOW`] are forgotten. The number of fields is bounded per
+//! plugin, so that a busy plugin evicts only its own fields, and in total.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::conflict::{Author, REPORT_INTERVAL, Rival, Stage};
+use crate::conflict::rivals::{Author, REPORT_INTERVAL, Rival, Stage};
 use crate::object::ObjectKey;
 
 /// The number of reversals between two writers that make a conflict.
 pub const FLIPS: usize = 5;
-/// The time in which these reversals happen, and after which a conflict without reversals ends.
+/// How close together these reversals are. A conflict ends when it had none for this long.
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// The number of reversals after which an unknown writer is looked up.
 const SUSPICIOUS: usize = 2;
@@ -34,7 +34,10 @@ pub(super) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { fields: 65_536, fields_of_plugin: 4_096 }
+        Self {
+            fields: 65_536,
+            fields_of_plugin: 4_096,
+        }
     }
 }
 
@@ -59,11 +62,12 @@ pub(super) struct State {
     fields: HashMap<u64, Field>,
     /// The fields by the tick of their last change.
     order: BTreeMap<u64, u64>,
-    /// The ticks of each plugin's fields; no set is empty. A field counts for the plugin that first changed it.
+    /// The ticks of each plugin's fields; no set is empty. A field counts for the plugin that first
+    /// changed it.
     held: HashMap<ObjectKey, BTreeSet<u64>>,
     /// All authors in `fields`, and some former ones.
     authors: HashSet<Arc<Author>>,
-    /// The number of `authors` at which unused ones are dropped.
+    /// Unused entries of `authors` are dropped when there are this many.
     authors_limit: usize,
     candidates: HashMap<u64, Instant>,
     /// The number of changes so far.
@@ -81,7 +85,7 @@ struct Field {
     rivalries: Vec<Rivalry>,
 }
 
-/// Two writers of which at least one reverts the other.
+/// Two writers; at least one reverts the other.
 struct Rivalry {
     one: Arc<Author>,
     /// The other writer; None for a writer outside this host.
@@ -104,15 +108,24 @@ impl State {
         self.forget_quiet(now);
         let author = self.intern(author);
         self.touch(now, change.field, &author);
-        let rivalry = self.fields.get_mut(&change.field).and_then(|field| field.changed(now, &author, change));
+        let rivalry = self
+            .fields
+            .get_mut(&change.field)
+            .and_then(|field| field.changed(now, &author, change));
+
         let conflict = rivalry.and_then(|rivalry| {
             let stage = rivalry.flip(now, change.manager);
             let unknown = rivalry.other.is_none() && rivalry.manager.is_none();
-            if stage.is_none() && unknown && rivalry.flips.len() >= SUSPICIOUS && self.candidates.len() < SUSPECTS {
+            if stage.is_none()
+                && unknown
+                && rivalry.flips.len() >= SUSPICIOUS
+                && self.candidates.len() < SUSPECTS
+            {
                 self.candidates.insert(change.candidate, now);
             }
             stage.map(|stage| (rivalry.rival(&author), stage))
         });
+
         self.bound(&author.plugin);
         conflict
     }
@@ -138,14 +151,20 @@ impl State {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         assert_eq!(self.fields.len(), self.order.len());
-        assert_eq!(self.fields.len(), self.held.values().map(BTreeSet::len).sum::<usize>());
+        assert_eq!(
+            self.fields.len(),
+            self.held.values().map(BTreeSet::len).sum::<usize>()
+        );
         assert!(self.held.values().all(|ticks| !ticks.is_empty()));
         self.fields.len()
     }
 
     #[cfg(test)]
     pub(super) fn bounded(bounds: Bounds) -> Self {
-        Self { bounds, ..Self::default() }
+        Self {
+            bounds,
+            ..Self::default()
+        }
     }
 
     #[cfg(test)]
@@ -155,13 +174,19 @@ impl State {
 
     fn forget_quiet(&mut self, now: Instant) {
         while let Some(oldest) = self.order.first_key_value().map(|(_, field)| *field) {
-            if self.fields.get(&oldest).is_some_and(|field| now.duration_since(field.at) <= WINDOW) {
+            if self
+                .fields
+                .get(&oldest)
+                .is_some_and(|field| now.duration_since(field.at) <= WINDOW)
+            {
                 break;
             }
             self.remove(oldest);
         }
+
         if self.candidates.len() >= SUSPECTS {
-            self.candidates.retain(|_, since| now.duration_since(*since) <= WINDOW);
+            self.candidates
+                .retain(|_, since| now.duration_since(*since) <= WINDOW);
         }
     }
 
@@ -169,28 +194,52 @@ impl State {
     fn touch(&mut self, now: Instant, id: u64, author: &Arc<Author>) {
         self.tick += 1;
         let tick = self.tick;
-        let begin = || Field { tick, at: now, holder: author.clone(), set: Vec::new(), rivalries: Vec::new() };
+        let begin = || Field {
+            tick,
+            at: now,
+            holder: author.clone(),
+            set: Vec::new(),
+            rivalries: Vec::new(),
+        };
+
         let field = self.fields.entry(id).or_insert_with(begin);
         self.order.remove(&field.tick);
         self.order.insert(tick, id);
         let held = self.held.entry(field.holder.plugin.clone()).or_default();
         held.remove(&field.tick);
         held.insert(tick);
+
         (field.tick, field.at) = (tick, now);
     }
 
     /// Evicts the oldest fields beyond the limits.
     fn bound(&mut self, plugin: &ObjectKey) {
-        let Bounds { fields, fields_of_plugin } = self.bounds;
-        let held = self.held.get(plugin).filter(|held| held.len() > fields_of_plugin);
-        let own = held.and_then(|held| held.first()).and_then(|tick| self.order.get(tick)).copied();
+        let Bounds {
+            fields,
+            fields_of_plugin,
+        } = self.bounds;
+        let held = self
+            .held
+            .get(plugin)
+            .filter(|held| held.len() > fields_of_plugin);
+        let own = held
+            .and_then(|held| held.first())
+            .and_then(|tick| self.order.get(tick))
+            .copied();
         own.into_iter().for_each(|id| self.remove(id));
-        let all = self.order.first_key_value().filter(|_| self.fields.len() > fields).map(|(_, id)| *id);
+        let all = self
+            .order
+            .first_key_value()
+            .filter(|_| self.fields.len() > fields)
+            .map(|(_, id)| *id);
+
         all.into_iter().for_each(|id| self.remove(id));
     }
 
     fn remove(&mut self, id: u64) {
-        let Some(field) = self.fields.remove(&id) else { return };
+        let Some(field) = self.fields.remove(&id) else {
+            return;
+        };
         self.order.remove(&field.tick);
         if let Some(held) = self.held.get_mut(&field.holder.plugin) {
             held.remove(&field.tick);
@@ -215,27 +264,59 @@ impl State {
 }
 
 impl Field {
-    /// Records a change. Returns the pair of writers that it belongs to if the author restored its own value.
-    fn changed(&mut self, now: Instant, author: &Arc<Author>, change: &FieldChange<'_>) -> Option<&mut Rivalry> {
+    /// Records a change. Returns the pair of writers that it belongs to if the author restored its
+    /// own value.
+    fn changed(
+        &mut self,
+        now: Instant,
+        author: &Arc<Author>,
+        change: &FieldChange<'_>,
+    ) -> Option<&mut Rivalry> {
         // The last writer is the other one, unless an unseen writer has changed its value since.
         let left = |(who, value): &&(Arc<Author>, u64)| who != author && *value == change.before;
         let other = self.set.last().filter(left).map(|(who, _)| who.clone());
-        let own = self.set.iter().position(|(who, _)| who == author).map(|at| self.set.remove(at).1);
+        let own = self
+            .set
+            .iter()
+            .position(|(who, _)| who == author)
+            .map(|at| self.set.remove(at).1);
+
         if self.set.len() == AUTHORS {
             self.set.remove(0);
         }
+
         self.set.push((author.clone(), change.after));
         if own != Some(change.after) {
             return None;
         }
-        let known = self.rivalries.iter().position(|rivalry| rivalry.is_of(author, other.as_ref()));
+
+        let known = self
+            .rivalries
+            .iter()
+            .position(|rivalry| rivalry.is_of(author, other.as_ref()));
+
         let rivalry = match known.map(|at| self.rivalries.remove(at)) {
-            Some(rivalry) if rivalry.flips.back().is_some_and(|last| now.duration_since(*last) <= WINDOW) => rivalry,
-            _ => Rivalry { one: author.clone(), other, flips: VecDeque::new(), reported: None, manager: None },
+            Some(rivalry)
+                if rivalry
+                    .flips
+                    .back()
+                    .is_some_and(|last| now.duration_since(*last) <= WINDOW) =>
+            {
+                rivalry
+            }
+            _ => Rivalry {
+                one: author.clone(),
+                other,
+                flips: VecDeque::new(),
+                reported: None,
+                manager: None,
+            },
         };
+
         if self.rivalries.len() == RIVALRIES {
             self.rivalries.remove(0);
         }
+
         self.rivalries.push(rivalry);
         self.rivalries.last_mut()
     }
@@ -253,9 +334,11 @@ impl Rivalry {
         if self.flips.len() > FLIPS {
             self.flips.pop_front();
         }
+
         if let (None, Some(manager)) = (&self.other, manager) {
             self.manager = Some(manager.into());
         }
+
         let often = self.flips.len() == FLIPS && now.duration_since(self.flips[0]) <= WINDOW;
         let stage = match self.reported {
             None if often => Stage::Begins,
@@ -263,6 +346,7 @@ impl Rivalry {
             Some(reported) if now.duration_since(reported) >= REPORT_INTERVAL => Stage::StillOn,
             Some(_) => return Some(Stage::Lasts),
         };
+
         self.reported = Some(now);
         Some(stage)
     }
@@ -270,7 +354,9 @@ impl Rivalry {
     /// Returns the other writer of the pair.
     fn rival(&self, author: &Arc<Author>) -> Rival {
         match &self.other {
-            None => Rival::Outside { manager: self.manager.as_deref().map(str::to_owned) },
+            None => Rival::Outside {
+                manager: self.manager.as_deref().map(str::to_owned),
+            },
             Some(other) if self.one == *author => Rival::Author(other.as_ref().clone()),
             Some(_) => Rival::Author(self.one.as_ref().clone()),
         }

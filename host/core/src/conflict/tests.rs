@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::conflict::{
     state::{AUTHORS, Bounds, FieldChange},
@@ -6,7 +6,10 @@ use crate::conflict::{
 };
 
 fn author(plugin: &str, controller: &str) -> Author {
-    Author { plugin: ObjectKey::namespaced("n", plugin), controller: controller.to_owned() }
+    Author {
+        plugin: ObjectKey::namespaced("n", plugin),
+        controller: controller.to_owned(),
+    }
 }
 
 /// The state of a field, and the time.
@@ -18,7 +21,11 @@ struct Contested {
 
 impl Contested {
     fn new() -> Self {
-        Self { state: State::default(), now: Instant::now(), value: 0 }
+        Self {
+            state: State::default(),
+            now: Instant::now(),
+            value: 0,
+        }
     }
 
     /// Writes by a controller, one second later.
@@ -26,9 +33,20 @@ impl Contested {
         self.look_and_write(author, value, None)
     }
 
-    fn look_and_write(&mut self, author: &Author, value: u64, manager: Option<&str>) -> Option<(Rival, Stage)> {
+    fn look_and_write(
+        &mut self,
+        author: &Author,
+        value: u64,
+        manager: Option<&str>,
+    ) -> Option<(Rival, Stage)> {
         self.after(1);
-        let change = FieldChange { field: 1, before: self.value, after: value, candidate: 7, manager };
+        let change = FieldChange {
+            field: 1,
+            before: self.value,
+            after: value,
+            candidate: 7,
+            manager,
+        };
         self.value = value;
         self.state.changed(self.now, author, &change)
     }
@@ -56,7 +74,10 @@ fn reports_both_writers_after_five_reversals() {
     // The first write of each controller only sets its value.
     let lasts = |rival: &Author| Some((Rival::Author(rival.clone()), Stage::Lasts));
     let begins = Some((Rival::Author(b.clone()), Stage::Begins));
-    assert_eq!(reported, [None, None, None, None, None, None, begins, lasts(&a)]);
+    assert_eq!(
+        reported,
+        [None, None, None, None, None, None, begins, lasts(&a)]
+    );
     assert_eq!(FLIPS, 5, "the list above");
 }
 
@@ -69,16 +90,29 @@ fn repeats_lasting_conflicts_and_restarts_quiet_ones() {
     // One write per second.
     for second in 0..2_400 {
         let (author, value) = if second % 2 == 0 { (&a, 1) } else { (&b, 2) };
-        if let Some((_, stage)) = field.write(author, value).filter(|(_, stage)| *stage != Stage::Lasts) {
+        if let Some((_, stage)) = field
+            .write(author, value)
+            .filter(|(_, stage)| *stage != Stage::Lasts)
+        {
             reported.push((stage, second));
         }
     }
     let again = [0, 600, 1_200, 1_800].map(|seconds| seconds + 6);
-    let stages = [Stage::Begins, Stage::StillOn, Stage::StillOn, Stage::StillOn];
+    let stages = [
+        Stage::Begins,
+        Stage::StillOn,
+        Stage::StillOn,
+        Stage::StillOn,
+    ];
     assert_eq!(reported, stages.into_iter().zip(again).collect::<Vec<_>>());
     field.after(WINDOW.as_secs() + 1);
-    let anew: Vec<_> = (0..8).map(|at| field.write(if at % 2 == 0 { &a } else { &b }, 1 + at % 2)).collect();
-    let stages: Vec<_> = anew.into_iter().map(|conflict| conflict.map(|(_, stage)| stage)).collect();
+    let anew: Vec<_> = (0..8)
+        .map(|at| field.write(if at % 2 == 0 { &a } else { &b }, 1 + at % 2))
+        .collect();
+    let stages: Vec<_> = anew
+        .into_iter()
+        .map(|conflict| conflict.map(|(_, stage)| stage))
+        .collect();
     assert_eq!(stages[..6], [None; 6]);
     assert_eq!(stages[6..], [Some(Stage::Begins), Some(Stage::Lasts)]);
 }
@@ -94,8 +128,14 @@ fn names_outside_writer_after_one_lookup() {
         let manager = field.state.take_candidate(7).then_some("helm");
         looks += usize::from(manager.is_some());
         let conflict = field.look_and_write(&a, 1, manager);
-        let named = Rival::Outside { manager: Some("helm".into()) };
-        assert_eq!(conflict, (at == FLIPS).then_some((named, Stage::Begins)), "at {at}");
+        let named = Rival::Outside {
+            manager: Some("helm".into()),
+        };
+        assert_eq!(
+            conflict,
+            (at == FLIPS).then_some((named, Stage::Begins)),
+            "at {at}"
+        );
     }
     assert_eq!(looks, 1, "one that tells is enough");
 }
@@ -111,7 +151,10 @@ fn stops_looking_up_an_unreadable_outside_writer() {
         looks += usize::from(field.state.take_candidate(7));
         reported = reported.or(field.write(&a, 1));
     }
-    assert_eq!((looks, reported), (3, Some((Rival::Outside { manager: None }, Stage::Begins))));
+    assert_eq!(
+        (looks, reported),
+        (3, Some((Rival::Outside { manager: None }, Stage::Begins)))
+    );
 }
 
 #[test]
@@ -143,7 +186,10 @@ fn rival_is_the_latest_writer() {
         conflict = conflict.or(field.write(&a, 1));
         field.outside(2);
     }
-    assert!(matches!(conflict, Some((Rival::Outside { .. }, _))), "{conflict:?}");
+    assert!(
+        matches!(conflict, Some((Rival::Outside { .. }, _))),
+        "{conflict:?}"
+    );
 }
 
 #[test]
@@ -165,7 +211,10 @@ fn ignores_values_that_never_return() {
     let b = author("b", "c");
     let mut field = Contested::new();
     for count in 0..1_000 {
-        assert_eq!(field.write(if count % 2 == 0 { &a } else { &b }, 1 + count), None);
+        assert_eq!(
+            field.write(if count % 2 == 0 { &a } else { &b }, 1 + count),
+            None
+        );
     }
 }
 
@@ -173,9 +222,18 @@ fn ignores_values_that_never_return() {
 fn busy_plugin_evicts_only_its_own_fields() {
     let quiet = author("quiet", "c");
     let noisy = author("noisy", "c");
-    let mut state = State::bounded(Bounds { fields: 100, fields_of_plugin: 10 });
+    let mut state = State::bounded(Bounds {
+        fields: 100,
+        fields_of_plugin: 10,
+    });
     let mut now = Instant::now();
-    let change = |field, before, after| FieldChange { field, before, after, candidate: 0, manager: None };
+    let change = |field, before, after| FieldChange {
+        field,
+        before,
+        after,
+        candidate: 0,
+        manager: None,
+    };
     let mut conflicts = 0;
     state.changed(now, &quiet, &change(1, 0, 1));
     for field in 2..1_000 {
@@ -187,7 +245,9 @@ fn busy_plugin_evicts_only_its_own_fields() {
     assert!(conflicts > 900, "{conflicts}");
     for plugin in 0..1_000 {
         let one = author(&format!("plugin-{plugin}"), "c");
-        (0..10).for_each(|at| drop(state.changed(now, &one, &change(10_000 + plugin * 10 + at, 0, 1))));
+        (0..10).for_each(|at| {
+            drop(state.changed(now, &one, &change(10_000 + plugin * 10 + at, 0, 1)));
+        });
         assert!(state.len() <= 100, "{}", state.len());
         assert!(state.authors() <= 64, "{}", state.authors());
     }
@@ -203,5 +263,9 @@ fn field_written_by_all_has_bounded_memory() {
         field.write(&author(&format!("plugin-{at}"), "c"), at + 1);
     }
     // The writers of the field, its holder, and former ones that are not dropped yet.
-    assert!(field.state.authors() <= 2 * (AUTHORS + 1) + 17, "{}", field.state.authors());
+    assert!(
+        field.state.authors() <= 2 * (AUTHORS + 1) + 17,
+        "{}",
+        field.state.authors()
+    );
 }

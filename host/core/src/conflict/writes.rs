@@ -1,4 +1,5 @@
-//! Field conflicts among writes that pass the gate: which writes are recorded, and which writers are named.
+//! Field conflicts among writes that pass the gate: which writes are recorded, and which writers
+//! are named.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -9,8 +10,10 @@ use crate::{
     gate::{
         Gate, GateLimits, Shared,
         audit::{Audit, AuditRecord, AuditSink, Writer},
-        operation::{Delete, Get, List, Page, PatchBody, Write, WriteAction, WriteOptions, Written},
-        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+        operation::{
+            Delete, Get, List, Page, PatchBody, Write, WriteAction, WriteOptions, Written,
+        },
+        raw_request::{RawRequest, RawResponse, Target},
     },
     object::{ManagedFields, Object},
     ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, ObjectApi, ObjectLookup},
@@ -34,13 +37,22 @@ impl Server {
         let fields = Mutex::default();
         let conflicts = Mutex::default();
         let records = Mutex::default();
-        Arc::new(Self { fields, stale: Mutex::default(), cached, looks: Mutex::default(), conflicts, records })
+        Arc::new(Self {
+            fields,
+            stale: Mutex::default(),
+            cached,
+            looks: Mutex::default(),
+            conflicts,
+            records,
+        })
     }
 
     /// Stores a field for another writer.
     fn store(&self, field: &str, value: &Value, manager: &str) {
         let mut fields = self.fields.lock();
-        let same = fields.iter().any(|(name, now, _)| name == field && now == value);
+        let same = fields
+            .iter()
+            .any(|(name, now, _)| name == field && now == value);
         if !same {
             fields.retain(|(name, ..)| name != field);
             fields.push((field.to_owned(), value.clone(), manager.to_owned()));
@@ -50,10 +62,14 @@ impl Server {
     /// Returns the object as it is stored.
     fn object(&self) -> Value {
         let fields = self.fields.lock();
-        let data: serde_json::Map<_, _> = fields.iter().map(|(name, value, _)| (name.clone(), value.clone())).collect();
+        let data: serde_json::Map<_, _> = fields
+            .iter()
+            .map(|(name, value, _)| (name.clone(), value.clone()))
+            .collect();
         let entry = |(name, _, manager): &(String, Value, String)| json!({"manager": manager, "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {format!("f:{name}"): {}}}});
         let managers: Vec<_> = fields.iter().map(entry).collect();
-        let metadata = json!({"namespace": "n", "name": "target", "uid": "u", "managedFields": managers});
+        let metadata =
+            json!({"namespace": "n", "name": "target", "uid": "u", "managedFields": managers});
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     }
 
@@ -65,17 +81,40 @@ impl Server {
             service_account: String::new(),
             field_manager: format!("operetta:n/{plugin}"),
         };
-        let audit = Some(Audit { writer, sink: self.clone(), conflicts: conflicts.clone() });
-        let shared = Shared { audit, objects: Some(self.clone()), ..Shared::default() };
-        Gate::new(self.clone(), self.clone(), self.clone(), "{}".into(), GateLimits::default(), shared)
+        let audit = Some(Audit {
+            writer,
+            sink: self.clone(),
+            conflicts: conflicts.clone(),
+        });
+        let shared = Shared {
+            audit,
+            objects: Some(self.clone()),
+            ..Shared::default()
+        };
+        Gate::new(
+            self.clone(),
+            self.clone(),
+            self.clone(),
+            "{}".into(),
+            GateLimits::default(),
+            shared,
+        )
     }
 
     /// Returns the reported conflicts: path, author and rival.
     fn reported(&self) -> Vec<(String, String, Rival)> {
         let conflicts = self.conflicts.lock();
-        let reported = conflicts.iter().filter(|conflict| conflict.stage != Stage::Lasts);
+        let reported = conflicts
+            .iter()
+            .filter(|conflict| conflict.stage != Stage::Lasts);
         reported
-            .map(|conflict| (conflict.path.clone(), conflict.author.plugin.name.clone(), conflict.rival.clone()))
+            .map(|conflict| {
+                (
+                    conflict.path.clone(),
+                    conflict.author.plugin.name.clone(),
+                    conflict.rival.clone(),
+                )
+            })
             .collect()
     }
 }
@@ -83,7 +122,11 @@ impl Server {
 #[async_trait]
 impl ObjectApi for Server {
     async fn write(&self, write: Write) -> Result<Written, ApiError> {
-        let WriteAction::Patch { body: PatchBody::Merge(text), .. } = write.action else {
+        let WriteAction::Patch {
+            body: PatchBody::Merge(text),
+            ..
+        } = write.action
+        else {
             unreachable!("only merge patches here")
         };
         let patch: Value = serde_json::from_str(&text).expect("json");
@@ -117,7 +160,12 @@ impl ObjectApi for Server {
             self.store(field, value, "operetta:n/a");
         }
         let body = self.object().to_string();
-        Ok(RawResponse { status: 200, content_type: String::new(), retry_after_seconds: None, body })
+        Ok(RawResponse {
+            status: 200,
+            content_type: String::new(),
+            retry_after_seconds: None,
+            body,
+        })
     }
 }
 
@@ -128,8 +176,8 @@ impl ObjectLookup for Server {
         self.cached.then(|| read(&now, ManagedFields::Drop))
     }
 
-    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind> {
-        (path.plural == "configmaps").then(|| GroupVersionKind::new("v1", "ConfigMap"))
+    fn kind_of(&self, _: &str, plural: &str) -> Option<GroupVersionKind> {
+        (plural == "configmaps").then(|| GroupVersionKind::new("v1", "ConfigMap"))
     }
 
     async fn live(&self, _: &GroupVersionKind, _: &ObjectKey) -> Option<Arc<Object>> {
@@ -168,17 +216,39 @@ impl LogSink for Server {
 
 fn reconcile(controller: &str) -> Option<ReconcileRequest> {
     let key = ObjectKey::namespaced("n", "target");
-    Some(ReconcileRequest { controller: controller.into(), key, retries: 0, reconcile_id: "r".into(), record: None })
+    Some(ReconcileRequest {
+        controller: controller.into(),
+        key,
+        retries: 0,
+        reconcile_id: "r".into(),
+        record: None,
+    })
 }
 
 /// A controller's merge patch of one field, by the plugin's own manager.
 async fn patch(gate: &Arc<Gate>, plugin: &str, field: &str, value: &Value, dry_run: bool) {
-    let options = WriteOptions { dry_run, field_manager: Some(format!("operetta:n/{plugin}")), strict: false };
+    let options = WriteOptions {
+        dry_run,
+        field_manager: Some(format!("operetta:n/{plugin}")),
+        strict: false,
+    };
     let body = PatchBody::Merge(json!({"data": {field: value}}).to_string());
     let key = ObjectKey::namespaced("n", "target");
-    let action = WriteAction::Patch { key, subresource: None, body, force: false };
-    let write = Write { kind: GroupVersionKind::new("v1", "ConfigMap"), action, options };
-    gate.session(reconcile("c")).write(write).await.expect("patched");
+    let action = WriteAction::Patch {
+        key,
+        subresource: None,
+        body,
+        force: false,
+    };
+    let write = Write {
+        kind: GroupVersionKind::new("v1", "ConfigMap"),
+        action,
+        options,
+    };
+    gate.session(reconcile("c"))
+        .write(write)
+        .await
+        .expect("patched");
 }
 
 /// Patches the field by a raw request.
@@ -194,7 +264,10 @@ async fn patch_raw(gate: &Arc<Gate>, field: &str, value: &Value) -> RawResponse 
 }
 
 fn plugin(name: &str) -> Rival {
-    Rival::Author(Author { plugin: ObjectKey::namespaced("n", name), controller: "c".to_owned() })
+    Rival::Author(Author {
+        plugin: ObjectKey::namespaced("n", name),
+        controller: "c".to_owned(),
+    })
 }
 
 #[tokio::test]
@@ -208,7 +281,10 @@ async fn names_both_plugins_and_only_the_disputed_field() {
         patch(&b, "b", "x.y/z", &json!("b"), false).await;
         patch(&b, "b", "of-b", &json!(round), false).await;
     }
-    assert_eq!(server.reported(), [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]);
+    assert_eq!(
+        server.reported(),
+        [(".data.x.y/z".to_owned(), "a".to_owned(), plugin("b"))]
+    );
     assert_eq!(*server.looks.lock(), 0, "nobody has to be looked for");
 }
 
@@ -226,10 +302,21 @@ async fn names_outside_writer_by_field_manager() {
             }
             server.store("x", &json!("other"), "helm");
         }
-        let helm = Rival::Outside { manager: Some("helm".into()) };
-        assert_eq!(server.reported(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
+        let helm = Rival::Outside {
+            manager: Some("helm".into()),
+        };
+        assert_eq!(
+            server.reported(),
+            [(".data.x".to_owned(), "a".to_owned(), helm)]
+        );
         assert_eq!(*server.looks.lock(), 1);
-        let changed = server.records.lock().last().expect("a record").changed.clone();
+        let changed = server
+            .records
+            .lock()
+            .last()
+            .expect("a record")
+            .changed
+            .clone();
         assert_eq!(changed, Some(vec![".data.x".to_owned()]));
     }
 }
@@ -244,9 +331,18 @@ async fn unchanged_write_does_not_consume_the_lookup() {
         patch(&a, "a", "x", &json!("a"), false).await;
         server.store("x", &json!("other"), "helm");
     }
-    let helm = Rival::Outside { manager: Some("helm".into()) };
-    assert_eq!(server.reported(), [(".data.x".to_owned(), "a".to_owned(), helm)]);
-    assert_eq!(*server.looks.lock(), 2, "of the write that changed nothing, and of the next");
+    let helm = Rival::Outside {
+        manager: Some("helm".into()),
+    };
+    assert_eq!(
+        server.reported(),
+        [(".data.x".to_owned(), "a".to_owned(), helm)]
+    );
+    assert_eq!(
+        *server.looks.lock(),
+        2,
+        "of the write that changed nothing, and of the next"
+    );
 }
 
 #[tokio::test]
@@ -262,7 +358,13 @@ async fn stale_cache_does_not_blame_the_writer() {
         *server.stale.lock() = Some(before);
         patch(&a, "a", "of-a", &json!(round), false).await;
         let record = server.records.lock().last().cloned().expect("a record");
-        assert!(record.changed.expect("compared").contains(&".data.flaps".to_owned()), "it looks as if");
+        assert!(
+            record
+                .changed
+                .expect("compared")
+                .contains(&".data.flaps".to_owned()),
+            "it looks as if"
+        );
     }
     assert_eq!(server.conflicts.lock().len(), 0);
 }

@@ -4,14 +4,15 @@
 //!
 //! - a key is never reconciled twice at the same time, whatever the number of workers;
 //! - the outcome of a reconcile is applied in one place, the `match` of `apply_outcome`;
-//! - no key is lost: not by a reconciler that panics (which counts as a [`Fault::Trap`]), not by [`Controller::swap`],
-//!   and not by [`Controller::set_workers`]. A key whose reconcile is aborted returns to the queue;
+//! - no key is lost: not by a reconciler that panics (which counts as a [`Fault::Trap`]), not by
+//!   [`Controller::swap`], and not by [`Controller::set_workers`]. A key whose reconcile is aborted
+//!   returns to the queue;
 //! - a key of another shard of the plugin does not enter the queue: see [`crate::replicas`];
 //! - a key in a hot loop waits without holding a worker: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
-//! It sets no deadline, which is the sandbox's task, and has no metrics, logs or status: an [`Observer`] sees every
-//! reconcile.
+//! It sets no deadline, which is the sandbox's task, and has no metrics, logs or status: an
+//! [`Observer`] sees every reconcile.
 
 mod give_way;
 mod observer;
@@ -46,14 +47,15 @@ use crate::{
     ports::Reconciler,
     queue::{Priority, WorkQueue},
     recorder::{
-        Waiting,
+        PendingTriggers,
         record::{Cause, Trigger},
     },
     replicas::Shard,
 };
 
-/// The number of keys in a queue from which mappings may add no new ones: their keys may be invented. Keys of the kind's
-/// own objects are always added: they may be as many, and all of them are in the queue at first.
+/// Mappings add no new keys to a queue that has this many: their keys may be invented. Keys of the
+/// kind's own objects are always added: they may be as many, and all of them are in the queue at
+/// first.
 pub const MAX_MAPPED: usize = 100_000;
 
 /// One controller of a plugin: a queue of keys and the workers that empty it.
@@ -63,7 +65,8 @@ pub struct Controller {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// The state that the workers share. They do not hold the controller, so that dropping the controller ends them.
+/// The state that the workers share. They do not hold the controller, so that dropping the
+/// controller ends them.
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
@@ -76,11 +79,12 @@ struct Shared {
     /// The guard of `loops` for this controller.
     guard: Arc<LoopGuard>,
     /// The triggers of the keys in the queue; None if reconciles are not recorded.
-    waiting: Option<Waiting>,
+    pending_triggers: Option<PendingTriggers>,
     /// The wanted number of workers: the worker with index `i` runs while `i` is below it.
     wanted: watch::Sender<u32>,
-    /// True for each index that a worker has. An index is taken and returned under this lock, together with a check of
-    /// `wanted`. So no index is taken twice, and none below `wanted` stays free.
+    /// True for each index that a worker has. An index is taken and returned under this lock,
+    /// together with a check of `wanted`. So no index is taken twice, and none below `wanted` stays
+    /// free.
     taken_indices: Mutex<Vec<bool>>,
     /// Notifies all waiters when a surplus worker leaves.
     left: Notify,
@@ -94,11 +98,18 @@ impl Controller {
         reconciler: Arc<dyn Reconciler>,
         observer: Arc<dyn Observer>,
     ) -> Arc<Self> {
-        Self::of_shard(Shard::WHOLE, name, queue, reconciler, observer, &HotLoops::new())
+        Self::of_shard(
+            Shard::WHOLE,
+            name,
+            queue,
+            reconciler,
+            observer,
+            &HotLoops::new(),
+        )
     }
 
-    /// Creates one of several controllers of a shard of a plugin, whose writes are recorded in `loops`. It ignores the keys of
-    /// other shards.
+    /// Creates one of several controllers of a shard of a plugin, whose writes are recorded in
+    /// `loops`. It ignores the keys of other shards.
     pub fn of_shard(
         shard: Shard,
         name: impl Into<String>,
@@ -111,7 +122,7 @@ impl Controller {
         let shared = Shared {
             loops: loops.clone(),
             guard: loops.guard(&name, queue.clone()),
-            waiting: observer.is_recording().then(Waiting::default),
+            pending_triggers: observer.is_recording().then(PendingTriggers::default),
             name,
             queue,
             shard,
@@ -121,7 +132,11 @@ impl Controller {
             taken_indices: Mutex::default(),
             left: Notify::new(),
         };
-        Arc::new(Self { shared: Arc::new(shared), tasks: Mutex::default() })
+
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            tasks: Mutex::default(),
+        })
     }
 
     /// Returns the controller's name in the manifest.
@@ -158,11 +173,11 @@ impl Controller {
             return;
         }
         self.shared.triggered(&key, event);
-        self.enqueue(key, priority);
+        self.shared.queue.add_with_priority(key, priority);
     }
 
-    /// Adds a key that an event of another object named, and reports whether it is done with. A new key is refused while the
-    /// queue holds [`MAX_MAPPED`].
+    /// Adds a key that an event of another object named, and reports whether it is done with. A new
+    /// key is refused while the queue holds [`MAX_MAPPED`].
     pub fn enqueue_named(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
         if self.is_elsewhere(&key) {
             return true;
@@ -171,37 +186,35 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Adds a key that the plugin's own mapping of the event in `trigger` named, and reports whether it is done with. Counts as a
-    /// change from outside, because it is not known who has made it. A mapping can invent any number of keys, so a new key is
-    /// refused while the queue holds [`MAX_MAPPED`].
-    pub fn enqueue_mapped(&self, trigger: &Trigger, key: ObjectKey, priority: Priority) -> bool {
+    /// Adds a key that the plugin's own mapping of an event named, and reports whether it is done
+    /// with. Counts as a change from outside, because it is not known who has
+    /// made it. A mapping can invent any number of keys, so a new key is refused while the queue
+    /// holds [`MAX_MAPPED`].
+    pub fn enqueue_mapped(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
         if self.is_elsewhere(&key) {
             return true;
         }
-        self.shared.note_trigger(&key, || trigger.clone());
+        self.shared.note_trigger(&key, || Trigger::of_event(event));
         let _held = self.shared.guard.outside(&key);
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Retries a key now: ends its backoff, and the time for which it is held because of a hot loop. Reports whether it did:
-    /// a key of another shard is ignored.
+    /// Retries a key now: ends its backoff and its delay because of a hot loop. Reports whether it
+    /// did: a key of another shard is ignored.
     pub fn retry(&self, key: &ObjectKey) -> bool {
         let is_own = !self.is_elsewhere(key);
         if is_own {
-            self.shared.note_trigger(key, || Trigger::without_event(Cause::Retry));
+            self.shared
+                .note_trigger(key, || Trigger::without_event(Cause::Retry));
             let _held = self.shared.guard.outside(key);
             self.shared.queue.retry(key);
         }
         is_own
     }
 
-    /// Starts the workers, as [`Self::set_workers`]. Must be called within a tokio runtime.
-    pub fn start(&self, workers: u32) {
-        self.set_workers(workers);
-    }
-
-    /// Changes the number of workers. Surplus workers finish their current key first. With 0 the controller pauses, and
-    /// the queue keeps its keys. Must be called within a tokio runtime. Has no effect after [`Self::stop`].
+    /// Changes the number of workers. Surplus workers finish their current key first. With 0 the
+    /// controller pauses, and the queue keeps its keys. Must be called within a tokio runtime. Has
+    /// no effect after [`Self::stop`].
     pub fn set_workers(&self, workers: u32) {
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -209,9 +222,11 @@ impl Controller {
         if self.shared.queue.shutting_down() {
             return;
         }
+
         self.shared.wanted.send_replace(workers);
         let count = taken_indices.len().max(workers as usize);
         taken_indices.resize(count, false);
+
         for (index, is_taken) in (0..workers).zip(taken_indices.iter_mut()) {
             if !std::mem::replace(is_taken, true) {
                 tasks.spawn(self.shared.clone().work(index));
@@ -219,7 +234,8 @@ impl Controller {
         }
     }
 
-    /// Waits until all workers have left, after [`Self::set_workers`] with 0: no reconcile is in flight then.
+    /// Waits until all workers have left, after [`Self::set_workers`] with 0: no reconcile is in
+    /// flight then.
     pub async fn idle(&self) {
         loop {
             let mut left = pin!(self.shared.left.notified());
@@ -231,14 +247,16 @@ impl Controller {
         }
     }
 
-    /// Replaces the reconciler for later reconciles, and returns the old one. Reconciles in flight end on the old one.
+    /// Replaces the reconciler for later reconciles, and returns the old one. Reconciles in flight
+    /// end on the old one.
     pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
         let mut current = self.shared.reconciler.write();
         std::mem::replace(&mut current, reconciler)
     }
 
-    /// Shuts the queue down and waits for the reconciles in flight. Keys still in the queue are not reconciled: the
-    /// next start lists them again. To reconcile them first, wait for `queue().shut_down_with_drain()` before.
+    /// Shuts the queue down and waits for the reconciles in flight. Keys still in the queue are not
+    /// reconciled: the next start lists them again. To reconcile them first, wait for
+    /// `queue().shut_down_with_drain()` before.
     ///
     /// Dropping the future, as a timeout does, aborts the reconciles that are still in flight.
     pub async fn stop(&self) {
@@ -250,16 +268,16 @@ impl Controller {
 }
 
 impl Shared {
-    /// Notes an event that names a key. Before the key is added: a worker that takes it must see the trigger, and whether the
-    /// event is from outside.
+    /// Notes an event that names a key. Before the key is added: a worker that takes it must see
+    /// the trigger, and whether the event is from outside.
     fn triggered(&self, key: &ObjectKey, event: &Event) {
         self.note_trigger(key, || Trigger::of_event(event));
         self.loops.event(&self.guard, key, event);
     }
 
     fn note_trigger(&self, key: &ObjectKey, trigger: impl FnOnce() -> Trigger) {
-        if let Some(waiting) = &self.waiting {
-            waiting.add(key, trigger());
+        if let Some(pending) = &self.pending_triggers {
+            pending.add(key, trigger());
         }
     }
 
@@ -276,7 +294,9 @@ impl Shared {
                     None => return,
                 },
             }
-            // Without this, a queue that is never empty and a reconciler that never waits would occupy the thread.
+
+            // Without this, a queue that is never empty and a reconciler that never waits would
+            // occupy the thread.
             give_way().await;
         }
     }
@@ -294,15 +314,23 @@ impl Shared {
 
     /// Reconciles one key, from `get` to `done`.
     async fn reconcile(&self, key: ObjectKey) {
-        let mut in_flight = InFlight { queue: &self.queue, key, done: false };
+        let mut in_flight = InFlight {
+            queue: &self.queue,
+            key,
+            done: false,
+        };
+
         if let Admission::Hold(delay, begins) = self.guard.admit(&in_flight.key) {
             self.queue.add_after(in_flight.key.clone(), delay);
             in_flight.done = true;
             if let Some(looping) = begins {
-                self.notify(&in_flight.key, || self.observer.looping(&self.name, &in_flight.key, &looping));
+                self.notify(&in_flight.key, || {
+                    self.observer.looping(&self.name, &in_flight.key, &looping);
+                });
             }
             return;
         }
+
         let mut request = ReconcileRequest {
             controller: self.name.clone(),
             key: in_flight.key.clone(),
@@ -310,26 +338,38 @@ impl Shared {
             reconcile_id: reconcile_id(),
             record: None,
         };
-        if let Some(waiting) = &self.waiting {
-            let triggers = waiting.take(&request.key);
+
+        if let Some(pending) = &self.pending_triggers {
+            let triggers = pending.take(&request.key);
             let begin = || self.observer.begin_record(&request, &self.queue, triggers);
             request.record = self.notify(&request.key, begin).flatten();
         }
+
         let reconciler = self.reconciler.read().clone();
         let start = Instant::now();
         let result = panics::catch_async(async { reconciler.reconcile(&request).await }).await;
-        let result = result
-            .unwrap_or_else(|message| Err(Failure::Fault(Fault::Trap(format!("the reconciler panicked: {message}")))));
+        let result = result.unwrap_or_else(|message| {
+            Err(Failure::Fault(Fault::Trap(format!(
+                "the reconciler panicked: {message}"
+            ))))
+        });
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
-        if let (Some(waiting), Some(record), Err(_)) = (&self.waiting, &request.record, &result) {
+
+        if let (Some(pending), Some(record), Err(_)) =
+            (&self.pending_triggers, &request.record, &result)
+        {
             // The retry has the same causes.
-            waiting.restore(&request.key, record.triggers());
+            pending.restore(&request.key, record.triggers());
         }
+
         apply_outcome(&self.queue, &request.key, &result);
         in_flight.done = true;
         let retries_now = self.queue.num_requeues(&request.key);
-        self.notify(&request.key, || self.observer.reconciled(&request, &result, took, retries_now));
+        self.notify(&request.key, || {
+            self.observer
+                .reconciled(&request, &result, took, retries_now);
+        });
     }
 
     /// Calls the observer. A panic in it loses neither the key nor the worker, and returns None.
@@ -339,8 +379,9 @@ impl Shared {
     }
 }
 
-/// Applies the outcome of a reconcile to its key. This is the whole outcome policy. It is that of controller-runtime's
-/// `reconcileHandler`, except that a terminal failure also resets the count of failures.
+/// Applies the outcome of a reconcile to its key. This is the whole outcome policy. It is that of
+/// controller-runtime's [`reconcileHandler`](https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/controller.go), except that a terminal failure also resets the count of
+/// failures.
 fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
     match result {
         Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),
@@ -351,11 +392,14 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
             queue.add_after(key.clone(), *delay);
         }
         Err(Failure::RetryAfter(_, delay)) => queue.add_failed_after(key.clone(), *delay),
-        Ok(Action::Requeue) | Err(Failure::Retry(_) | Failure::Fault(_)) => queue.add_rate_limited(key.clone()),
+        Ok(Action::Requeue) | Err(Failure::Retry(_) | Failure::Fault(_)) => {
+            queue.add_rate_limited(key.clone());
+        }
     }
 }
 
-/// A key between `get` and `done`. If it is dropped before it is done, as on an abort, the key returns to the queue.
+/// A key between `get` and `done`. If it is dropped before it is done, as on an abort, the key
+/// returns to the queue.
 struct InFlight<'a> {
     queue: &'a WorkQueue<ObjectKey>,
     key: ObjectKey,
@@ -450,38 +494,66 @@ mod tests {
         }
 
         fn names(&self) -> Vec<String> {
-            self.all().into_iter().map(|seen| seen.request.key.name).collect()
+            self.all()
+                .into_iter()
+                .map(|seen| seen.request.key.name)
+                .collect()
         }
     }
 
     impl Observer for Recorder {
-        fn reconciled(&self, request: &ReconcileRequest, result: &Outcome, took: Duration, retries_now: u32) {
+        fn reconciled(
+            &self,
+            request: &ReconcileRequest,
+            result: &Outcome,
+            took: Duration,
+            retries_now: u32,
+        ) {
             let request = request.clone();
             let result = result.clone();
-            self.0.lock().push(Observed { request, result, took, retries_now, at: Instant::now() });
+            self.0.lock().push(Observed {
+                request,
+                result,
+                took,
+                retries_now,
+                at: Instant::now(),
+            });
         }
     }
 
     fn controller(reconciler: impl Reconciler + 'static) -> (Arc<Controller>, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
-        (Controller::new("c", queue(), Arc::new(reconciler), recorder.clone()), recorder)
+        (
+            Controller::new("c", queue(), Arc::new(reconciler), recorder.clone()),
+            recorder,
+        )
     }
 
-    /// Runs one key for ten seconds. The reconciler returns `first`, and Done from the second time on. Returns the
-    /// seconds at which the key was reconciled, the failures counted before each reconcile, and those counted after the
-    /// first.
+    /// Runs one key for ten seconds. The reconciler returns `first`, and Done from the second time
+    /// on. Returns the seconds at which the key was reconciled, the failures counted before each
+    /// reconcile, and those counted after the first.
     async fn times_after(first: Outcome) -> (Vec<u64>, Vec<u32>, u32) {
         let count = AtomicU64::new(0);
         let (controller, recorder) = controller(Answer(move |_: &ReconcileRequest| {
-            if count.fetch_add(1, Ordering::Relaxed) == 0 { first.clone() } else { Ok(Action::Done) }
+            if count.fetch_add(1, Ordering::Relaxed) == 0 {
+                first.clone()
+            } else {
+                Ok(Action::Done)
+            }
         }));
         let start = Instant::now();
-        controller.start(2);
+        controller.set_workers(2);
         controller.enqueue(key("a"), Priority::Normal);
         sleep(10 * SECOND).await;
         let seen = recorder.all();
-        assert!(seen.iter().all(|seen| seen.request.controller == "c" && seen.request.key == key("a")));
-        let times = seen.iter().map(|seen| (seen.at - start).as_secs()).collect();
+        assert!(
+            seen.iter()
+                .all(|seen| seen.request.controller == "c" && seen.request.key == key("a"))
+        );
+        let times = seen
+            .iter()
+            .map(|seen| (seen.at - start).as_secs())
+            .collect();
         let retries = seen.iter().map(|seen| seen.request.retries).collect();
         assert_eq!(controller.queue().stats().processing, 0);
         (times, retries, seen[0].retries_now)
@@ -493,32 +565,115 @@ mod tests {
         for (outcome, times, retries, retries_now) in [
             (Ok(Action::Done), vec![0], vec![0], 0),
             (Ok(Action::Requeue), vec![0, 1], vec![0, 1], 1),
-            (Ok(Action::RequeueAfter(5 * SECOND)), vec![0, 5], vec![0, 0], 0),
-            (Ok(Action::RequeueAfter(Duration::ZERO)), vec![0], vec![0], 0),
-            (Err(Failure::Retry("later".into())), vec![0, 1], vec![0, 1], 1),
-            (Err(Failure::RetryAfter("then".into(), 5 * SECOND)), vec![0, 5], vec![0, 1], 1),
+            (
+                Ok(Action::RequeueAfter(5 * SECOND)),
+                vec![0, 5],
+                vec![0, 0],
+                0,
+            ),
+            (
+                Ok(Action::RequeueAfter(Duration::ZERO)),
+                vec![0],
+                vec![0],
+                0,
+            ),
+            (
+                Err(Failure::Retry("later".into())),
+                vec![0, 1],
+                vec![0, 1],
+                1,
+            ),
+            (
+                Err(Failure::RetryAfter("then".into(), 5 * SECOND)),
+                vec![0, 5],
+                vec![0, 1],
+                1,
+            ),
             (Err(Failure::Terminal("never".into())), vec![0], vec![0], 0),
             (Err(fault), vec![0, 1], vec![0, 1], 1),
         ] {
-            assert_eq!(times_after(outcome.clone()).await, (times, retries, retries_now), "{outcome:?}");
+            assert_eq!(
+                times_after(outcome.clone()).await,
+                (times, retries, retries_now),
+                "{outcome:?}"
+            );
+        }
+    }
+
+    /// Reconciles one key of a queue with client-go's limits, which fails for as long as an outage
+    /// lasts, with events meanwhile. Returns how long after the outage it was reconciled.
+    async fn recovery(outage: Duration, events: Option<Duration>) -> Duration {
+        let end = Instant::now() + outage;
+        let recorder = Arc::new(Recorder::default());
+        let reconciler = Answer(move |_: &ReconcileRequest| {
+            if Instant::now() < end {
+                Err(Failure::Retry("no route to host".into()))
+            } else {
+                Ok(Action::Done)
+            }
+        });
+        let controller = Controller::new(
+            "c",
+            WorkQueue::new(),
+            Arc::new(reconciler),
+            recorder.clone(),
+        );
+        controller.set_workers(1);
+
+        controller.enqueue(key("a"), Priority::Normal);
+        if let Some(every) = events {
+            while Instant::now() + every < end {
+                sleep(every).await;
+                controller.enqueue(key("a"), Priority::Normal);
+            }
+        }
+
+        sleep(2000 * SECOND).await;
+        let seen = recorder.all();
+        let recovered = seen.iter().find(|seen| seen.result.is_ok());
+        recovered.expect("reconciled").at - end
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_recovers_within_the_length_of_an_outage() {
+        let events = [
+            None,
+            Some(Duration::from_millis(50)),
+            Some(SECOND),
+            Some(4 * SECOND),
+        ];
+        for outage in [5, 13, 30, 600] {
+            let outage = SECOND * outage;
+            for events in events {
+                let took = recovery(outage, events).await;
+                assert!(
+                    took <= outage + SECOND,
+                    "{took:?} after {outage:?} with events every {events:?}"
+                );
+            }
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn counts_consecutive_failures_not_events() {
         let count = AtomicU64::new(0);
-        let (controller, recorder) =
-            controller(Answer(move |_: &ReconcileRequest| match count.fetch_add(1, Ordering::Relaxed) {
+        let (controller, recorder) = controller(Answer(move |_: &ReconcileRequest| {
+            match count.fetch_add(1, Ordering::Relaxed) {
                 3 => Ok(Action::RequeueAfter(SECOND)),
                 _ => Err(Failure::Retry("no".into())),
-            }));
-        controller.start(1);
+            }
+        }));
+        controller.set_workers(1);
         controller.enqueue(key("a"), Priority::Normal);
         for _ in 0..3 {
             controller.enqueue(key("a"), Priority::Normal);
         }
         sleep(10 * SECOND).await;
-        let retries: Vec<_> = recorder.all().iter().map(|seen| seen.request.retries).collect();
+        let retries: Vec<_> = recorder
+            .all()
+            .iter()
+            .map(|seen| seen.request.retries)
+            .collect();
         assert_eq!(retries, [0, 1, 2, 3, 0, 1]);
     }
 
@@ -531,7 +686,7 @@ mod tests {
             }
             Ok(Action::Done)
         }));
-        controller.start(1);
+        controller.set_workers(1);
         controller.enqueue(key("bad"), Priority::Normal);
         controller.enqueue(key("good"), Priority::Normal);
         sleep(2 * SECOND).await;
@@ -550,7 +705,7 @@ mod tests {
         }
         let answer = Arc::new(Answer(|_: &ReconcileRequest| Ok(Action::Done)));
         let controller = Controller::new("c", queue(), answer, Arc::new(Panicking));
-        controller.start(1);
+        controller.set_workers(1);
         controller.enqueue(key("a"), Priority::Normal);
         controller.enqueue(key("b"), Priority::Normal);
         sleep(SECOND).await;
@@ -561,8 +716,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn swap_finishes_in_flight_reconciles_and_loses_no_key() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, recorder) = controller(Gated { permits: permits.clone() });
-        controller.start(1);
+        let (controller, recorder) = controller(Gated {
+            permits: permits.clone(),
+        });
+        controller.set_workers(1);
         for name in ["a", "b", "c"] {
             controller.enqueue(key(name), Priority::Normal);
         }
@@ -576,15 +733,24 @@ mod tests {
         assert!(old.upgrade().is_none(), "it is dropped");
         assert_eq!(recorder.names(), ["a", "b", "c", "a"]);
         let seen = recorder.all();
-        assert_eq!((seen[0].result.clone(), seen[0].took), (Ok(Action::Done), SECOND));
-        assert!(seen[1..].iter().all(|seen| seen.result == Err(Failure::Terminal("new".into()))));
+        assert_eq!(
+            (seen[0].result.clone(), seen[0].took),
+            (Ok(Action::Done), SECOND)
+        );
+        assert!(
+            seen[1..]
+                .iter()
+                .all(|seen| seen.result == Err(Failure::Terminal("new".into())))
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn stop_waits_for_in_flight_and_starts_nothing() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, recorder) = controller(Gated { permits: permits.clone() });
-        controller.start(2);
+        let (controller, recorder) = controller(Gated {
+            permits: permits.clone(),
+        });
+        controller.set_workers(2);
         for name in ["a", "b", "c"] {
             controller.enqueue(key(name), Priority::Normal);
         }
@@ -595,18 +761,24 @@ mod tests {
         permits.add_permits(10);
         timeout(SECOND, stop).await.expect("stopped");
         assert_eq!(recorder.names(), ["a", "b"]);
-        controller.start(1);
+        controller.set_workers(1);
         sleep(SECOND).await;
-        assert_eq!(recorder.names(), ["a", "b"], "a stopped controller stays stopped");
+        assert_eq!(
+            recorder.names(),
+            ["a", "b"],
+            "a stopped controller stays stopped"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_stop_aborts_and_returns_the_key() {
         for give_up_stop in [true, false] {
-            let (controller, recorder) = controller(Gated { permits: Arc::new(Semaphore::new(0)) });
+            let (controller, recorder) = controller(Gated {
+                permits: Arc::new(Semaphore::new(0)),
+            });
             let queue = controller.queue().clone();
             let shared = Arc::downgrade(&controller.shared);
-            controller.start(2);
+            controller.set_workers(2);
             controller.enqueue(key("a"), Priority::Normal);
             sleep(SECOND).await;
             assert_eq!(queue.stats().processing, 1);
@@ -618,14 +790,19 @@ mod tests {
             assert!(shared.upgrade().is_none(), "no task is left");
             assert_eq!(queue.stats().processing, 0);
             // A queue that shuts down takes no keys back.
-            assert_eq!((queue.len(), recorder.names().len()), (usize::from(!give_up_stop), 0));
+            assert_eq!(
+                (queue.len(), recorder.names().len()),
+                (usize::from(!give_up_stop), 0)
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn workers_grow_at_once_and_shrink_when_idle() {
         let permits = Arc::new(Semaphore::new(0));
-        let (controller, recorder) = controller(Gated { permits: permits.clone() });
+        let (controller, recorder) = controller(Gated {
+            permits: permits.clone(),
+        });
         let busy = || async {
             sleep(SECOND).await;
             controller.queue().stats().processing
@@ -634,7 +811,7 @@ mod tests {
             controller.enqueue(key(&at.to_string()), Priority::Normal);
         }
         assert_eq!(busy().await, 0);
-        controller.start(2);
+        controller.set_workers(2);
         assert_eq!(busy().await, 2);
         controller.set_workers(5);
         assert_eq!((busy().await, controller.workers()), (5, 5));
@@ -651,7 +828,11 @@ mod tests {
         assert_eq!(busy().await, 4);
         permits.add_permits(20);
         sleep(SECOND).await;
-        let mut names: Vec<usize> = recorder.names().iter().map(|name| name.parse().expect("a number")).collect();
+        let mut names: Vec<usize> = recorder
+            .names()
+            .iter()
+            .map(|name| name.parse().expect("a number"))
+            .collect();
         names.sort_unstable();
         assert!(names.into_iter().eq(0..20), "every key is reconciled once");
     }
@@ -659,10 +840,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reconcile_ids_are_unique() {
         let (controller, recorder) = controller(Answer(|_: &ReconcileRequest| Ok(Action::Requeue)));
-        controller.start(3);
+        controller.set_workers(3);
         (0..20).for_each(|at| controller.enqueue(key(&at.to_string()), Priority::Low));
         sleep(60 * SECOND).await;
-        let mut ids: Vec<_> = recorder.all().into_iter().map(|seen| seen.request.reconcile_id).collect();
+        let mut ids: Vec<_> = recorder
+            .all()
+            .into_iter()
+            .map(|seen| seen.request.reconcile_id)
+            .collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -677,13 +862,19 @@ mod tests {
         twice: AtomicBool,
     }
 
-    /// A reconciler that sleeps and answers at random, and records whether a key is reconciled twice at once.
+    /// A reconciler that sleeps and answers at random, and records whether a key is reconciled
+    /// twice at once.
     struct Chaos(Arc<Disorder>);
 
     #[async_trait]
     impl Reconciler for Chaos {
         async fn reconcile(&self, request: &ReconcileRequest) -> Outcome {
-            let Disorder { random, busy, calm, twice } = &*self.0;
+            let Disorder {
+                random,
+                busy,
+                calm,
+                twice,
+            } = &*self.0;
             if !busy.lock().insert(request.key.clone()) {
                 twice.store(true, Ordering::SeqCst);
             }
@@ -705,11 +896,13 @@ mod tests {
         }
     }
 
-    /// Invariants: no key is reconciled twice at once, each key is reconciled after its last add, and no key is left at
-    /// the end.
+    /// Invariants: no key is reconciled twice at once, each key is reconciled after its last add,
+    /// and no key is left at the end.
     #[tokio::test(start_paused = true)]
     async fn random_adds_and_swaps_lose_no_key() {
-        let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+        let seed = std::env::var("OPERETTA_SEED")
+            .ok()
+            .map(|text| text.parse().expect("OPERETTA_SEED is a number"));
         let seed: u64 = seed.unwrap_or_else(rand::random);
         println!("OPERETTA_SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);
@@ -720,11 +913,15 @@ mod tests {
             twice: AtomicBool::new(false),
         });
         let (controller, recorder) = controller(Chaos(disorder.clone()));
-        controller.start(8);
+        controller.set_workers(8);
         let mut added = HashMap::new();
         for _ in 0..4000 {
             let key = key(&random.random_range(0..30).to_string());
-            let priority = if random.random() { Priority::Normal } else { Priority::Low };
+            let priority = if random.random() {
+                Priority::Normal
+            } else {
+                Priority::Low
+            };
             controller.enqueue(key.clone(), priority);
             added.insert(key, Instant::now());
             match random.random_range(0..100) {
@@ -737,13 +934,28 @@ mod tests {
         disorder.calm.store(true, Ordering::SeqCst);
         controller.set_workers(8);
         sleep(1000 * SECOND).await;
-        let Stats { depth, waiting, processing, .. } = controller.queue().stats();
+        let Stats {
+            depth,
+            waiting,
+            processing,
+            ..
+        } = controller.queue().stats();
         assert_eq!((depth, waiting, processing), (0, 0, 0));
-        assert!(!disorder.twice.load(Ordering::SeqCst), "a key was reconciled twice at once");
+        assert!(
+            !disorder.twice.load(Ordering::SeqCst),
+            "a key was reconciled twice at once"
+        );
         let seen = recorder.all();
         for (key, at) in added {
-            let last = seen.iter().rev().find(|seen| seen.request.key == key).expect("reconciled");
-            assert!(last.at - last.took >= at, "{key} was not reconciled after it was added");
+            let last = seen
+                .iter()
+                .rev()
+                .find(|seen| seen.request.key == key)
+                .expect("reconciled");
+            assert!(
+                last.at - last.took >= at,
+                "{key} was not reconciled after it was added"
+            );
         }
     }
 }

@@ -42,12 +42,13 @@ pub enum Failure {
     /// The reconciler asks not to be retried until the object changes.
     #[error("{0}")]
     Terminal(String),
-    /// The sandbox ended the call. The worker retries with backoff, because the next call may succeed.
+    /// The sandbox ended the call. The worker retries with backoff, because the next call may
+    /// succeed.
     #[error("{0}")]
     Fault(Fault),
 }
 
-/// The fault with which the sandbox ended a call.
+/// Why the sandbox ended a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The guest trapped: unreachable, an out-of-bounds access, a stack overflow or a panic.

@@ -1,8 +1,9 @@
 //! The audit of writes: the plugin, the cause and the changed fields of each write.
 //!
-//! Every write that the gate admits leaves one [`AuditRecord`], including failed writes and raw requests. A write that
-//! was not sent because it would have changed nothing is recorded as `suppressed`. A write that the gate refused is not
-//! recorded. The changed fields are also passed to [`FieldConflicts`].
+//! Every write that the gate admits leaves one [`AuditRecord`], including failed writes and raw
+//! requests. A write that was not sent because it would have changed nothing is recorded as
+//! `suppressed`. A write that the gate refused is not recorded. The changed fields are also passed
+//! to [`FieldConflicts`].
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use crate::{
     conflict::{Author, FieldConflicts, Wrote},
     controller::request::ReconcileRequest,
     gate::{
-        attempt::Attempt,
-        operation::{Verb, Written},
-        raw_request::RawResponse,
+        call::{Call, Resource},
+        operation::Verb,
+        reply::Answer,
     },
     object::{
         Object, ObjectKey,
@@ -23,12 +24,12 @@ use crate::{
         kind::GroupVersionKind,
     },
     ports::ObjectLookup,
-    status::ApiError,
 };
 
 /// Bytes of all paths of one record. Those that do not fit are counted only.
 const MAX_PATH_BYTES: usize = 4_096;
-/// The maximum size of an object that is compared, in bytes. API servers store objects of up to 1.5 MiB by default.
+/// The maximum size of an object that is compared, in bytes. API servers store objects of up to 1.5
+/// MiB by default.
 const MAX_COMPARED: usize = 8 << 20;
 
 /// A plugin as its audit records name it.
@@ -62,12 +63,12 @@ pub struct AuditRecord {
     pub subresource: String,
     /// True if the request was a dry run, which stores nothing.
     pub dry_run: bool,
-    /// The paths of fields that differ from the cached object before the write; None if the object was not cached or is
-    /// too large to compare.
+    /// The paths of fields that differ from the cached object before the write; None if the object
+    /// was not cached or is too large to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
-    /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the code and reason of
-    /// the error.
+    /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the
+    /// code and reason of the error.
     pub result: String,
 }
 
@@ -106,138 +107,185 @@ pub struct Audit {
     pub conflicts: Arc<FieldConflicts>,
 }
 
-/// A write that is in flight.
-pub(crate) struct Begun {
+/// A write between the request and its answer.
+pub(crate) struct AuditedWrite<'a> {
+    audit: &'a Audit,
     record: AuditRecord,
     author: Author,
     /// The field manager of the write.
     manager: String,
-    kind: Option<GroupVersionKind>,
-    /// The object before the write, if it is known; it is of `kind`.
-    before: Option<Arc<Object>>,
-    /// True if the previous writer was looked up for this write because the author may be in a conflict.
-    looked: bool,
-}
-
-impl Begun {
-    /// Reports whether the write is a dry run.
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.record.dry_run
-    }
-
-    /// Returns the object's resourceVersion before the write, if the object is known.
-    pub(super) fn resource_version_before(&self) -> Option<String> {
-        self.before.as_ref().map(|before| before.resource_version().to_owned())
-    }
+    /// The object before the write with its kind, if it is known and will be compared.
+    before: Option<(GroupVersionKind, Arc<Object>)>,
+    /// True if the previous writer was looked up for this write because the author may be in a
+    /// conflict.
+    looked_up: bool,
 }
 
 impl Audit {
     /// Begins the record of a write.
     pub(super) fn begin(
         &self,
-        attempt: &Attempt,
+        call: &Call,
         reconcile: Option<&ReconcileRequest>,
         objects: Option<&dyn ObjectLookup>,
-    ) -> Begun {
-        let record = AuditRecord {
-            kind: attempt.kind.clone(),
-            object: attempt.object.clone(),
-            subresource: attempt.subresource.clone(),
-            dry_run: attempt.dry_run,
-            ..self.record(attempt.verb, reconcile)
-        };
+    ) -> AuditedWrite<'_> {
+        let record = self.record(call, reconcile);
+
         // The response to a deletion is not compared with the object before it.
-        let compared = attempt.about.as_ref().filter(|_| attempt.verb != Verb::Delete);
-        let before = objects.zip(compared).and_then(|(objects, (kind, key))| objects.cached(kind, key));
-        Begun {
-            author: Author { plugin: self.writer.plugin.clone(), controller: record.source.controller.clone() },
-            manager: attempt.manager.clone().unwrap_or_else(|| self.writer.field_manager.clone()),
+        let before = objects
+            .filter(|_| call.verb != Verb::Delete)
+            .and_then(|objects| {
+                let (kind, key) = objects.named_by(call)?;
+                let object = objects.cached(&kind, &key)?;
+                Some((kind, object))
+            });
+
+        AuditedWrite {
+            audit: self,
+            author: Author {
+                plugin: self.writer.plugin.clone(),
+                controller: record.source.controller.clone(),
+            },
+            manager: call
+                .field_manager
+                .clone()
+                .unwrap_or_else(|| self.writer.field_manager.clone()),
             record,
-            kind: compared.map(|(kind, _)| kind.clone()),
             before,
-            looked: false,
+            looked_up: false,
         }
     }
 
-    /// Looks up the object's previous writer if this write may be part of a conflict with an unknown writer.
-    pub(super) async fn look(&self, begun: &mut Begun, objects: &dyn ObjectLookup) {
-        let (Some(kind), Some(before)) = (&begun.kind, &begun.before) else { return };
-        if !begun.record.dry_run
-            && self.conflicts.candidates(&begun.author, before)
+    fn record(&self, call: &Call, reconcile: Option<&ReconcileRequest>) -> AuditRecord {
+        let Writer {
+            plugin,
+            digest,
+            service_account,
+            field_manager: _,
+        } = &self.writer;
+        let source = AuditSource {
+            plugin: plugin.to_string(),
+            digest: digest.clone(),
+            service_account: service_account.clone(),
+            controller: reconcile
+                .map(|request| request.controller.clone())
+                .unwrap_or_default(),
+            reconcile_id: reconcile
+                .map(|request| request.reconcile_id.clone())
+                .unwrap_or_default(),
+            key: reconcile
+                .map(|request| request.key.to_string())
+                .unwrap_or_default(),
+        };
+
+        // The path of a raw request already names the object and the subresource.
+        let (kind, object, subresource) = match &call.resource {
+            Resource::Kind(kind) => (
+                kind.to_string(),
+                call.key().to_string(),
+                call.subresource.clone().unwrap_or_default(),
+            ),
+            Resource::Path { path, .. } => (path.clone(), String::new(), String::new()),
+        };
+        AuditRecord {
+            source,
+            verb: call.verb.to_string(),
+            kind,
+            object,
+            subresource,
+            dry_run: call.is_dry_run,
+            ..AuditRecord::default()
+        }
+    }
+}
+
+impl AuditedWrite<'_> {
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.record.dry_run
+    }
+
+    /// Returns the object's resourceVersion before the write, if the object is known.
+    pub(super) fn resource_version_before(&self) -> Option<String> {
+        let (_, before) = self.before.as_ref()?;
+        Some(before.resource_version().to_owned())
+    }
+
+    /// Looks up the object's previous writer if this write may be part of a conflict with an
+    /// unknown writer.
+    pub(super) async fn find_previous_writer(&mut self, objects: &dyn ObjectLookup) {
+        let Some((kind, before)) = &mut self.before else {
+            return;
+        };
+        if !self.record.dry_run
+            && self.audit.conflicts.candidates(&self.author, before)
             && let Some(stored) = objects.live(kind, before.key()).await
         {
-            begun.before = Some(stored);
-            begun.looked = true;
+            *before = stored;
+            self.looked_up = true;
         }
     }
 
-    /// Ends the record of a create, an update or a patch. Returns the fields that it changed; None if they are not known.
-    pub(super) fn end_write(&self, mut begun: Begun, result: &Result<Written, ApiError>) -> Option<Vec<String>> {
-        let outcome = match result {
-            Ok(Written::Stored(object)) => {
-                begun.record.object = object.key().to_string();
-                self.compare(&mut begun, object.json());
+    /// Ends the record with the answer. Returns the fields that the write changed; None if they are
+    /// not known.
+    pub(super) fn end(mut self, answer: &Answer<'_>) -> Option<Vec<String>> {
+        self.record.result = match answer {
+            Answer::Stored(object) => {
+                self.record.object = object.key().to_string();
+                self.compare(object.json());
                 "ok".to_owned()
             }
-            Ok(Written::Unchanged(_)) => {
-                begun.record.changed = Some(Vec::new());
+            Answer::Raw(body) => {
+                self.compare(body);
+                "ok".to_owned()
+            }
+            Answer::Deleted => "ok".to_owned(),
+            Answer::Unchanged => {
+                self.record.changed = Some(Vec::new());
                 "suppressed".to_owned()
             }
-            Err(error) => outcome(error),
+            Answer::Failed { code, reason } => format!("{code} {reason}").trim().to_owned(),
         };
-        self.end(begun, outcome)
+
+        self.keep_candidate();
+        self.audit.sink.record(&self.record);
+        self.record.changed
     }
 
-    /// Ends the record of a deletion.
-    pub(super) fn end_delete(&self, begun: Begun, result: &Result<(), ApiError>) -> Option<Vec<String>> {
-        let outcome = result.as_ref().map_or_else(outcome, |()| "ok".to_owned());
-        self.end(begun, outcome)
-    }
+    /// Keeps the candidate if the lookup proved nothing, because the write changed nothing or
+    /// failed. The next write is then examined as well.
+    fn keep_candidate(&self) {
+        let has_changed = self
+            .record
+            .changed
+            .as_ref()
+            .is_some_and(|changed| !changed.is_empty());
 
-    /// Ends the record of a raw request, as [`Self::end_write`] does.
-    pub(super) fn end_raw(&self, mut begun: Begun, result: &Result<RawResponse, ApiError>) -> Option<Vec<String>> {
-        let outcome = match result {
-            Ok(answer) if answer.status < 400 => {
-                self.compare(&mut begun, &answer.body);
-                "ok".to_owned()
-            }
-            Ok(answer) => answer.status.to_string(),
-            Err(error) => outcome(error),
-        };
-        self.end(begun, outcome)
-    }
-
-    fn end(&self, mut begun: Begun, outcome: String) -> Option<Vec<String>> {
-        begun.record.result = outcome;
-        self.keep_looking(&begun);
-        self.sink.record(&begun.record);
-        begun.record.changed
-    }
-
-    /// Keeps the candidate if the lookup proved nothing, because the write changed nothing or failed: the next write is
-    /// examined, too.
-    fn keep_looking(&self, begun: &Begun) {
-        let changed = begun.record.changed.as_ref().is_some_and(|changed| !changed.is_empty());
-        if let Some(before) = begun.before.as_ref().filter(|_| begun.looked && !changed) {
-            self.conflicts.keep_candidate(&begun.author, before);
+        if let Some((_, before)) = &self.before
+            && self.looked_up
+            && !has_changed
+        {
+            self.audit.conflicts.keep_candidate(&self.author, before);
         }
     }
 
-    /// Compares the response with the object before the write, if that is known. Skips answers that are another object,
-    /// such as the Scale that a patch of `scale` returns.
-    fn compare(&self, begun: &mut Begun, answer: &str) {
-        let (Some(kind), Some(known)) = (&begun.kind, &begun.before) else { return };
+    /// Compares the response with the object before the write, if that is known. Skips answers that
+    /// are another object, such as the Scale that a patch of `scale` returns.
+    fn compare(&mut self, answer: &str) {
+        let Some((kind, known)) = &self.before else {
+            return;
+        };
         if !is_version_of(known, answer) {
             return;
         }
-        let Some(changes) = changes(known.json(), answer, MAX_COMPARED) else { return };
-        begun.record.changed = Some(changes.paths(MAX_PATH_BYTES));
-        if !begun.record.dry_run {
-            let author = &begun.author;
-            let manager = begun.manager.as_str();
-            self.conflicts.wrote(&Wrote {
-                author,
-                manager,
+        let Some(changes) = changes(known.json(), answer, MAX_COMPARED) else {
+            return;
+        };
+
+        self.record.changed = Some(changes.paths(MAX_PATH_BYTES));
+        if !self.record.dry_run {
+            self.audit.conflicts.wrote(&Wrote {
+                author: &self.author,
+                manager: &self.manager,
                 kind,
                 object: known,
                 after: answer,
@@ -245,30 +293,14 @@ impl Audit {
             });
         }
     }
-
-    fn record(&self, verb: Verb, reconcile: Option<&ReconcileRequest>) -> AuditRecord {
-        let Writer { plugin, digest, service_account, field_manager: _ } = &self.writer;
-        let source = AuditSource {
-            plugin: plugin.to_string(),
-            digest: digest.clone(),
-            service_account: service_account.clone(),
-            controller: reconcile.map(|request| request.controller.clone()).unwrap_or_default(),
-            reconcile_id: reconcile.map(|request| request.reconcile_id.clone()).unwrap_or_default(),
-            key: reconcile.map(|request| request.key.to_string()).unwrap_or_default(),
-        };
-        AuditRecord { source, verb: verb.to_string(), ..AuditRecord::default() }
-    }
-}
-
-fn outcome(error: &ApiError) -> String {
-    format!("{} {}", error.status.code, error.status.reason).trim().to_owned()
 }
 
 /// Reports whether a response is a version of an object, by the kind and the uid.
 fn is_version_of(object: &Object, answer: &str) -> bool {
     let read = |json, steps: &[&str]| seek(json, steps)?.value_text(0).ok().and_then(string);
     let is_uid = |uid| uid == object.uid();
-    read(object.json(), &["kind"]) == read(answer, &["kind"]) && read(answer, &["metadata", "uid"]).is_some_and(is_uid)
+    read(object.json(), &["kind"]) == read(answer, &["kind"])
+        && read(answer, &["metadata", "uid"]).is_some_and(is_uid)
 }
 
 #[cfg(test)]
@@ -300,7 +332,10 @@ mod tests {
 
     #[tokio::test]
     async fn records_unsent_write_as_suppressed() {
-        let api = Arc::new(Fake { unchanging: true, ..Fake::default() });
+        let api = Arc::new(Fake {
+            unchanging: true,
+            ..Fake::default()
+        });
         let sink = Arc::new(Records::default());
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", "p"),
@@ -308,11 +343,28 @@ mod tests {
             service_account: String::new(),
             field_manager: "m".to_owned(),
         };
-        let audit = Some(Audit { writer, sink: sink.clone(), conflicts: FieldConflicts::new(sink.clone()) });
-        let shared = Shared { audit, ..Shared::default() };
-        let gate = Gate::new(api.clone(), api.clone(), api.clone(), "{}".into(), GateLimits::default(), shared);
-        let action =
-            WriteAction::Update { key: ObjectKey::cluster_scoped("a"), status: false, object: "{}".to_owned() };
+        let audit = Some(Audit {
+            writer,
+            sink: sink.clone(),
+            conflicts: FieldConflicts::new(sink.clone()),
+        });
+        let shared = Shared {
+            audit,
+            ..Shared::default()
+        };
+        let gate = Gate::new(
+            api.clone(),
+            api.clone(),
+            api.clone(),
+            "{}".into(),
+            GateLimits::default(),
+            shared,
+        );
+        let action = WriteAction::Update {
+            key: ObjectKey::cluster_scoped("a"),
+            status: false,
+            object: "{}".to_owned(),
+        };
         let request = ReconcileRequest {
             controller: "c".into(),
             key: ObjectKey::cluster_scoped("a"),
@@ -320,26 +372,47 @@ mod tests {
             reconcile_id: "r".into(),
             record: None,
         };
-        let write = Write { kind: GroupVersionKind::new("v1", "Node"), action, options: WriteOptions::default() };
-        let answer = gate.session(Some(request)).write(write).await.expect("done");
+        let write = Write {
+            kind: GroupVersionKind::new("v1", "Node"),
+            action,
+            options: WriteOptions::default(),
+        };
+        let answer = gate
+            .session(Some(request))
+            .write(write)
+            .await
+            .expect("done");
         assert_eq!(answer.key().name, "a");
         let counted = [Verb::Update, Verb::Patch].map(|verb| gate.meter().suppressed(verb));
         assert_eq!((counted, gate.meter().calls(Verb::Update)), ([1, 0], 1));
         let records = sink.0.lock();
         assert_eq!(records.len(), 1);
-        assert_eq!((records[0].result.as_str(), &records[0].changed), ("suppressed", &Some(vec![])));
+        assert_eq!(
+            (records[0].result.as_str(), &records[0].changed),
+            ("suppressed", &Some(vec![]))
+        );
     }
 
     #[test]
     fn other_objects_and_pages_are_not_compared() {
         let text = r#"{"kind":"Deployment","metadata":{"name":"a","uid":"u"}}"#;
         let kind = GroupVersionKind::new("apps/v1", "Deployment");
-        let known = Object::from_json(text, &kind, crate::object::ManagedFields::Drop).expect("an object");
+        let known =
+            Object::from_json(text, &kind, crate::object::ManagedFields::Drop).expect("an object");
         for (answer, is_version) in [
             (text, true),
-            (r#" {"metadata" : {"uid":"\u0075"}, "kind":"\u0044eployment"}"#, true),
-            (r#"{"kind":"Scale","metadata":{"name":"a","uid":"u"}}"#, false),
-            (r#"{"kind":"Deployment","metadata":{"name":"a","uid":"v"}}"#, false),
+            (
+                r#" {"metadata" : {"uid":"\u0075"}, "kind":"\u0044eployment"}"#,
+                true,
+            ),
+            (
+                r#"{"kind":"Scale","metadata":{"name":"a","uid":"u"}}"#,
+                false,
+            ),
+            (
+                r#"{"kind":"Deployment","metadata":{"name":"a","uid":"v"}}"#,
+                false,
+            ),
             (r#"{"kind":"Deployment","metadata":{"name":"a"}}"#, false),
             (r#"{"kind":"Deployment","metadata":"u"}"#, false),
             (r#"{"kind":"Deployment","metadata":{"uid":["u"]}}"#, false),

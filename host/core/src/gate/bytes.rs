@@ -1,8 +1,8 @@
 //! Budgets of bytes: the memory that a namespace's plugins may make the host use at once.
 //!
-//! The linear memory of guests and the data that the host reads and decodes for a call are charged. A namespace's
-//! budget is part of its parent, the host's budget. A charge that does not fit is refused at once: a waiting call would
-//! hold memory that others wait for.
+//! The linear memory of guests and the data that the host reads and decodes for a call are charged.
+//! A namespace's budget is part of its parent, the host's budget. A charge that does not fit is
+//! refused at once: a waiting call would hold memory that others wait for.
 
 use std::{
     cell::RefCell,
@@ -50,17 +50,30 @@ impl From<NoRoom> for ApiError {
 impl ByteBudget {
     /// Creates a budget with this limit.
     pub fn new(name: impl Into<String>, limit: u64) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: None })
+        Arc::new(Self {
+            name: name.into(),
+            limit,
+            used: AtomicU64::new(0),
+            parent: None,
+        })
     }
 
     /// Creates a budget with this limit, whose bytes are charged to this budget as well.
     pub fn child(self: &Arc<Self>, name: impl Into<String>, limit: u64) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), limit, used: AtomicU64::new(0), parent: Some(self.clone()) })
+        Arc::new(Self {
+            name: name.into(),
+            limit,
+            used: AtomicU64::new(0),
+            parent: Some(self.clone()),
+        })
     }
 
     /// Starts a charge of no bytes.
     pub fn open(self: &Arc<Self>) -> Bytes {
-        Bytes { budget: self.clone(), taken: 0 }
+        Bytes {
+            budget: self.clone(),
+            taken: 0,
+        }
     }
 
     /// Returns the number of charged bytes.
@@ -70,10 +83,20 @@ impl ByteBudget {
 
     fn take(&self, bytes: u64) -> Result<(), NoRoom> {
         let fits = |used: u64| used.checked_add(bytes).filter(|after| *after <= self.limit);
-        if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
-            return Err(NoRoom { name: self.name.clone(), limit: self.limit });
+        if self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .is_err()
+        {
+            return Err(NoRoom {
+                name: self.name.clone(),
+                limit: self.limit,
+            });
         }
-        let Some(parent) = &self.parent else { return Ok(()) };
+
+        let Some(parent) = &self.parent else {
+            return Ok(());
+        };
         parent.take(bytes).inspect_err(|_| self.give_own(bytes))
     }
 
@@ -119,9 +142,12 @@ tokio::task_local! {
     static CALL: RefCell<Bytes>;
 }
 
-/// Runs a call whose memory is charged with [`charge`]. Also returns the charge, which the caller keeps as long as the
-/// call's result.
-pub(super) async fn charged<T>(budget: &Arc<ByteBudget>, call: impl Future<Output = T>) -> (T, Bytes) {
+/// Runs a call whose memory is charged with [`charge`]. Also returns the charge, which the caller
+/// keeps as long as the call's result.
+pub(super) async fn charged<T>(
+    budget: &Arc<ByteBudget>,
+    call: impl Future<Output = T>,
+) -> (T, Bytes) {
     CALL.scope(RefCell::new(budget.open()), async {
         let result = call.await;
         let bytes = CALL.with(|bytes| bytes.replace(budget.open()));
@@ -130,13 +156,14 @@ pub(super) async fn charged<T>(budget: &Arc<ByteBudget>, call: impl Future<Outpu
     .await
 }
 
-/// Charges bytes to the call that the current task runs, until its result is dropped. Outside of a plugin's call
-/// nothing is charged.
+/// Charges bytes to the call that the current task runs, until its result is dropped. Outside of a
+/// plugin's call nothing is charged.
 ///
 /// # Errors
 /// [`NoRoom`] when the bytes exceed the budget of the plugin's namespace or of the host.
 pub fn charge(bytes: usize) -> Result<(), NoRoom> {
-    CALL.try_with(|call| call.borrow_mut().take(bytes as u64)).unwrap_or(Ok(()))
+    CALL.try_with(|call| call.borrow_mut().take(bytes as u64))
+        .unwrap_or(Ok(()))
 }
 
 #[cfg(test)]
@@ -152,7 +179,13 @@ mod tests {
         first.take(60).expect("room");
         assert_eq!(first.take(1).expect_err("full").name, "namespace one");
         let mut second = two.open();
-        assert_eq!(second.take(41), Err(NoRoom { name: "the host".into(), limit: 100 }));
+        assert_eq!(
+            second.take(41),
+            Err(NoRoom {
+                name: "the host".into(),
+                limit: 100
+            })
+        );
         second.take(40).expect("room");
         assert_eq!((one.used(), two.used(), host.used()), (60, 40, 100));
         drop(first);
@@ -171,7 +204,12 @@ mod tests {
         .await;
         assert_eq!((result, budget.used()), (Ok(()), 7));
         let (result, _) = charged(&budget, async { charge(7) }).await;
-        assert!(result.expect_err("full").to_string().starts_with("memory quota of n exceeded: at most 10 bytes"));
+        assert!(
+            result
+                .expect_err("full")
+                .to_string()
+                .starts_with("memory quota of n exceeded: at most 10 bytes")
+        );
         drop(bytes);
         assert_eq!(budget.used(), 0);
     }

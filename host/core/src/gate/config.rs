@@ -4,8 +4,8 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 use zeroize::Zeroizing;
 
-/// A plugin's configuration as JSON text. Its memory is overwritten when the last copy is dropped; debug output leaves
-/// the text out.
+/// A plugin's configuration as JSON text. Its memory is overwritten when the last copy is dropped;
+/// debug output leaves the text out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PluginConfig(Arc<Zeroizing<String>>);
 

@@ -1,7 +1,8 @@
 //! The calls that a reconciler can make on objects: [`Get`], [`List`], [`Write`] and [`Delete`].
 //!
-//! Each function that a plugin imports from `objects` creates one of these values. The gate, the cache and the client
-//! take them; the result types are those of [`ObjectApi`](crate::ports::ObjectApi).
+//! Each function that a plugin imports from `objects` creates one of these values. The gate, the
+//! cache and the client take them; the result types are those of
+//! [`ObjectApi`](crate::ports::ObjectApi).
 
 use super::{
     options::check_names,
@@ -49,7 +50,7 @@ pub struct Write {
 }
 
 /// The action of a [`Write`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteAction {
     /// Creates an object.
     Create {
@@ -110,8 +111,8 @@ pub trait Operation {
         self.key().map(|key| key.name.as_str())
     }
 
-    /// Checks that each name and each selector is within its length limit: they become part of requests, records and
-    /// messages, and selectors are compared with each object of a list.
+    /// Checks that each name and each selector is within its length limit: they become part of
+    /// requests, records and messages, and selectors are compared with each object of a list.
     ///
     /// # Errors
     /// `BadRequest`, naming the part that is too long or invalid.
@@ -122,7 +123,23 @@ pub trait Operation {
         None
     }
 
-    /// Reports whether the operation reads from the cache, so that it normally sends no request to the API server.
+    /// The field selector of a list, if it has one.
+    fn field_selector(&self) -> Option<&str> {
+        None
+    }
+
+    /// The field manager, if a write names one.
+    fn field_manager(&self) -> Option<&str> {
+        None
+    }
+
+    /// Reports whether the operation is a write that stores nothing.
+    fn is_dry_run(&self) -> bool {
+        false
+    }
+
+    /// Reports whether the operation reads from the cache, so that it normally sends no request to
+    /// the API server.
     fn is_cached(&self) -> bool {
         false
     }
@@ -178,6 +195,10 @@ impl Operation for List {
         self.options.check()
     }
 
+    fn field_selector(&self) -> Option<&str> {
+        self.options.fields.as_deref()
+    }
+
     fn is_cached(&self) -> bool {
         self.options.read == Read::Cached
     }
@@ -206,7 +227,9 @@ impl Operation for Write {
     fn namespace(&self) -> Option<&str> {
         match &self.action {
             WriteAction::Create { namespace, .. } => namespace.as_deref(),
-            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => key.namespace.as_deref(),
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => {
+                key.namespace.as_deref()
+            }
         }
     }
 
@@ -216,9 +239,13 @@ impl Operation for Write {
         match &self.action {
             WriteAction::Create { namespace, .. } => check_namespace(namespace.as_deref()),
             WriteAction::Update { key, .. } => check_given_key(key),
-            WriteAction::Patch { key, subresource, .. } => {
+            WriteAction::Patch {
+                key, subresource, ..
+            } => {
                 check_given_key(key)?;
-                let Some(name) = subresource.as_deref().filter(|name| !name.is_empty()) else { return Ok(()) };
+                let Some(name) = subresource.as_deref().filter(|name| !name.is_empty()) else {
+                    return Ok(());
+                };
                 check_segment("subresource", name)?;
                 check_subresource(name)
             }
@@ -233,11 +260,21 @@ impl Operation for Write {
         }
     }
 
+    fn field_manager(&self) -> Option<&str> {
+        self.options.field_manager.as_deref()
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.options.dry_run
+    }
+
     fn payload_bytes(&self) -> usize {
         match &self.action {
             WriteAction::Create { object, .. } | WriteAction::Update { object, .. } => object.len(),
             WriteAction::Patch { body, .. } => match body {
-                PatchBody::Merge(text) | PatchBody::Json(text) | PatchBody::Apply(text) => text.len(),
+                PatchBody::Merge(text) | PatchBody::Json(text) | PatchBody::Apply(text) => {
+                    text.len()
+                }
             },
         }
     }
@@ -256,12 +293,25 @@ impl Operation for Delete {
         Some(&self.key)
     }
 
+    fn is_dry_run(&self) -> bool {
+        self.options.dry_run
+    }
+
     fn check(&self) -> Result<(), ApiError> {
         check_kind(&self.kind)?;
         check_given_key(&self.key)?;
-        let DeleteOptions { uid, resource_version, .. } = &self.options;
+        let DeleteOptions {
+            uid,
+            resource_version,
+            ..
+        } = &self.options;
         check_names(uid.iter().map(|uid| ("uid", uid)))?;
-        check_names(resource_version.iter().map(|version| ("resourceVersion", version)))
+
+        check_names(
+            resource_version
+                .iter()
+                .map(|version| ("resourceVersion", version)),
+        )
     }
 }
 

@@ -52,7 +52,7 @@ pub struct ListOptions {
 }
 
 /// Options of create, update and patch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteOptions {
     /// True to validate and admit the object without storing it.
     pub dry_run: bool,
@@ -63,7 +63,7 @@ pub struct WriteOptions {
 }
 
 /// A patch and its content type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatchBody {
     /// A JSON merge patch (RFC 7386).
     Merge(String),
@@ -128,9 +128,12 @@ impl ListOptions {
         check_namespace(self.namespace.as_deref())?;
         match &self.selection {
             Selection::All => {}
-            Selection::ByIndex { name, value } => check_names([("index", name), ("value of the index", value)])?,
+            Selection::ByIndex { name, value } => {
+                check_names([("index", name), ("value of the index", value)])?;
+            }
             Selection::ByOwner(uid) => check_names([("uid", uid)])?,
         }
+
         for (what, text) in [
             ("label selector", &self.labels),
             ("field selector", &self.fields),
@@ -138,27 +141,42 @@ impl ListOptions {
         ] {
             within(what, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
         }
+
         if self.projection.len() > MAX_PROJECTION {
-            let message = format!("{} field paths, over the limit of {MAX_PROJECTION}", self.projection.len());
+            let message = format!(
+                "{} field paths, over the limit of {MAX_PROJECTION}",
+                self.projection.len()
+            );
             return Err(ApiError::new(ErrorKind::BadRequest, message));
         }
+
         check_names(self.projection.iter().map(|path| ("field path", path)))
     }
 }
 
 impl WriteOptions {
     pub(super) fn check(&self) -> Result<(), ApiError> {
-        check_names(self.field_manager.iter().map(|manager| ("field manager", manager)))
+        check_names(
+            self.field_manager
+                .iter()
+                .map(|manager| ("field manager", manager)),
+        )
     }
 }
 
-pub(super) fn check_names<'a>(all: impl IntoIterator<Item = (&'static str, &'a String)>) -> Result<(), ApiError> {
-    all.into_iter().try_for_each(|(what, name)| within(what, name.len(), MAX_NAME))
+pub(super) fn check_names<'a>(
+    all: impl IntoIterator<Item = (&'static str, &'a String)>,
+) -> Result<(), ApiError> {
+    all.into_iter()
+        .try_for_each(|(what, name)| within(what, name.len(), MAX_NAME))
 }
 
 fn within(what: &str, bytes: usize, limit: usize) -> Result<(), ApiError> {
     if bytes <= limit {
         return Ok(());
     }
-    Err(ApiError::new(ErrorKind::BadRequest, format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")))
+    Err(ApiError::new(
+        ErrorKind::BadRequest,
+        format!("the {what} has {bytes} bytes, over the limit of {limit} bytes"),
+    ))
 }

@@ -19,7 +19,10 @@ pub(super) struct OutOfReach(pub &'static str);
 
 impl OutOfReach {
     fn refuse(&self, what: &str) -> ApiError {
-        ApiError::new(ErrorKind::Forbidden, format!("{what} is not allowed {}", self.0))
+        ApiError::new(
+            ErrorKind::Forbidden,
+            format!("{what} is not allowed {}", self.0),
+        )
     }
 }
 

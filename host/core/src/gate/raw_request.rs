@@ -1,8 +1,10 @@
-//! Raw HTTP requests, parsed as far as the gate needs: the method and the path give the verb and the resource, as in
-//! the API server's RequestInfo (apiserver's `endpoints/request/requestinfo.go`).
+//! Raw HTTP requests, parsed as far as the gate needs: the method and the path give the verb and
+//! the resource, as in the API server's RequestInfo ([requestinfo.go]).
 //!
-//! [`RawRequest::target`] rejects requests whose response is a stream (watches, `exec` and the like) and every path
-//! outside the API, before anything is sent.
+//! [`RawRequest::target`] rejects requests whose response is a stream (watches, `exec` and the
+//! like) and every path outside the API, before anything is sent.
+//!
+//! [requestinfo.go]: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go
 
 use std::{collections::HashMap, fmt};
 
@@ -11,15 +13,19 @@ use serde_json::json;
 
 use crate::{
     gate::{
-        operation::Verb,
-        path::{check_subresource, is_path_text, needs_stream},
+        path::{check_subresource, decoded, is_path_text, needs_stream},
+        verb::Verb,
     },
     object::ObjectKey,
     status::{ApiError, ErrorKind, Status},
 };
 
-/// The maximum length of a path, in bytes. The audit log records paths. A namespace and names of maximum length fit.
+/// The maximum length of a path, in bytes. The audit log records paths. A namespace and names of
+/// maximum length fit.
 const MAX_PATH: usize = 1024;
+
+/// Why a path is refused whose object cannot exist.
+pub(super) const IMPOSSIBLE_NAME: &str = "no object can have the name in it";
 
 /// The maximum length of a header's value, in bytes.
 const MAX_HEADER: usize = 4096;
@@ -79,7 +85,7 @@ pub enum Target {
 }
 
 /// The parts of a resource's path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePath {
     /// `group/version`, or the version of the core group.
     pub api_version: String,
@@ -104,7 +110,10 @@ struct DeleteOptions {
 impl ResourcePath {
     /// Returns the object's key; None for a collection.
     pub fn key(&self) -> Option<ObjectKey> {
-        Some(ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? })
+        Some(ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone()?,
+        })
     }
 }
 
@@ -112,33 +121,47 @@ impl RawRequest {
     /// Parses the target of the request.
     ///
     /// # Errors
-    /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method and for requests that need a
-    /// stream; 406 and 415 for responses and bodies that are not text.
+    /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method and for
+    /// requests that need a stream; 406 and 415 for responses and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
         let verb = self.verb();
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
-            let message = format!("method {:?} is not GET, POST, PUT, PATCH or DELETE", shown(&self.method));
+            let message = format!(
+                "method {:?} is not GET, POST, PUT, PATCH or DELETE",
+                shown(&self.method)
+            );
             return Err(refused(405, "MethodNotAllowed", message));
         }
+
         self.check_lengths()?;
         self.check_headers()?;
         self.delete_options()?;
         let target = parse(&self.path)?;
         let query = self.pairs()?;
+
         // All repeated parameters are checked, because the API server may use any of them.
-        let asked =
-            |name: &str| query.iter().any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"));
+        let asked = |name: &str| {
+            query
+                .iter()
+                .any(|(given, value)| given == name && !matches!(value.as_str(), "0" | "false"))
+        };
         if asked("watch") {
             return Err(needs_stream("a watch"));
         }
         if asked("follow") {
             return Err(needs_stream("follow=true"));
         }
+
         match &target {
-            Target::Discovery if verb != Verb::Get => {
-                Err(refused(405, "MethodNotAllowed", format!("{} takes GET only", shown(&self.path))))
-            }
-            Target::Resource(ResourcePath { subresource: Some(subresource), .. }) => {
+            Target::Discovery if verb != Verb::Get => Err(refused(
+                405,
+                "MethodNotAllowed",
+                format!("{} takes GET only", shown(&self.path)),
+            )),
+            Target::Resource(ResourcePath {
+                subresource: Some(subresource),
+                ..
+            }) => {
                 check_subresource(subresource)?;
                 Ok(target)
             }
@@ -157,14 +180,17 @@ impl RawRequest {
         }
     }
 
-    /// Reports whether the request may be answered by the cache, so that it normally does not reach the API server.
+    /// Reports whether the request may be answered by the cache, so that it normally does not reach
+    /// the API server.
     pub fn is_cached(&self) -> bool {
         self.cached && self.method == "GET"
     }
 
-    /// Reports whether the request cannot change anything, given its [`parameters`](Self::parameters). Options in the body
-    /// of a DELETE, as kube-rs and client-go send them, replace those of its query, as in the API server.
+    /// Reports whether the request cannot change anything, given its
+    /// [`parameters`](Self::parameters). Options in the body of a DELETE, as kube-rs and client-go
+    /// send them, replace those of its query, as in the API server.
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
+        // https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
         match self.delete_options() {
             Ok(Some(options)) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
             Ok(None) => parameters.contains_key("dryRun"),
@@ -175,11 +201,20 @@ impl RawRequest {
 
     /// Decodes the body of a DELETE. Returns None without one, and for other methods.
     fn delete_options(&self) -> Result<Option<DeleteOptions>, ApiError> {
-        let Some(body) = self.body.as_deref().filter(|body| self.method == "DELETE" && !body.is_empty()) else {
+        let Some(body) = self
+            .body
+            .as_deref()
+            .filter(|body| self.method == "DELETE" && !body.is_empty())
+        else {
             return Ok(None);
         };
+
         let options = serde_json::from_str(body);
-        options.map(Some).map_err(|error| bad(format!("the body of a DELETE is not DeleteOptions in JSON: {error}")))
+        options.map(Some).map_err(|error| {
+            bad(format!(
+                "the body of a DELETE is not DeleteOptions in JSON: {error}"
+            ))
+        })
     }
 
     /// Returns the number of bytes that the guest passed.
@@ -187,7 +222,8 @@ impl RawRequest {
         self.body.as_ref().map_or(0, String::len) + self.path.len() + self.query.len()
     }
 
-    /// Returns the decoded query parameters. The first value of a repeated parameter counts, as in the API server.
+    /// Returns the decoded query parameters. The first value of a repeated parameter counts, as in
+    /// the API server.
     ///
     /// # Errors
     /// `BadRequest` when the query contains characters that must be encoded.
@@ -202,28 +238,49 @@ impl RawRequest {
     fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
         // The API server ignores a parameter with a `;` or with a wrong escape.
         let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\";<>\\^`{|}".contains(&byte);
-        if let Some(wrong) = self.query.chars().find(|c| !c.is_ascii() || !allowed(*c as u8)) {
+        if let Some(wrong) = self
+            .query
+            .chars()
+            .find(|c| !c.is_ascii() || !allowed(*c as u8))
+        {
             return Err(bad(format!("the query has an unencoded {wrong:?}")));
         }
-        let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+
+        let is_escape =
+            |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
         if !self.query.split('%').skip(1).all(is_escape) {
-            return Err(bad("the query has a '%' without two hexadecimal digits behind it".to_owned()));
+            return Err(bad(
+                "the query has a '%' without two hexadecimal digits behind it".to_owned(),
+            ));
         }
-        Ok(form_urlencoded::parse(self.query.as_bytes()).into_owned().collect())
+
+        Ok(form_urlencoded::parse(self.query.as_bytes())
+            .into_owned()
+            .collect())
     }
 
     /// Checks that the path, the query and the headers are within their length limits.
     fn check_lengths(&self) -> Result<(), ApiError> {
-        let headers = self.content_type.iter().chain(&self.accept).map(String::len).max().unwrap_or_default();
+        let headers = self
+            .content_type
+            .iter()
+            .chain(&self.accept)
+            .map(String::len)
+            .max()
+            .unwrap_or_default();
+
         for (what, bytes, limit) in [
             ("path", self.path.len(), MAX_PATH),
             ("query", self.query.len(), MAX_QUERY),
             ("header", headers, MAX_HEADER),
         ] {
             if bytes > limit {
-                return Err(bad(format!("the {what} has {bytes} bytes, over the limit of {limit} bytes")));
+                return Err(bad(format!(
+                    "the {what} has {bytes} bytes, over the limit of {limit} bytes"
+                )));
             }
         }
+
         Ok(())
     }
 
@@ -239,16 +296,21 @@ impl RawRequest {
                 return Err(refused(415, "UnsupportedMediaType", message));
             }
         }
+
         if let Some(accept) = &self.accept {
             let json = |one: &str| {
                 let essence = one.split(';').next().unwrap_or_default().trim();
                 ["application/json", "*/*", "text/plain", ""].contains(&essence)
             };
             if !accept.split(',').any(json) || !printable(accept) {
-                let message = format!("accept {:?} is not supported: use application/json", shown(accept));
+                let message = format!(
+                    "accept {:?} is not supported: use application/json",
+                    shown(accept)
+                );
                 return Err(refused(406, "NotAcceptable", message));
             }
         }
+
         Ok(())
     }
 }
@@ -256,12 +318,20 @@ impl RawRequest {
 impl RawResponse {
     /// Returns the error as a metav1.Status, as the API server would send it.
     pub fn of_error(error: &ApiError) -> Self {
-        let Status { code, reason, message, causes, retry_after_seconds } = &error.status;
+        let Status {
+            code,
+            reason,
+            message,
+            causes,
+            retry_after_seconds,
+        } = &error.status;
+
         let body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
             "reason": reason, "code": code,
             "details": {"causes": causes, "retryAfterSeconds": retry_after_seconds.unwrap_or_default()},
         });
+
         Self {
             status: *code,
             content_type: "application/json".to_owned(),
@@ -279,47 +349,76 @@ impl fmt::Display for RawRequest {
 
 fn parse(path: &str) -> Result<Target, ApiError> {
     let wrong = |why: &str| bad(format!("{:?} is not an API path: {why}", shown(path)));
-    let Some(rest) = path.strip_prefix('/') else { return Err(wrong("it does not begin with /")) };
+    let Some(rest) = path.strip_prefix('/') else {
+        return Err(wrong("it does not begin with /"));
+    };
+
     let segments: Vec<&str> = rest.split('/').collect();
     for segment in &segments {
         if segment.is_empty() || *segment == "." || *segment == ".." {
             return Err(wrong("a segment is empty or a dot"));
         }
-        if !is_path_text(segment) {
+        if !is_path_text(&segment.replace('%', "")) {
             return Err(wrong("a segment has a character that would need an escape"));
         }
     }
+
+    // Only the name of an object may have escapes: all other names need none.
+    let plain = |segments: &[&str]| {
+        let escaped = segments.iter().any(|segment| segment.contains('%'));
+        (!escaped)
+            .then_some(())
+            .ok_or_else(|| wrong("a segment that is not the name of an object has an escape"))
+    };
+
     let (api_version, rest) = match segments.as_slice() {
-        ["version" | "openapi", ..] | ["api" | "apis"] | ["apis", _] => return Ok(Target::Discovery),
+        ["version" | "openapi", ..] | ["api" | "apis"] | ["apis", _] => {
+            return plain(&segments).map(|()| Target::Discovery);
+        }
         ["api", version, rest @ ..] => ((*version).to_owned(), rest),
         ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
-        _ => return Err(wrong("it begins with none of /api, /apis, /openapi and /version")),
+        _ => {
+            return Err(wrong(
+                "it begins with none of /api, /apis, /openapi and /version",
+            ));
+        }
     };
+
     let named = |plural: &str, namespace: Option<&str>, rest: &[&str]| {
-        Target::Resource(ResourcePath {
+        let name = rest
+            .first()
+            .map(|name| decoded(name).ok_or_else(|| wrong(IMPOSSIBLE_NAME)));
+        let subresource = rest.get(1..).unwrap_or_default();
+
+        plain(&[&api_version, plural, namespace.unwrap_or_default()])?;
+        plain(subresource)?;
+
+        Ok(Target::Resource(ResourcePath {
             api_version: api_version.clone(),
             plural: plural.to_owned(),
             namespace: namespace.map(str::to_owned),
-            name: rest.first().map(|name| (*name).to_owned()),
-            subresource: Some(rest.get(1..).unwrap_or_default().join("/")).filter(|rest| !rest.is_empty()),
-        })
+            name: name.transpose()?,
+            subresource: Some(subresource.join("/")).filter(|rest| !rest.is_empty()),
+        }))
     };
-    Ok(match rest {
-        [] => Target::Discovery,
+
+    match rest {
+        [] => plain(&segments).map(|()| Target::Discovery),
         // RequestInfo treats these as verbs.
-        ["watch", ..] => return Err(needs_stream("a watch")),
-        ["proxy", ..] => return Err(needs_stream("proxy")),
+        ["watch", ..] => Err(needs_stream("a watch")),
+        ["proxy", ..] => Err(needs_stream("proxy")),
         // A Namespace itself, and its subresources, whatever follows them.
         ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
             named("namespaces", None, &rest[1..])
         }
         ["namespaces", namespace, plural, rest @ ..] => named(plural, Some(namespace), rest),
         [plural, rest @ ..] => named(plural, None, rest),
-    })
+    }
 }
 
 fn printable(text: &str) -> bool {
-    text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+    text.bytes()
+        .all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 /// Shortens a guest's text for a message.
@@ -332,7 +431,12 @@ fn bad(message: String) -> ApiError {
 }
 
 fn refused(code: u16, reason: &str, message: String) -> ApiError {
-    ApiError::from_status(Status { code, reason: reason.to_owned(), message, ..Status::default() })
+    ApiError::from_status(Status {
+        code,
+        reason: reason.to_owned(),
+        message,
+        ..Status::default()
+    })
 }
 
 #[cfg(test)]
@@ -340,30 +444,92 @@ mod tests {
     use super::*;
 
     fn request(method: &str, path: &str, query: &str) -> RawRequest {
-        RawRequest { method: method.into(), path: path.into(), query: query.into(), ..RawRequest::default() }
+        RawRequest {
+            method: method.into(),
+            path: path.into(),
+            query: query.into(),
+            ..RawRequest::default()
+        }
+    }
+
+    #[test]
+    fn only_the_name_of_an_object_may_have_escapes() {
+        let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles";
+        for (segment, name) in [("hello%20world", "hello world"), ("%C3%A9", "\u{e9}")] {
+            let target = request("GET", &format!("{path}/{segment}"), "").target();
+            let Target::Resource(resource) = target.expect("a resource") else {
+                panic!("{segment} is a name");
+            };
+            assert_eq!(resource.key(), Some(ObjectKey::namespaced("n", name)));
+        }
+
+        let too_long = format!("{path}/{}", "a".repeat(513));
+        for wrong in [
+            "/api/v1/namespaces/n/pods/a%2Fexec",
+            "/api/v1/namespaces/n/pods/%2e%2e",
+            "/api/v1/namespaces/n/pods/a%25b",
+            "/api/v1/namespaces/n/pods/a%",
+            "/api/v1/namespaces/n/pods/a b",
+            "/api/v1/namespaces/n/pods/a/%65xec",
+            "/api/v1/namespaces/%6e/pods/a",
+            "/api/v1/namespaces/n/%70ods/a",
+            "/api/v%31/namespaces/n/pods/a",
+            "/apis/app%73/v1",
+            "/openapi/v3%20",
+            too_long.as_str(),
+        ] {
+            let error = request("GET", wrong, "").target().expect_err(wrong);
+            assert_eq!(error.kind, ErrorKind::BadRequest, "{wrong}");
+        }
     }
 
     #[test]
     fn delete_body_may_request_dry_run() {
         let is_dry_run = |method: &str, query: &str, body: &str| {
-            let request = RawRequest { body: Some(body.into()), ..request(method, "/api/v1/nodes/a", query) };
+            let request = RawRequest {
+                body: Some(body.into()),
+                ..request(method, "/api/v1/nodes/a", query)
+            };
             request.is_dry_run(&request.parameters().expect("parameters"))
         };
         assert!(is_dry_run("DELETE", "dryRun=All", ""));
-        assert!(is_dry_run("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":["All"]}"#));
-        assert!(!is_dry_run("DELETE", "dryRun=All", "{}"), "the API server ignores the query if there is a body");
-        assert!(!is_dry_run("DELETE", "", r#"{"kind":"DeleteOptions","dryRun":[]}"#));
+        assert!(is_dry_run(
+            "DELETE",
+            "",
+            r#"{"kind":"DeleteOptions","dryRun":["All"]}"#
+        ));
+        assert!(
+            !is_dry_run("DELETE", "dryRun=All", "{}"),
+            "the API server ignores the query if there is a body"
+        );
+        assert!(!is_dry_run(
+            "DELETE",
+            "",
+            r#"{"kind":"DeleteOptions","dryRun":[]}"#
+        ));
         assert!(!is_dry_run("DELETE", "", ""));
-        assert!(!is_dry_run("PUT", "", r#"{"dryRun":["All"]}"#), "it is a field of the object");
+        assert!(
+            !is_dry_run("PUT", "", r#"{"dryRun":["All"]}"#),
+            "it is a field of the object"
+        );
     }
 
     #[test]
     fn rejects_delete_options_that_are_ambiguous() {
-        for body in ["apiVersion: v1\ndryRun: [All]", r#"{"dryRun":["All"],"dryRun":[]}"#, r#"{"dryRun":"All"}"#, " "] {
-            let request = RawRequest { body: Some(body.into()), ..request("DELETE", "/api/v1/nodes/a", "") };
+        for body in [
+            "apiVersion: v1\ndryRun: [All]",
+            r#"{"dryRun":["All"],"dryRun":[]}"#,
+            r#"{"dryRun":"All"}"#,
+            " ",
+        ] {
+            let request = RawRequest {
+                body: Some(body.into()),
+                ..request("DELETE", "/api/v1/nodes/a", "")
+            };
             let error = request.target().expect_err(body);
             assert!(
-                error.kind == ErrorKind::BadRequest && error.status.message.contains("not DeleteOptions"),
+                error.kind == ErrorKind::BadRequest
+                    && error.status.message.contains("not DeleteOptions"),
                 "{error}"
             );
         }
@@ -375,12 +541,54 @@ mod tests {
             ("/api/v1/pods", "v1", "pods", None, None, None),
             ("/api/v1/nodes/a", "v1", "nodes", None, Some("a"), None),
             ("/api/v1/namespaces", "v1", "namespaces", None, None, None),
-            ("/api/v1/namespaces/n", "v1", "namespaces", None, Some("n"), None),
-            ("/api/v1/namespaces/n/finalize", "v1", "namespaces", None, Some("n"), Some("finalize")),
-            ("/api/v1/namespaces/n/status/pods", "v1", "namespaces", None, Some("n"), Some("status/pods")),
-            ("/api/v1/namespaces/n/pods", "v1", "pods", Some("n"), None, None),
-            ("/api/v1/namespaces/n/pods/a/log", "v1", "pods", Some("n"), Some("a"), Some("log")),
-            ("/apis/apps/v1/namespaces/n/deployments/d", "apps/v1", "deployments", Some("n"), Some("d"), None),
+            (
+                "/api/v1/namespaces/n",
+                "v1",
+                "namespaces",
+                None,
+                Some("n"),
+                None,
+            ),
+            (
+                "/api/v1/namespaces/n/finalize",
+                "v1",
+                "namespaces",
+                None,
+                Some("n"),
+                Some("finalize"),
+            ),
+            (
+                "/api/v1/namespaces/n/status/pods",
+                "v1",
+                "namespaces",
+                None,
+                Some("n"),
+                Some("status/pods"),
+            ),
+            (
+                "/api/v1/namespaces/n/pods",
+                "v1",
+                "pods",
+                Some("n"),
+                None,
+                None,
+            ),
+            (
+                "/api/v1/namespaces/n/pods/a/log",
+                "v1",
+                "pods",
+                Some("n"),
+                Some("a"),
+                Some("log"),
+            ),
+            (
+                "/apis/apps/v1/namespaces/n/deployments/d",
+                "apps/v1",
+                "deployments",
+                Some("n"),
+                Some("d"),
+                None,
+            ),
             (
                 "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
                 "rbac.authorization.k8s.io/v1",
@@ -397,10 +605,26 @@ mod tests {
                 name: name.map(str::to_owned),
                 subresource: subresource.map(str::to_owned),
             };
-            assert_eq!(request("GET", path, "").target(), Ok(Target::Resource(expected)), "{path}");
+            assert_eq!(
+                request("GET", path, "").target(),
+                Ok(Target::Resource(expected)),
+                "{path}"
+            );
         }
-        for path in ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/version", "/openapi/v3/api/v1"] {
-            assert_eq!(request("GET", path, "").target(), Ok(Target::Discovery), "{path}");
+        for path in [
+            "/api",
+            "/apis",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/api/v1",
+            "/version",
+            "/openapi/v3/api/v1",
+        ] {
+            assert_eq!(
+                request("GET", path, "").target(),
+                Ok(Target::Discovery),
+                "{path}"
+            );
         }
     }
 
@@ -422,11 +646,21 @@ mod tests {
         ] {
             for method in ["GET", "POST"] {
                 let error = request(method, path, query).target().expect_err(path);
-                assert_eq!((error.status.code, error.status.reason.as_str()), (405, "MethodNotAllowed"), "{path}");
+                assert_eq!(
+                    (error.status.code, error.status.reason.as_str()),
+                    (405, "MethodNotAllowed"),
+                    "{path}"
+                );
             }
         }
-        for query in ["watch=true&watch=false", "watch=false&watch=true", "watch=false&watch"] {
-            let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
+        for query in [
+            "watch=true&watch=false",
+            "watch=false&watch=true",
+            "watch=false&watch",
+        ] {
+            let error = request("GET", "/api/v1/pods", query)
+                .target()
+                .expect_err(query);
             assert_eq!(error.status.code, 405, "{query}");
         }
         for query in ["watch=false", "watch=0", "allowWatchBookmarks=true", ""] {
@@ -436,11 +670,16 @@ mod tests {
 
     #[test]
     fn refuses_paths_outside_the_api() {
-        for long in
-            [request("GET", &format!("/api/v1/{}", "x".repeat(5000)), ""), request("GET", "/api", &"x".repeat(20_000))]
-        {
+        for long in [
+            request("GET", &format!("/api/v1/{}", "x".repeat(5000)), ""),
+            request("GET", "/api", &"x".repeat(20_000)),
+        ] {
             let error = long.target().expect_err("too long");
-            assert!(error.kind == ErrorKind::BadRequest && error.status.message.contains("over the limit"), "{error}");
+            assert!(
+                error.kind == ErrorKind::BadRequest
+                    && error.status.message.contains("over the limit"),
+                "{error}"
+            );
         }
         for path in [
             "",
@@ -460,8 +699,21 @@ mod tests {
             let error = request("GET", path, "").target().expect_err(path);
             assert_eq!(error.kind, ErrorKind::BadRequest, "{path:?}");
         }
-        for query in ["a b", "a\r\nb", "x=é", "a#b", "dryRun=All;", "a;b=c", "dryRun=%zz", "a=%", "a=%4", "%2=b"] {
-            let error = request("GET", "/api/v1/pods", query).target().expect_err(query);
+        for query in [
+            "a b",
+            "a\r\nb",
+            "x=é",
+            "a#b",
+            "dryRun=All;",
+            "a;b=c",
+            "dryRun=%zz",
+            "a=%",
+            "a=%4",
+            "%2=b",
+        ] {
+            let error = request("GET", "/api/v1/pods", query)
+                .target()
+                .expect_err(query);
             assert_eq!(error.kind, ErrorKind::BadRequest, "{query:?}");
         }
     }
@@ -469,21 +721,59 @@ mod tests {
     #[test]
     fn refuses_unknown_methods_and_media_types() {
         for method in ["", "get", "HEAD", "CONNECT", "GET /x HTTP/1.1\r\n"] {
-            assert_eq!(request(method, "/api/v1/pods", "").target().expect_err(method).status.code, 405);
+            assert_eq!(
+                request(method, "/api/v1/pods", "")
+                    .target()
+                    .expect_err(method)
+                    .status
+                    .code,
+                405
+            );
         }
-        assert_eq!(request("POST", "/apis", "").target().expect_err("discovery").status.code, 405);
+        assert_eq!(
+            request("POST", "/apis", "")
+                .target()
+                .expect_err("discovery")
+                .status
+                .code,
+            405
+        );
         let body = |content_type: &str| RawRequest {
             content_type: Some(content_type.into()),
             ..request("POST", "/api/v1/pods", "")
         };
-        body("application/json; charset=utf-8").target().expect("json");
-        for wrong in ["application/vnd.kubernetes.protobuf", "application/json;\r\nX: y", ""] {
-            assert_eq!(body(wrong).target().expect_err(wrong).status.code, 415, "{wrong:?}");
+        body("application/json; charset=utf-8")
+            .target()
+            .expect("json");
+        for wrong in [
+            "application/vnd.kubernetes.protobuf",
+            "application/json;\r\nX: y",
+            "",
+        ] {
+            assert_eq!(
+                body(wrong).target().expect_err(wrong).status.code,
+                415,
+                "{wrong:?}"
+            );
         }
-        let accept = |accept: &str| RawRequest { accept: Some(accept.into()), ..request("GET", "/api/v1/pods", "") };
-        accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").target().expect("json");
-        accept("application/vnd.kubernetes.protobuf,application/json").target().expect("or json");
-        assert_eq!(accept("application/vnd.kubernetes.protobuf").target().expect_err("protobuf").status.code, 406);
+        let accept = |accept: &str| RawRequest {
+            accept: Some(accept.into()),
+            ..request("GET", "/api/v1/pods", "")
+        };
+        accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+            .target()
+            .expect("json");
+        accept("application/vnd.kubernetes.protobuf,application/json")
+            .target()
+            .expect("or json");
+        assert_eq!(
+            accept("application/vnd.kubernetes.protobuf")
+                .target()
+                .expect_err("protobuf")
+                .status
+                .code,
+            406
+        );
     }
 
     #[test]
@@ -491,16 +781,31 @@ mod tests {
         let answer = RawResponse::of_error(&ApiError::new(ErrorKind::TimedOut, "too slow"));
         let body: serde_json::Value = serde_json::from_str(&answer.body).expect("json");
         assert_eq!(answer.status, 504);
-        assert_eq!((&body["kind"], &body["reason"], &body["code"]), (&"Status".into(), &"Timeout".into(), &504.into()));
+        assert_eq!(
+            (&body["kind"], &body["reason"], &body["code"]),
+            (&"Status".into(), &"Timeout".into(), &504.into())
+        );
         assert_eq!(body["message"], "too slow");
     }
 
     #[test]
     fn decodes_parameters() {
-        let parameters = request("GET", "/api/v1/pods", "labelSelector=a%3Db%2Cc+in+(d)&limit=5").parameters();
+        let parameters = request(
+            "GET",
+            "/api/v1/pods",
+            "labelSelector=a%3Db%2Cc+in+(d)&limit=5",
+        )
+        .parameters();
         let expected = [("labelSelector", "a=b,c in (d)"), ("limit", "5")];
-        assert_eq!(parameters, Ok(expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into()));
-        let twice = request("GET", "/api/v1/pods", "labelSelector=a&labelSelector=b").parameters().expect("parsed");
+        assert_eq!(
+            parameters,
+            Ok(expected
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into())
+        );
+        let twice = request("GET", "/api/v1/pods", "labelSelector=a&labelSelector=b")
+            .parameters()
+            .expect("parsed");
         assert_eq!(twice["labelSelector"], "a");
     }
 }

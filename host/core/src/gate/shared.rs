@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::{audit::Audit, bytes::ByteBudget, revocation::Revocation, throttle::Throttle},
+    gate::{audit::Audit, bytes::ByteBudget, permit::RequestPermit, throttle::Throttle},
     hot_loop::HotLoops,
     ports::{LongRunSink, Nondeterminism, ObjectLookup},
 };
@@ -15,7 +15,8 @@ pub struct Shared {
     pub throttle: Throttle,
     /// The audit of writes; None disables it.
     pub audit: Option<Audit>,
-    /// The hot-loop detector, which sees each write in order to recognize its event; None disables it.
+    /// The hot-loop detector, which sees each write in order to recognize its event; None disables
+    /// it.
     pub loops: Option<Arc<HotLoops>>,
     /// The host's own lookup of objects, for the audit and the detector; None disables lookups.
     pub objects: Option<Arc<dyn ObjectLookup>>,
@@ -23,8 +24,8 @@ pub struct Shared {
     pub long_runs: Option<Arc<dyn LongRunSink>>,
     /// The memory budget of the plugin's namespace; None sets no limit.
     pub memory: Option<Arc<ByteBudget>>,
-    /// The token that permits the plugin to act.
-    pub revocation: Arc<Revocation>,
+    /// Permits the plugin's requests until it is revoked.
+    pub permit: Arc<RequestPermit>,
     /// The source of time and randomness; None uses the machine's.
     pub nondeterminism: Option<Arc<dyn Nondeterminism>>,
 }

@@ -1,7 +1,8 @@
 //! The counters of a plugin's calls, and the limits of its requests to the API server.
 //!
-//! A [`Throttle`] is shared by the gate, which delays calls that go to the API server, and by the API behind the gate,
-//! which delays cached reads that turn out to need a request, bounds the requests in flight, and charges large responses.
+//! A [`Throttle`] is shared by the gate, which delays calls that go to the API server, and by the
+//! API behind the gate, which delays cached reads that turn out to need a request, bounds the
+//! requests in flight, and charges large responses.
 
 use std::{
     sync::{
@@ -22,12 +23,13 @@ use crate::{
     queue::{BucketRateLimiter, RateLimiter as _},
 };
 
-/// The bytes of a response that one request pays for. A larger response counts as one more request for each further
-/// `ANSWER_BYTES`: the API server's work grows with what it encodes, as its own Priority and Fairness has it for lists.
+/// The bytes of a response that one request pays for. A larger response counts as one more request
+/// for each further `ANSWER_BYTES`: the API server's work grows with what it encodes, as its own
+/// Priority and Fairness has it for lists.
 pub const ANSWER_BYTES: usize = 16 << 10;
 
-/// A rate limiter of requests to the API server: `burst` requests at once, then `qps` per second. All users of a quota
-/// share it.
+/// A rate limiter of requests to the API server: `burst` requests at once, then `qps` per second.
+/// All users of a quota share it.
 pub struct CallRate(Mutex<BucketRateLimiter>);
 
 impl CallRate {
@@ -47,8 +49,8 @@ impl CallRate {
     }
 }
 
-/// Throttles requests to the API server: those that the gate knows of, and cached reads that the API server has to
-/// answer.
+/// Throttles requests to the API server: those that the gate knows of, and cached reads that the
+/// API server has to answer.
 #[derive(Clone, Default)]
 pub struct Throttle {
     /// The quotas of requests in each second.
@@ -62,16 +64,23 @@ pub struct Throttle {
 impl Throttle {
     /// Waits until every quota has a token for one more request.
     pub async fn wait(&self) {
-        let wait = self.rates.iter().map(|rate| rate.take()).max().unwrap_or_default();
+        let wait = self
+            .rates
+            .iter()
+            .map(|rate| rate.take())
+            .max()
+            .unwrap_or_default();
+
         if wait.is_zero() {
             return;
         }
+
         self.meter.delayed(wait);
         tokio::time::sleep(wait).await;
     }
 
-    /// Waits until one more request may be in flight, first come, first served. The request is in flight until the
-    /// permit is dropped.
+    /// Waits until one more request may be in flight, first come, first served. The request is in
+    /// flight until the permit is dropped.
     pub async fn begin(&self) -> Option<OwnedSemaphorePermit> {
         let in_flight = self.in_flight.clone()?;
         if let Ok(permit) = in_flight.clone().try_acquire_owned() {
@@ -102,7 +111,8 @@ pub struct Meter {
     pub errors: AtomicU64,
     /// The number of calls that the gate refused.
     pub refused: AtomicU64,
-    /// The time spent in calls on objects, in microseconds, without the time that [`CallRate`] delayed them.
+    /// The time spent in calls on objects, in microseconds, without the time that [`CallRate`]
+    /// delayed them.
     pub call_micros: AtomicU64,
     /// The number of requests that a quota delayed.
     pub throttled: AtomicU64,
@@ -130,7 +140,8 @@ impl Meter {
         self.suppressed[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of writes of this verb that were not sent because they would have changed nothing.
+    /// Returns the number of writes of this verb that were not sent because they would have changed
+    /// nothing.
     pub fn suppressed(&self, verb: Verb) -> u64 {
         self.suppressed[verb as usize].load(Ordering::Relaxed)
     }
@@ -147,7 +158,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_answers_delay_later_requests() {
-        let throttle = Throttle { rates: vec![Arc::new(CallRate::new(10, 2))], ..Throttle::default() };
+        let throttle = Throttle {
+            rates: vec![Arc::new(CallRate::new(10, 2))],
+            ..Throttle::default()
+        };
         let began = Instant::now();
         throttle.wait().await;
         throttle.charge_answer(ANSWER_BYTES - 1);
@@ -160,7 +174,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn request_waits_while_too_many_are_in_flight() {
-        let throttle = Throttle { in_flight: Some(Arc::new(Semaphore::new(1))), ..Throttle::default() };
+        let throttle = Throttle {
+            in_flight: Some(Arc::new(Semaphore::new(1))),
+            ..Throttle::default()
+        };
         let first = throttle.begin().await;
         assert!(first.is_some());
         let second = tokio::time::timeout(Duration::from_secs(3), throttle.begin());

@@ -20,7 +20,10 @@ pub enum Verb {
 impl Verb {
     /// Reports whether the verb changes objects.
     pub fn is_write(self) -> bool {
-        matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
+        matches!(
+            self,
+            Self::Create | Self::Update | Self::Patch | Self::Delete
+        )
     }
 
     /// All verbs.

@@ -1,9 +1,10 @@
 //! The backlog of a source: events whose keys a full queue did not take.
 //!
-//! An object may name keys of other objects: by its owner references, or by a field. Whoever writes it may invent them
-//! without end. So such keys are added only while the queue has room, as those of a plugin's own mapping. Beyond that, the
-//! events are kept as [`Mappings`] keeps them: merged, at most one for each object, within a bound of memory. A task
-//! delivers them once there is room. Neither the informer nor other sources wait.
+//! An object may name keys of other objects: by its owner references, or by a field. Whoever writes
+//! it may invent them without end. So such keys are added only while the queue has room, as those
+//! of a plugin's own mapping. Beyond that, the events are kept as [`UnmappedEvents`] keeps them: merged,
+//! at most one for each object, within a bound of memory. A task delivers them once there is room.
+//! Neither the informer nor other sources wait.
 
 use std::{
     sync::{
@@ -17,29 +18,29 @@ use parking_lot::RwLock;
 
 use crate::{
     controller::Controller,
-    handler::{EventHandler, event::Event, mapping::Mappings},
+    handler::{EventHandler, event::Event, unmapped_events::UnmappedEvents},
     object::kind::GroupVersionKind,
     queue::{Priority, budget::QueueBudget},
 };
 
 /// The time between looks at a full queue.
 const RETRY: Duration = Duration::from_millis(500);
-/// The pause between deliveries, in which the thread does other work.
+/// The pause between deliveries, for the thread to do other work.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The events of a source of a controller that wait for room in its queue.
 pub struct Backlog {
     kind: GroupVersionKind,
     handler: RwLock<EventHandler>,
-    events: Arc<Mappings>,
+    events: Arc<UnmappedEvents>,
     /// The controller; not kept alive by this.
     target: Weak<Controller>,
     is_draining: AtomicBool,
 }
 
 impl Backlog {
-    /// Returns the backlog of a source of a controller: the one in `before` of the same kind, with its events, or else a
-    /// new one.
+    /// Returns the backlog of a source of a controller: the one in `before` of the same kind, with
+    /// its events, or else a new one.
     pub fn replace(
         before: &mut Vec<Arc<Self>>,
         kind: &GroupVersionKind,
@@ -53,26 +54,35 @@ impl Backlog {
             old.events.restart();
             return old;
         }
+
         Arc::new(Self {
             kind: kind.clone(),
             handler: RwLock::new(handler),
-            events: Mappings::new(kind.clone(), budget.clone()),
+            events: UnmappedEvents::new(budget.clone()),
             target: Arc::downgrade(target),
             is_draining: AtomicBool::new(false),
         })
     }
 
-    /// Adds the keys of an event to the controller's queue, and keeps the event if the queue has no room for all. Returns
-    /// false if it had to drop a state: keys that only that state names are not added. Must be called within a tokio
-    /// runtime.
+    /// Adds the keys of an event to the controller's queue, and keeps the event if the queue has no
+    /// room for all. Returns false if it had to drop a state: keys that only that state names are
+    /// not added. Must be called within a tokio runtime.
     pub fn enqueue(self: &Arc<Self>, event: &Event, priority: Priority) -> bool {
-        let Some(target) = self.target.upgrade() else { return true };
+        let Some(target) = self.target.upgrade() else {
+            return true;
+        };
+
         let mut keys = self.handler.read().keys(event).into_iter();
-        let Some(enqueued) = keys.position(|key| !target.enqueue_named(event, key, priority)) else { return true };
-        let is_kept = self.events.note_rest(event, priority, enqueued);
+        let Some(enqueued) = keys.position(|key| !target.enqueue_named(event, key, priority))
+        else {
+            return true;
+        };
+
+        let is_kept = self.events.add_rest(event, priority, enqueued);
         if !self.is_draining.swap(true, Ordering::SeqCst) {
             tokio::spawn(drain(Arc::downgrade(self)));
         }
+
         is_kept
     }
 
@@ -88,14 +98,20 @@ impl Backlog {
 
     /// Delivers some of the events, as far as there is room.
     fn deliver(&self) -> Delivery {
-        let Some(target) = self.target.upgrade().filter(|target| !target.queue().shutting_down()) else {
+        let Some(target) = self
+            .target
+            .upgrade()
+            .filter(|target| !target.queue().shutting_down())
+        else {
             return Delivery::Stopped;
         };
+
         let handler = self.handler.read().clone();
         let is_room = self.events.deliver(
-            |old, new| handler.target.keys_of(old, new),
-            |trigger, key, priority| target.enqueue_mapped(trigger, key, priority),
+            |event| handler.target.keys_of(event.old(), event.object()),
+            |event, key, priority| target.enqueue_mapped(event, key, priority),
         );
+
         match (is_room, self.is_empty()) {
             (_, true) => Delivery::Done,
             (true, false) => Delivery::More,
@@ -119,7 +135,10 @@ enum Delivery {
 /// Delivers the events of a backlog until none is left.
 async fn drain(backlog: Weak<Backlog>) {
     loop {
-        let Some(backlog) = backlog.upgrade() else { return };
+        let Some(backlog) = backlog.upgrade() else {
+            return;
+        };
+
         let pause = match backlog.deliver() {
             Delivery::More => PAUSE,
             Delivery::Full => RETRY,
@@ -133,6 +152,7 @@ async fn drain(backlog: Weak<Backlog>) {
             }
             Delivery::Stopped => return,
         };
+
         drop(backlog);
         tokio::time::sleep(pause).await;
     }
@@ -152,7 +172,7 @@ mod tests {
             MAX_MAPPED, Observer,
             request::{Action, Failure, ReconcileRequest},
         },
-        handler::{Target, mapping::MAX_HELD},
+        handler::{Target, unmapped_events::MAX_OLD_STATES},
         manifest::Mapping,
         object::{ManagedFields, Object, ObjectKey},
         ports::Reconciler,
@@ -174,7 +194,14 @@ mod tests {
     struct Unobserved;
 
     impl Observer for Unobserved {
-        fn reconciled(&self, _: &ReconcileRequest, _: &Result<Action, Failure>, _: Duration, _: u32) {}
+        fn reconciled(
+            &self,
+            _: &ReconcileRequest,
+            _: &Result<Action, Failure>,
+            _: Duration,
+            _: u32,
+        ) {
+        }
     }
 
     fn kind() -> GroupVersionKind {
@@ -184,7 +211,8 @@ mod tests {
     fn owned(name: &str, owners: &[String]) -> Arc<Object> {
         let owner = |name: &String| serde_json::json!({"apiVersion": "g/v1", "kind": "Foo", "name": name, "controller": true, "uid": name});
         let owners: Vec<_> = owners.iter().map(owner).collect();
-        let metadata = serde_json::json!({"name": name, "namespace": "n", "ownerReferences": owners});
+        let metadata =
+            serde_json::json!({"name": name, "namespace": "n", "ownerReferences": owners});
         let text = serde_json::json!({"metadata": metadata}).to_string();
         Arc::new(Object::from_json(&text, &kind(), ManagedFields::Drop).expect("object"))
     }
@@ -196,8 +224,17 @@ mod tests {
     fn handler() -> EventHandler {
         let mapping = Mapping::Owner { all_owners: false };
         let kind = GroupVersionKind::new("g/v1", "Foo");
-        let target = Target::Mapped { kind, cluster_scoped: false, namespace: None, mapping };
-        EventHandler { predicates: vec![], namespace: None, target }
+        let target = Target::Mapped {
+            kind,
+            cluster_scoped: false,
+            namespace: None,
+            mapping,
+        };
+        EventHandler {
+            predicates: vec![],
+            namespace: None,
+            target,
+        }
     }
 
     fn all_owners() -> EventHandler {
@@ -212,10 +249,11 @@ mod tests {
     const ROOM: usize = 100;
 
     fn budget() -> Arc<QueueBudget> {
-        QueueBudget::new(ROOM, MAX_HELD)
+        QueueBudget::new(ROOM, MAX_OLD_STATES)
     }
 
-    /// Returns a controller without workers, the names that it has reconciled, and the backlog of its owned ConfigMaps.
+    /// Returns a controller without workers, the names that it has reconciled, and the backlog of
+    /// its owned ConfigMaps.
     fn stage() -> (Arc<Controller>, Arc<Names>, Arc<Backlog>) {
         let names = Arc::<Names>::default();
         let budget = budget();
@@ -231,10 +269,16 @@ mod tests {
         for owner in owners {
             let object = owned_by(name, owner);
             let event = match old.replace(object.clone()) {
-                None => Event::Added { object, initial: false },
+                None => Event::Added {
+                    object,
+                    initial: false,
+                },
                 Some(old) => Event::Modified { old, object },
             };
-            assert!(backlog.enqueue(&event, Priority::Normal), "nothing is dropped");
+            assert!(
+                backlog.enqueue(&event, Priority::Normal),
+                "nothing is dropped"
+            );
         }
     }
 
@@ -245,15 +289,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn full_queue_takes_no_key_that_others_name() {
         let names = Arc::<Names>::default();
-        let controller = Controller::new("c", WorkQueue::new(), names.clone(), Arc::new(Unobserved));
-        let budget = QueueBudget::new(usize::MAX, MAX_HELD);
+        let controller =
+            Controller::new("c", WorkQueue::new(), names.clone(), Arc::new(Unobserved));
+        let budget = QueueBudget::new(usize::MAX, MAX_OLD_STATES);
         let backlog = Backlog::replace(&mut Vec::new(), &kind(), handler(), &controller, &budget);
         for at in 0..MAX_MAPPED {
             controller.enqueue(ObjectKey::namespaced("n", at.to_string()), Priority::Normal);
         }
         change_owner(&backlog, "a", &["late".to_owned()]);
         assert_eq!((controller.queue().len(), backlog.len()), (MAX_MAPPED, 1));
-        controller.start(1);
+        controller.set_workers(1);
         sleep(3 * RETRY).await;
         assert!(backlog.is_empty() && names.0.lock().contains("late"));
     }
@@ -269,27 +314,43 @@ mod tests {
             change_owner(&backlog, name, &invented(name, 1_000));
         }
         sleep(3 * RETRY).await;
-        assert_eq!((controller.queue().len(), backlog.len()), (ROOM, 2), "one event for each object");
-        controller.start(1);
+        assert_eq!(
+            (controller.queue().len(), backlog.len()),
+            (ROOM, 2),
+            "one event for each object"
+        );
+        controller.set_workers(1);
         sleep(3 * RETRY).await;
         assert!(backlog.is_empty() && controller.queue().is_empty());
         let names = names.0.lock();
         assert_eq!(names.len(), ROOM + 2);
-        assert!(["a-999", "b-999"].into_iter().all(|last| names.contains(last)), "the last owners are reconciled");
+        assert!(
+            ["a-999", "b-999"]
+                .into_iter()
+                .all(|last| names.contains(last)),
+            "the last owners are reconciled"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_owners_of_one_object_get_little_room_in_turn() {
         let names = Arc::<Names>::default();
-        let budget = QueueBudget::new(10, MAX_HELD);
+        let budget = QueueBudget::new(10, MAX_OLD_STATES);
         let other = WorkQueue::new().within(budget.clone());
         (0..7).for_each(|at| other.add(at));
         let queue = WorkQueue::new().within(budget.clone());
         let controller = Controller::new("c", queue, names.clone(), Arc::new(Unobserved));
-        let backlog = Backlog::replace(&mut Vec::new(), &kind(), all_owners(), &controller, &budget);
+        let backlog =
+            Backlog::replace(&mut Vec::new(), &kind(), all_owners(), &controller, &budget);
         let object = owned("a", &invented("owner", 30));
-        controller.start(1);
-        assert!(backlog.enqueue(&Event::Added { object, initial: false }, Priority::Normal));
+        controller.set_workers(1);
+        assert!(backlog.enqueue(
+            &Event::Added {
+                object,
+                initial: false
+            },
+            Priority::Normal
+        ));
         sleep(20 * RETRY).await;
         assert_eq!((names.0.lock().len(), backlog.len()), (30, 0));
     }
@@ -300,9 +361,15 @@ mod tests {
         change_owner(&backlog, "full", &invented("owner", ROOM));
         let old = owned_by("a", "first");
         let object = owned_by("a", "second");
-        assert!(backlog.enqueue(&Event::Modified { old, object: object.clone() }, Priority::Normal));
-        assert!(backlog.enqueue(&Event::Deleted { object }, Priority::Normal));
-        controller.start(1);
+        assert!(backlog.enqueue(
+            &Event::Modified {
+                old,
+                object: object.clone()
+            },
+            Priority::Normal
+        ));
+        assert!(backlog.enqueue(&Event::deleted(object), Priority::Normal));
+        controller.set_workers(1);
         sleep(3 * RETRY).await;
         let names = names.0.lock();
         assert!(names.contains("first") && names.contains("second"));
@@ -314,14 +381,24 @@ mod tests {
         change_owner(&backlog, "full", &invented("owner", ROOM - 1));
         let object = owned("a", &["first".to_owned(), "second".to_owned()]);
         *backlog.handler.write() = all_owners();
-        assert!(backlog.enqueue(&Event::Deleted { object }, Priority::Normal));
-        assert_eq!((controller.queue().len(), backlog.len()), (ROOM, 1), "the first key has the last room");
+        assert!(backlog.enqueue(&Event::deleted(object), Priority::Normal));
+        assert_eq!(
+            (controller.queue().len(), backlog.len()),
+            (ROOM, 1),
+            "the first key has the last room"
+        );
         let mut same_name = handler();
         if let Target::Mapped { mapping, .. } = &mut same_name.target {
             *mapping = Mapping::SameName {};
         }
-        Backlog::replace(&mut vec![backlog.clone()], &kind(), same_name, &controller, &budget());
-        controller.start(1);
+        Backlog::replace(
+            &mut vec![backlog.clone()],
+            &kind(),
+            same_name,
+            &controller,
+            &budget(),
+        );
+        controller.set_workers(1);
         sleep(3 * RETRY).await;
         assert!(backlog.is_empty() && names.0.lock().contains("a"));
     }
@@ -336,9 +413,15 @@ mod tests {
         assert!(Arc::ptr_eq(&next, &backlog) && before.is_empty());
         drop(next);
         let pods = GroupVersionKind::new("v1", "Pod");
-        let other = Backlog::replace(&mut vec![backlog.clone()], &pods, handler(), &controller, &budget());
+        let other = Backlog::replace(
+            &mut vec![backlog.clone()],
+            &pods,
+            handler(),
+            &controller,
+            &budget(),
+        );
         assert!(!Arc::ptr_eq(&other, &backlog));
-        controller.start(1);
+        controller.set_workers(1);
         sleep(3 * RETRY).await;
         assert!(names.0.lock().contains("late"));
         let ended = Arc::downgrade(&backlog);

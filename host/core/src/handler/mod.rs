@@ -1,9 +1,10 @@
-//! Event handlers: the keys that an event enqueues, as with controller-runtime's For, Owns and Watches.
+//! Event handlers: the keys that an event enqueues, as with controller-runtime's For, Owns and
+//! Watches.
 
 pub mod backlog;
 pub mod event;
-pub mod map_event;
 pub mod mapping;
+pub mod unmapped_events;
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -21,7 +22,7 @@ pub struct EventHandler {
     pub predicates: Vec<Predicate>,
     /// The namespace of the objects; None for all namespaces.
     pub namespace: Option<String>,
-    /// The rule by which an object names keys.
+    /// How an object names keys.
     pub target: Target,
 }
 
@@ -41,13 +42,17 @@ pub enum Target {
         /// The mapping.
         mapping: Mapping,
     },
-    /// Keys that the plugin's own mapping names and the rules admit: see [`crate::handler::mapping`].
+    /// Keys that the plugin's own mapping names and the rules admit: see
+    /// [`crate::handler::mapping`].
     Custom(KeyRules),
 }
 
 impl EventHandler {
-    /// Returns the keys that an event enqueues, without repeats. If the owner of an object changes, the keys of both
-    /// the old and the new owner are returned, as in controller-runtime's EnqueueRequestForOwner.
+    /// Returns the keys that an event enqueues, without repeats. If the owner of an object changes,
+    /// the keys of both the old and the new owner are returned, as in controller-runtime's
+    /// [EnqueueRequestForOwner].
+    ///
+    /// [EnqueueRequestForOwner]: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/handler/enqueue_owner.go
     pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
         if !self.passes(event) {
             return Vec::new();
@@ -57,7 +62,8 @@ impl EventHandler {
 
     /// Reports whether an event enqueues keys.
     pub fn passes(&self, event: &Event) -> bool {
-        let elsewhere = self.namespace.is_some() && self.namespace != event.object().key().namespace;
+        let elsewhere =
+            self.namespace.is_some() && self.namespace != event.object().key().namespace;
         !elsewhere && predicate::passes(&self.predicates, event)
     }
 }
@@ -69,11 +75,14 @@ impl Target {
         if let Some(old) = old {
             keys.extend(self.keys(old));
         }
-        // An object may have some ten thousand owners, so the keys are not compared with each other.
+
+        // An object may have some ten thousand owners, so the keys are not compared with each
+        // other.
         if keys.len() > 1 {
             let mut seen = HashSet::new();
             keys.retain(|key| seen.insert(key.clone()));
         }
+
         keys
     }
 
@@ -83,15 +92,25 @@ impl Target {
             Self::Itself => return vec![own.clone()],
             // These keys are known only after the plugin was asked.
             Self::Custom(_) => return Vec::new(),
-            Self::Mapped { kind, cluster_scoped, namespace, mapping } => (kind, cluster_scoped, namespace, mapping),
+            Self::Mapped {
+                kind,
+                cluster_scoped,
+                namespace,
+                mapping,
+            } => (kind, cluster_scoped, namespace, mapping),
         };
+
         let key = |namespace: Option<String>, name: String| ObjectKey {
             namespace: if *cluster_scoped { None } else { namespace },
             name,
         };
+
         let mut keys = match mapping {
             Mapping::SameName {} => vec![key(own.namespace.clone(), own.name.clone())],
-            Mapping::FieldPath { path, namespace_path } => {
+            Mapping::FieldPath {
+                path,
+                namespace_path,
+            } => {
                 let namespace = match namespace_path {
                     Some(path) => object.scalar_at(path),
                     None => own.namespace.clone(),
@@ -114,6 +133,7 @@ impl Target {
             }
             Mapping::Custom {} => Vec::new(),
         };
+
         keys.retain(|key| only.is_none() || key.namespace == *only);
         keys
     }
@@ -140,24 +160,48 @@ mod tests {
 
     fn handler(mapping: Mapping, cluster_scoped: bool) -> EventHandler {
         let kind = GroupVersionKind::new("g/v1", "Foo");
-        let target = Target::Mapped { kind, cluster_scoped, namespace: None, mapping };
-        EventHandler { predicates: vec![], namespace: None, target }
+        let target = Target::Mapped {
+            kind,
+            cluster_scoped,
+            namespace: None,
+            mapping,
+        };
+        EventHandler {
+            predicates: vec![],
+            namespace: None,
+            target,
+        }
     }
 
     #[test]
     fn maps_owned_object_to_its_controlling_owner() {
         let handler = handler(Mapping::Owner { all_owners: false }, false);
-        let event = Event::Added { object: owned_by("a", true), initial: false };
+        let event = Event::Added {
+            object: owned_by("a", true),
+            initial: false,
+        };
         assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "a")]);
-        let event = Event::Added { object: owned_by("a", false), initial: false };
+        let event = Event::Added {
+            object: owned_by("a", false),
+            initial: false,
+        };
         assert_eq!(handler.keys(&event), []);
     }
 
     #[test]
     fn change_of_owner_enqueues_both_owners() {
         let handler = handler(Mapping::Owner { all_owners: false }, false);
-        let event = Event::Modified { old: owned_by("a", true), object: owned_by("b", true) };
-        assert_eq!(handler.keys(&event), [ObjectKey::namespaced("n", "b"), ObjectKey::namespaced("n", "a")]);
+        let event = Event::Modified {
+            old: owned_by("a", true),
+            object: owned_by("b", true),
+        };
+        assert_eq!(
+            handler.keys(&event),
+            [
+                ObjectKey::namespaced("n", "b"),
+                ObjectKey::namespaced("n", "a")
+            ]
+        );
     }
 
     #[test]
@@ -166,11 +210,23 @@ mod tests {
             path: ".spec.ref".into(),
             namespace_path: namespace_path.map(Into::into),
         };
-        let event = Event::Deleted { object: owned_by("a", false) };
-        assert_eq!(handler(field(None), false).keys(&event), [ObjectKey::namespaced("n", "r")]);
-        assert_eq!(handler(field(Some(".spec.refns")), false).keys(&event), [ObjectKey::namespaced("elsewhere", "r")]);
-        assert_eq!(handler(field(None), true).keys(&event), [ObjectKey::cluster_scoped("r")]);
-        assert_eq!(handler(Mapping::SameName {}, false).keys(&event), [ObjectKey::namespaced("n", "d")]);
+        let event = Event::deleted(owned_by("a", false));
+        assert_eq!(
+            handler(field(None), false).keys(&event),
+            [ObjectKey::namespaced("n", "r")]
+        );
+        assert_eq!(
+            handler(field(Some(".spec.refns")), false).keys(&event),
+            [ObjectKey::namespaced("elsewhere", "r")]
+        );
+        assert_eq!(
+            handler(field(None), true).keys(&event),
+            [ObjectKey::cluster_scoped("r")]
+        );
+        assert_eq!(
+            handler(Mapping::SameName {}, false).keys(&event),
+            [ObjectKey::namespaced("n", "d")]
+        );
         let all = handler(Mapping::Owner { all_owners: true }, false);
         assert_eq!(all.keys(&event), [ObjectKey::namespaced("n", "a")]);
     }
@@ -182,10 +238,20 @@ mod tests {
             if let Target::Mapped { namespace, .. } = &mut handler.target {
                 *namespace = Some(only.into());
             }
-            handler.keys(&Event::Added { object: owned_by("a", true), initial: false })
+            handler.keys(&Event::Added {
+                object: owned_by("a", true),
+                initial: false,
+            })
         };
-        let elsewhere = Mapping::FieldPath { path: ".spec.ref".into(), namespace_path: Some(".spec.refns".into()) };
-        let mappings = [Mapping::Owner { all_owners: true }, Mapping::SameName {}, elsewhere];
+        let elsewhere = Mapping::FieldPath {
+            path: ".spec.ref".into(),
+            namespace_path: Some(".spec.refns".into()),
+        };
+        let mappings = [
+            Mapping::Owner { all_owners: true },
+            Mapping::SameName {},
+            elsewhere,
+        ];
         for (mapping, home) in mappings.into_iter().zip(["n", "n", "elsewhere"]) {
             assert_eq!(only(mapping.clone(), "m"), [], "{mapping:?}");
             assert_eq!(only(mapping.clone(), home).len(), 1, "{mapping:?}");
@@ -194,8 +260,15 @@ mod tests {
 
     #[test]
     fn ignores_objects_of_other_namespaces() {
-        let mut handler = EventHandler { predicates: vec![], namespace: Some("n".into()), target: Target::Itself };
-        let event = Event::Added { object: owned_by("a", true), initial: true };
+        let mut handler = EventHandler {
+            predicates: vec![],
+            namespace: Some("n".into()),
+            target: Target::Itself,
+        };
+        let event = Event::Added {
+            object: owned_by("a", true),
+            initial: true,
+        };
         assert_eq!(handler.keys(&event).len(), 1);
         handler.namespace = Some("m".into());
         assert_eq!(handler.keys(&event), []);

@@ -1,36 +1,40 @@
-//! Hot loops: a key is reconciled again and again although only its own plugin triggers it. In most hot loops every
-//! reconcile writes (a timestamp, or a list in another order), and the event of that write triggers the next reconcile.
-//! Others requeue at once. Every reconcile succeeds, so no error shows the loop, and each costs the API server a write.
+//! Hot loops: a key is reconciled again and again although only its own plugin triggers it. In most
+//! hot loops every reconcile writes (a timestamp, or a list in another order), and the event of
+//! that write triggers the next reconcile. Others requeue at once. Every reconcile succeeds, so no
+//! error shows the loop, and each costs the API server a write.
 //!
 //! A reconcile is triggered
 //!
-//! - **from outside**, by an event of a change that this plugin did not make. It clears everything known of the key;
-//! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`]. It counts when a
-//!   chain of [`CHAIN`] own triggers, each caused by the one before, led to it, with no trigger from outside in
-//!   between. So a status update after a change is not a loop. Neither is a chain of objects that create each other,
-//!   nor an object that many others write to, as long as those are reconciled for changes from outside;
-//! - **by neither**: resyncs, initial lists, backoff after failures, and requeues after [`SOON`] or more. They do not
-//!   count.
+//! - **from outside**, by an event of a change that this plugin did not make. It clears everything
+//!   known of the key;
+//! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`].
+//!   It counts when a chain of [`CHAIN`] own triggers, each caused by the one before, led to it,
+//!   with no trigger from outside in between. So a status update after a change is not a loop.
+//!   Neither is a chain of objects that create each other, nor an object that many others write to,
+//!   as long as those are reconciled for changes from outside;
+//! - **by neither**: resyncs, initial lists, backoff after failures, and requeues after [`SOON`] or
+//!   more. They do not count.
 //!
-//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that exceeds that is
-//! **slowed**: it is delayed by one second, then two, up to [`SLOWEST`]. After [`ROUNDS`] delays it is **quarantined**:
-//! it is not reconciled until a change from outside, new code or configuration, or the end of [`QUARANTINE`], after
-//! which it is tried once. Held keys stay in the queue, so none is lost, and they hold no worker.
+//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that
+//! exceeds that is **slowed**: it is delayed by one second, then two, up to [`SLOWEST`]. After
+//! [`ROUNDS`] delays it is **quarantined**: it is not reconciled until a change from outside, new
+//! code or configuration, or the end of [`QUARANTINE`], after which it is tried once. Held keys
+//! stay in the queue, so none is lost, and they hold no worker.
 //!
-//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's response. The event may
-//! arrive before the response: an event that arrives while the plugin's writes are in flight is judged when they are
-//! answered.
+//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's
+//! response. The event may arrive before the response: an event that arrives while the plugin's
+//! writes are in flight is judged when they are answered.
 //!
-//! Limits: a loop through another writer, which reacts to the plugin and to which the plugin reacts, is not detected.
-//! At most [`KEYS`] keys of each controller are remembered, and only while they count or are delayed, and the last
-//! [`WRITES`] writes of each plugin.
+//! Limits: a loop through another writer, when the two react to each other, is not detected. At
+//! most [`KEYS`] keys of each controller are remembered, and only while they count or are delayed,
+//! and the last [`WRITES`] writes of each plugin.
 
-mod own_write;
 mod state;
 #[cfg(test)]
 mod state_tests;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write_in_flight;
 mod writes;
 
 use std::{
@@ -52,9 +56,9 @@ use crate::{
     queue::WorkQueue,
 };
 
-pub(crate) use own_write::OwnWrite;
 pub use state::{
-    Admission, BURST, CHAIN, KEYS, Looping, QUARANTINE, REFILL, ROUNDS, SLOWEST, Stage, Summary, delay_of_round,
+    Admission, BURST, CHAIN, KEYS, Looping, QUARANTINE, REFILL, ROUNDS, SLOWEST, Stage, Summary,
+    delay_of_round,
 };
 use state::{State, Trigger};
 pub use writes::WRITES;
@@ -70,7 +74,8 @@ pub struct HotLoops {
     /// The guards by controller.
     guards: Mutex<HashMap<String, Arc<LoopGuard>>>,
     writes: Mutex<Writes>,
-    /// The hasher of versions and writers. It has a random seed, so that nobody can construct a collision.
+    /// The hasher of versions and writers. It has a random seed, so that nobody can construct a
+    /// collision.
     hasher: RandomState,
 }
 
@@ -80,7 +85,7 @@ pub struct LoopGuard {
     state: Mutex<State<ObjectKey>>,
     /// The number of keys in `state`. Most workers read 0 and continue without the lock.
     len: AtomicUsize,
-    /// The queue to which released keys are added.
+    /// Released keys are added to this queue.
     queue: WorkQueue<ObjectKey>,
 }
 
@@ -92,19 +97,30 @@ impl HotLoops {
 
     /// Creates a detector that quarantines a key after this many delays.
     pub fn with_rounds(rounds: u32) -> Arc<Self> {
-        Arc::new(Self { rounds, guards: Mutex::default(), writes: Mutex::default(), hasher: RandomState::new() })
+        Arc::new(Self {
+            rounds,
+            guards: Mutex::default(),
+            writes: Mutex::default(),
+            hasher: RandomState::new(),
+        })
     }
 
     /// Creates the guard of a controller over this queue. It replaces one of the same name.
     pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
         let state = Mutex::new(State::new(self.rounds));
         let len = AtomicUsize::new(0);
-        let guard = Arc::new(LoopGuard { name: name.to_owned(), state, len, queue });
+        let guard = Arc::new(LoopGuard {
+            name: name.to_owned(),
+            state,
+            len,
+            queue,
+        });
         self.guards.lock().insert(name.to_owned(), guard.clone());
         guard
     }
 
-    /// Resets all keys, because other code or another configuration runs. The caller enqueues the held keys.
+    /// Resets all keys, because other code or another configuration runs. The caller enqueues the
+    /// held keys.
     pub fn reset(&self) {
         let mut guards = self.guards.lock();
         guards.retain(|_, guard| !guard.queue.shutting_down());
@@ -112,17 +128,26 @@ impl HotLoops {
     }
 
     /// Returns a summary of the held keys of a controller; empty if it does not run.
-    pub fn look(&self, controller: &str) -> Summary<ObjectKey> {
+    pub fn summary(&self, controller: &str) -> Summary<ObjectKey> {
         let guard = self.guards.lock().get(controller).cloned();
-        guard.map(|guard| guard.with(|state| state.look(now()))).unwrap_or_default()
+        guard
+            .map(|guard| guard.with(|state| state.summary(now())))
+            .unwrap_or_default()
     }
 
     /// Records an event that enqueues a key of a controller. Call it before the key is enqueued.
     pub(crate) fn event(&self, guard: &LoopGuard, key: &ObjectKey, event: &Event) {
-        let Some(version) = self.version(event) else { return };
-        let target = Target { controller: guard.name.clone(), key: key.clone() };
+        let Some(version) = self.version(event) else {
+            return;
+        };
+
+        let target = Target {
+            controller: guard.name.clone(),
+            key: key.clone(),
+        };
         let asked = self.writer(&guard.name, key);
         let origin = self.writes.lock().origin(version, asked, target);
+
         // The caller enqueues the key.
         let _held = match trigger_of(&origin) {
             None => guard.outside(key),
@@ -130,14 +155,16 @@ impl HotLoops {
         };
     }
 
-    /// Returns a hash of the change that an event reports; None for an event of an initial list or a resync, which
-    /// reports no change.
+    /// Returns a hash of the change that an event reports; None for an event of an initial list or
+    /// a resync, which reports no change.
     fn version(&self, event: &Event) -> Option<u64> {
         match event {
             Event::Added { initial: true, .. } => None,
-            Event::Modified { old, object } if Arc::ptr_eq(old, object) => None,
-            Event::Deleted { object } => Some(self.gone(object.uid())),
-            Event::Modified { old, object } if object.deleting() && !old.deleting() => Some(self.gone(object.uid())),
+            Event::Modified { .. } if event.is_resync() => None,
+            Event::Deleted { object, .. } => Some(self.gone(object.uid())),
+            Event::Modified { old, object } if object.deleting() && !old.deleting() => {
+                Some(self.gone(object.uid()))
+            }
             Event::Added { object, .. } | Event::Modified { object, .. } => Some(self.made(object)),
         }
     }
@@ -147,7 +174,8 @@ impl HotLoops {
     }
 
     fn made(&self, object: &Object) -> u64 {
-        self.hasher.hash_one((object.uid(), object.resource_version()))
+        self.hasher
+            .hash_one((object.uid(), object.resource_version()))
     }
 
     fn gone(&self, uid: &str) -> u64 {
@@ -158,7 +186,11 @@ impl HotLoops {
 impl LoopGuard {
     /// Decides whether a key that was taken from the queue is reconciled.
     pub(crate) fn admit(&self, key: &ObjectKey) -> Admission {
-        if self.is_idle() { Admission::Run } else { self.with(|state| state.admit(key, now())) }
+        if self.is_idle() {
+            Admission::Run
+        } else {
+            self.with(|state| state.admit(key, now()))
+        }
     }
 
     /// Records the end of a reconcile that was admitted.
@@ -179,7 +211,8 @@ impl LoopGuard {
         !self.is_idle() && self.with(|state| state.outside(key))
     }
 
-    /// Corrects the trigger of an event whose origin was judged wrongly. Reports whether the key was held until now.
+    /// Corrects the trigger of an event whose origin was judged wrongly. Reports whether the key
+    /// was held until now.
     fn corrected(&self, key: &ObjectKey, origin: &Origin) -> bool {
         match trigger_of(origin) {
             None => self.outside(key),
@@ -188,7 +221,11 @@ impl LoopGuard {
     }
 
     fn depth(&self, key: &ObjectKey) -> u32 {
-        if self.is_idle() { 0 } else { self.with(|state| state.depth(key)) }
+        if self.is_idle() {
+            0
+        } else {
+            self.with(|state| state.depth(key))
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -207,7 +244,10 @@ impl LoopGuard {
 fn trigger_of(origin: &Origin) -> Option<Trigger> {
     match *origin {
         Origin::Outside => None,
-        Origin::Own { depth, other } => Some(Trigger::Write { depth: depth.saturating_add(1), other }),
+        Origin::Own { depth, other } => Some(Trigger::Write {
+            depth: depth.saturating_add(1),
+            other,
+        }),
     }
 }
 

@@ -6,40 +6,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The burst of counted reconciles per key. It is above a dozen steps of a phased operator that writes its status after
-/// each.
+/// The burst of counted reconciles per key. It is above a dozen steps of a phased operator that
+/// writes its status after each.
 pub const BURST: u32 = 30;
-/// The time in which a key gets one more counted reconcile. Polling is slower than that, and a person would not notice
-/// the delay.
+/// How long until a key may have one more counted reconcile. Polling is slower than that, and a
+/// person would not notice the delay.
 pub const REFILL: Duration = Duration::from_secs(1);
-/// The number of own triggers in a row that are not counted. Chains of objects that create each other are rarely
-/// longer.
+/// The number of own triggers in a row that are not counted. Chains of objects that create each
+/// other are rarely longer.
 pub const CHAIN: u32 = 4;
 /// The longest delay of a slowed key.
 pub const SLOWEST: Duration = Duration::from_secs(60);
-/// The number of delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in all, in
-/// which a person may notice it.
+/// The number of delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five
+/// minutes in all, in which a person may notice it.
 pub const ROUNDS: u32 = 10;
 /// The duration of a quarantine.
 pub const QUARANTINE: Duration = Duration::from_secs(600);
-/// The maximum number of keys of a controller that are remembered, at 200 bytes each. Loops of further keys are not
-/// detected.
+/// The maximum number of keys of a controller that are remembered, at 200 bytes each. Loops of
+/// further keys are not detected.
 pub const KEYS: usize = 16_384;
-/// The time after its last delay for which a key at rest is remembered.
+/// How long a key at rest is remembered after its last delay.
 const CALM: Duration = Duration::from_secs(60);
 /// The interval of the searches for keys at rest while there is no room for more.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Returns the delay of a round, counted from 1: 1 s, doubled each time.
 pub fn delay_of_round(round: u32) -> Duration {
-    let seconds = 2_u64.checked_pow(round.saturating_sub(1)).unwrap_or(u64::MAX);
+    let seconds = 2_u64
+        .checked_pow(round.saturating_sub(1))
+        .unwrap_or(u64::MAX);
     Duration::from_secs(seconds).min(SLOWEST)
 }
 
 /// A trigger of a reconcile by the plugin's own action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// A write in a reconcile of depth `depth - 1`. `other` is true if it was a reconcile of another key.
+    /// A write in a reconcile of depth `depth - 1`. `other` is true if it was a reconcile of
+    /// another key.
     Write { depth: u32, other: bool },
     /// A requeue by a reconcile of depth `depth - 1`.
     Requeue { depth: u32 },
@@ -77,7 +80,7 @@ pub struct Looping {
     pub by_write: u32,
     /// The number of these reconciles that requeues triggered.
     pub by_requeue: u32,
-    /// The time in which they ran.
+    /// How long they ran.
     pub within: Duration,
 }
 
@@ -94,7 +97,11 @@ pub struct Summary<K> {
 
 impl<K> Default for Summary<K> {
     fn default() -> Self {
-        Self { slowed: 0, quarantined: 0, worst: None }
+        Self {
+            slowed: 0,
+            quarantined: 0,
+            worst: None,
+        }
     }
 }
 
@@ -111,11 +118,12 @@ pub(super) struct State<K> {
 
 #[derive(Debug)]
 struct Entry {
-    /// The time at which the token bucket is full: until then it lacks one token per [`REFILL`].
+    /// When the token bucket is full: until then it lacks one token per [`REFILL`].
     full_at: Instant,
     /// The plugin's own trigger of the next reconcile.
     pending: Option<Trigger>,
-    /// The depth of the reconcile in flight: the length of the chain of own triggers that led to it.
+    /// The depth of the reconcile in flight: the length of the chain of own triggers that led to
+    /// it.
     running: Option<u32>,
     hold: Option<Hold>,
     /// The time of the last trigger from outside.
@@ -144,7 +152,11 @@ impl<K> Default for State<K> {
 impl<K> State<K> {
     /// Creates a state without keys that quarantines a key after this many delays.
     pub fn new(rounds: u32) -> Self {
-        Self { rounds, entries: HashMap::new(), swept: None }
+        Self {
+            rounds,
+            entries: HashMap::new(),
+            swept: None,
+        }
     }
 
     /// Forgets all keys.
@@ -161,7 +173,9 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Records a trigger from outside. Reports whether the key was held until now.
     pub fn outside(&mut self, key: &K) -> bool {
-        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
         let held = entry.hold.is_some_and(|hold| hold.waiting);
         // The reconcile in flight was triggered before, but its writes also react to this change.
         self.entries.remove(key);
@@ -173,27 +187,37 @@ impl<K: Clone + Eq + Hash> State<K> {
         if !self.entries.contains_key(key) && !self.has_room(now) {
             return false;
         }
-        let entry = self.entries.entry(key.clone()).or_insert_with(|| Entry::new(now));
+
+        let entry = self
+            .entries
+            .entry(key.clone())
+            .or_insert_with(|| Entry::new(now));
         let released = entry.restart(trigger, now);
         entry.pending = Some(match entry.pending {
             Some(before) if before.depth() <= trigger.depth() => before,
             _ => trigger,
         });
+
         released
     }
 
-    /// Corrects a trigger: it was a write in a reconcile of this depth, of this key or of another one. Reports whether
-    /// a held key is released.
+    /// Corrects a trigger: it was a write in a reconcile of this depth, of this key or of another
+    /// one. Reports whether a held key is released.
     pub fn correct(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
-        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+
         let depth = trigger.depth();
         let released = entry.restart(trigger, now);
         if let Some(running) = &mut entry.running {
             *running = depth.min(*running);
         }
+
         if entry.pending.is_some_and(|pending| pending.depth() > depth) {
             entry.pending = Some(trigger);
         }
+
         released
     }
 
@@ -207,40 +231,70 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// Ends a reconcile. `requeues` is true if it asks for another one soon.
     pub fn ended(&mut self, key: &K, requeues: bool, now: Instant) {
-        let depth = self.entries.get_mut(key).and_then(|entry| entry.running.take()).unwrap_or_default();
+        let depth = self
+            .entries
+            .get_mut(key)
+            .and_then(|entry| entry.running.take())
+            .unwrap_or_default();
+
         if requeues {
-            let _never = self.trigger(key, Trigger::Requeue { depth: depth.saturating_add(1) }, now);
+            let _never = self.trigger(
+                key,
+                Trigger::Requeue {
+                    depth: depth.saturating_add(1),
+                },
+                now,
+            );
         }
-        if self.entries.get(key).is_some_and(|entry| entry.is_at_rest(now)) {
+
+        if self
+            .entries
+            .get(key)
+            .is_some_and(|entry| entry.is_at_rest(now))
+        {
             self.entries.remove(key);
         }
     }
 
     /// Returns the number of own triggers that led to the reconcile in flight of a key.
     pub fn depth(&self, key: &K) -> u32 {
-        self.entries.get(key).and_then(|entry| entry.running).unwrap_or_default()
+        self.entries
+            .get(key)
+            .and_then(|entry| entry.running)
+            .unwrap_or_default()
     }
 
     /// Returns a summary of the held keys.
-    pub fn look(&mut self, now: Instant) -> Summary<K> {
+    pub fn summary(&mut self, now: Instant) -> Summary<K> {
         self.sweep(now);
         let mut summary = Summary::default();
         let mut farthest = 0;
+
         for (key, entry) in &self.entries {
             let Some(hold) = entry.hold else { continue };
             let quarantined = hold.waiting && hold.round > self.rounds;
-            let count = if quarantined { &mut summary.quarantined } else { &mut summary.slowed };
+            let count = if quarantined {
+                &mut summary.quarantined
+            } else {
+                &mut summary.slowed
+            };
             *count += 1;
+
             if hold.round > farthest {
                 farthest = hold.round;
                 summary.worst = Some((key.clone(), entry.looping(hold, self.rounds, now)));
             }
         }
+
         summary
     }
 
     fn has_room(&mut self, now: Instant) -> bool {
-        if self.entries.len() >= KEYS && self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
+        if self.entries.len() >= KEYS
+            && self
+                .swept
+                .is_none_or(|at| now.saturating_duration_since(at) >= SWEEP)
+        {
             self.sweep(now);
         }
         self.entries.len() < KEYS
@@ -265,15 +319,36 @@ impl Entry {
         let pending = None;
         let running = None;
         let hold = None;
-        Self { full_at: now, pending, running, hold, since: now, runs: 0, by_write: 0, by_requeue: 0 }
+        Self {
+            full_at: now,
+            pending,
+            running,
+            hold,
+            since: now,
+            runs: 0,
+            by_write: 0,
+            by_requeue: 0,
+        }
     }
 
-    /// Starts over if the trigger follows from a change from outside, because the key that wrote was triggered from
-    /// outside. Reports whether the key was held until now.
+    /// Starts over if the trigger follows from a change from outside, because the key that wrote
+    /// was triggered from outside. Reports whether the key was held until now.
     fn restart(&mut self, trigger: Trigger, now: Instant) -> bool {
-        let Trigger::Write { depth: ..=CHAIN, other: true } = trigger else { return false };
+        let Trigger::Write {
+            depth: ..=CHAIN,
+            other: true,
+        } = trigger
+        else {
+            return false;
+        };
+
         let held = self.hold.is_some_and(|hold| hold.waiting);
-        *self = Self { running: self.running, pending: self.pending, ..Self::new(now) };
+        *self = Self {
+            running: self.running,
+            pending: self.pending,
+            ..Self::new(now)
+        };
+
         held
     }
 
@@ -297,20 +372,31 @@ impl Entry {
             }
             Some(_) | None => {}
         }
+
         self.runs = self.runs.saturating_add(1);
         match self.pending {
             Some(Trigger::Write { .. }) => self.by_write = self.by_write.saturating_add(1),
             Some(Trigger::Requeue { .. }) => self.by_requeue = self.by_requeue.saturating_add(1),
             None => {}
         }
+
         self.running = Some(self.pending.take().map_or(0, Trigger::depth));
         Admission::Run
     }
 
     fn wait(&mut self, round: u32, rounds: u32, now: Instant) -> Admission {
-        let delay = if round > rounds { QUARANTINE } else { delay_of_round(round) };
-        let hold = Hold { round, until: now + delay, waiting: true };
+        let delay = if round > rounds {
+            QUARANTINE
+        } else {
+            delay_of_round(round)
+        };
+        let hold = Hold {
+            round,
+            until: now + delay,
+            waiting: true,
+        };
         self.hold = Some(hold);
+
         Admission::Hold(delay, Some(self.looping(hold, rounds, now)))
     }
 
@@ -318,7 +404,11 @@ impl Entry {
         let round = hold.round;
         let quarantined = hold.waiting && round > rounds;
         Looping {
-            stage: if quarantined { Stage::Quarantined } else { Stage::Slowed { round } },
+            stage: if quarantined {
+                Stage::Quarantined
+            } else {
+                Stage::Slowed { round }
+            },
             runs: self.runs,
             by_write: self.by_write,
             by_requeue: self.by_requeue,
@@ -328,7 +418,9 @@ impl Entry {
 
     /// Reports whether there is nothing to remember of the key.
     fn is_at_rest(&self, now: Instant) -> bool {
-        let calm = self.hold.is_none_or(|hold| !hold.waiting && now >= hold.until + CALM);
+        let calm = self
+            .hold
+            .is_none_or(|hold| !hold.waiting && now >= hold.until + CALM);
         calm && self.pending.is_none() && self.running.is_none() && self.full_at <= now
     }
 }

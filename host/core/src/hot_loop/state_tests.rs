@@ -17,12 +17,22 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        Self { state: State::default(), now: Instant::now() }
+        Self {
+            state: State::default(),
+            now: Instant::now(),
+        }
     }
 
     fn write(&mut self, key: &'static str) {
         let depth = self.state.depth(&key) + 1;
-        self.state.trigger(&key, Trigger::Write { depth, other: false }, self.now);
+        self.state.trigger(
+            &key,
+            Trigger::Write {
+                depth,
+                other: false,
+            },
+            self.now,
+        );
     }
 
     /// Runs one reconcile that writes, and its event. Returns the delay if the key is held instead.
@@ -55,14 +65,26 @@ fn slows_then_quarantines_a_self_writing_key() {
     let (runs, delay, looping) = life.until_held("a");
     // One for the change from outside, the chain that is not counted, and the burst.
     assert_eq!((runs, delay), (1 + CHAIN + BURST, Duration::from_secs(1)));
-    assert_eq!((looping.stage, looping.runs, looping.by_write, looping.by_requeue), {
-        let runs = CHAIN + BURST;
-        (Stage::Slowed { round: 1 }, runs, runs, 0)
-    });
+    assert_eq!(
+        (
+            looping.stage,
+            looping.runs,
+            looping.by_write,
+            looping.by_requeue
+        ),
+        {
+            let runs = CHAIN + BURST;
+            (Stage::Slowed { round: 1 }, runs, runs, 0)
+        }
+    );
     let mut waits = vec![delay];
     let mut last = looping;
     while last.stage != Stage::Quarantined {
-        assert_eq!(life.turn("a"), Some((*waits.last().expect("one"), None)), "reported once, and held the whole time");
+        assert_eq!(
+            life.turn("a"),
+            Some((*waits.last().expect("one"), None)),
+            "reported once, and held the whole time"
+        );
         life.now += *waits.last().expect("one");
         assert_eq!(life.turn("a"), None, "its turn");
         let (delay, looping) = life.turn("a").expect("and no second one");
@@ -71,12 +93,15 @@ fn slows_then_quarantines_a_self_writing_key() {
     }
     let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();
     assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 600]);
-    let summary = life.state.look(life.now);
+    let summary = life.state.summary(life.now);
     assert_eq!((summary.slowed, summary.quarantined), (0, 1));
     life.now += QUARANTINE;
     assert_eq!(life.turn("a"), None, "it is tried once");
     let (delay, looping) = life.turn("a").expect("it loops on");
-    assert_eq!((delay, looping.map(|looping| looping.stage)), (QUARANTINE, Some(Stage::Quarantined)));
+    assert_eq!(
+        (delay, looping.map(|looping| looping.stage)),
+        (QUARANTINE, Some(Stage::Quarantined))
+    );
 }
 
 #[test]
@@ -85,7 +110,10 @@ fn outside_change_releases_a_held_key() {
     for _ in 0..3 {
         assert_eq!(life.until_held("a").0, 1 + CHAIN + BURST);
         assert!(life.state.outside(&"a"), "it was held");
-        assert_eq!((life.state.len(), life.state.look(life.now).slowed), (0, 0));
+        assert_eq!(
+            (life.state.len(), life.state.summary(life.now).slowed),
+            (0, 0)
+        );
     }
     assert!(!life.state.outside(&"a"));
 }
@@ -115,7 +143,7 @@ fn polls_backoff_and_resyncs_are_not_loops() {
     }
     assert_eq!(life.state.admit(&"phased", life.now), Admission::Run);
     life.state.ended(&"phased", false, life.now);
-    life.state.look(life.now + REFILL * BURST);
+    life.state.summary(life.now + REFILL * BURST);
     assert_eq!(life.state.len(), 0, "nothing is kept of it");
     // No own trigger: failures with any backoff, and resyncs.
     let mut life = Life::new();
@@ -148,7 +176,10 @@ fn immediate_requeues_are_a_separate_loop() {
             Admission::Run => state.ended(&"a", true, now),
             Admission::Hold(_, looping) => {
                 let looping = looping.expect("reported");
-                assert_eq!((runs, looping.by_requeue, looping.by_write), (1 + CHAIN + BURST, CHAIN + BURST, 0));
+                assert_eq!(
+                    (runs, looping.by_requeue, looping.by_write),
+                    (1 + CHAIN + BURST, CHAIN + BURST, 0)
+                );
                 return;
             }
         }
@@ -161,10 +192,25 @@ fn mutual_writes_are_a_loop_shared_target_is_not() {
     let mut state = State::default();
     let mut now = Instant::now();
     for _ in 0..10_000 {
-        // The reconcile of another key, for a change from outside, writes to it; it writes its own status.
-        state.trigger(&"sum", Trigger::Write { depth: 1, other: true }, now);
+        // The reconcile of another key, for a change from outside, writes to it; it writes its own
+        // status.
+        state.trigger(
+            &"sum",
+            Trigger::Write {
+                depth: 1,
+                other: true,
+            },
+            now,
+        );
         assert_eq!(state.admit(&"sum", now), Admission::Run);
-        state.trigger(&"sum", Trigger::Write { depth: state.depth(&"sum") + 1, other: false }, now);
+        state.trigger(
+            &"sum",
+            Trigger::Write {
+                depth: state.depth(&"sum") + 1,
+                other: false,
+            },
+            now,
+        );
         state.ended(&"sum", false, now);
         now += MS;
     }
@@ -187,11 +233,38 @@ fn mutual_writes_are_a_loop_shared_target_is_not() {
 fn corrects_wrong_origin_of_a_write() {
     let mut life = Life::new();
     life.until_held("a");
-    assert!(!life.state.correct(&"a", Trigger::Write { depth: 40, other: true }, life.now), "it is its own");
-    assert!(life.state.correct(&"a", Trigger::Write { depth: 1, other: true }, life.now), "it follows from outside");
+    assert!(
+        !life.state.correct(
+            &"a",
+            Trigger::Write {
+                depth: 40,
+                other: true
+            },
+            life.now
+        ),
+        "it is its own"
+    );
+    assert!(
+        life.state.correct(
+            &"a",
+            Trigger::Write {
+                depth: 1,
+                other: true
+            },
+            life.now
+        ),
+        "it follows from outside"
+    );
     assert_eq!(life.state.admit(&"a", life.now), Admission::Run);
     assert_eq!(life.state.depth(&"a"), 1);
-    assert!(!life.state.correct(&"unknown", Trigger::Write { depth: 1, other: false }, life.now));
+    assert!(!life.state.correct(
+        &"unknown",
+        Trigger::Write {
+            depth: 1,
+            other: false
+        },
+        life.now
+    ));
     assert_eq!(life.state.len(), 1, "of what is over nothing is begun");
 }
 
@@ -202,9 +275,12 @@ fn forgets_key_at_rest() {
     life.now += delay;
     assert_eq!(life.state.admit(&"a", life.now), Admission::Run);
     life.state.ended(&"a", false, life.now);
-    assert_eq!(life.state.look(life.now).slowed, 1, "it may go on");
+    assert_eq!(life.state.summary(life.now).slowed, 1, "it may go on");
     life.now += Duration::from_secs(61);
-    assert_eq!((life.state.look(life.now).slowed, life.state.len()), (0, 0));
+    assert_eq!(
+        (life.state.summary(life.now).slowed, life.state.len()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -212,7 +288,14 @@ fn memory_is_bounded_and_further_keys_still_run() {
     let mut state = State::default();
     let now = Instant::now();
     for key in 0..KEYS + 100 {
-        state.trigger(&key, Trigger::Write { depth: 1, other: false }, now);
+        state.trigger(
+            &key,
+            Trigger::Write {
+                depth: 1,
+                other: false,
+            },
+            now,
+        );
     }
     assert_eq!(state.len(), KEYS);
     assert_eq!(state.admit(&(KEYS + 50), now), Admission::Run);
@@ -225,29 +308,48 @@ fn memory_is_bounded_and_further_keys_still_run() {
 
 #[test]
 fn no_number_of_rounds_overflows_a_wait() {
-    let waits: Vec<u64> = [0, 1, 2, 6, 7, 64, 65, u32::MAX].map(|round| delay_of_round(round).as_secs()).into();
+    let waits: Vec<u64> = [0, 1, 2, 6, 7, 64, 65, u32::MAX]
+        .map(|round| delay_of_round(round).as_secs())
+        .into();
     assert_eq!(waits, [1, 1, 2, 32, 60, 60, 60, 60]);
     let mut state = State::default();
     let now = Instant::now();
-    state.trigger(&"a", Trigger::Write { depth: u32::MAX, other: false }, now);
+    state.trigger(
+        &"a",
+        Trigger::Write {
+            depth: u32::MAX,
+            other: false,
+        },
+        now,
+    );
     assert_eq!(state.admit(&"a", now), Admission::Run);
     state.ended(&"a", true, now);
     assert_eq!(state.admit(&"a", now), Admission::Run);
     assert_eq!(state.depth(&"a"), u32::MAX);
     // A clock that another thread read before the previous reading.
-    state.trigger(&"a", Trigger::Requeue { depth: 9 }, now - Duration::from_secs(5));
+    state.trigger(
+        &"a",
+        Trigger::Requeue { depth: 9 },
+        now - Duration::from_secs(5),
+    );
     let _any = state.admit(&"a", now - Duration::from_secs(5));
-    state.look(now - Duration::from_secs(5));
+    state.summary(now - Duration::from_secs(5));
 }
 
-/// Checks invariants over histories of random triggers at random times: a key without own triggers is never held unless
-/// it is delayed already; within any time t a key has at most about `BURST + CHAIN * changes + t / REFILL` reconciles
-/// by own triggers; a change from outside always releases the key; no delay is longer than a quarantine; and in the
-/// end, without triggers, no key is remembered.
+/// Checks invariants over histories of random triggers at random times: a key without own triggers
+/// is never held unless it is delayed already; within any time t a key has at most about `BURST +
+/// CHAIN * changes + t / REFILL` reconciles by own triggers; a change from outside always releases
+/// the key; no delay is longer than a quarantine; and in the end, without triggers, no key is
+/// remembered.
 #[test]
 fn random_histories_hold_only_loops() {
-    let seed = std::env::var("OPERETTA_SEED").ok().map(|text| text.parse().expect("OPERETTA_SEED is a number"));
-    let (first, runs) = seed.map_or_else(|| (rand::random::<u32>().into(), 200), |seed: u64| (seed, 1));
+    let seed = std::env::var("OPERETTA_SEED")
+        .ok()
+        .map(|text| text.parse().expect("OPERETTA_SEED is a number"));
+    let (first, runs) = seed.map_or_else(
+        || (rand::random::<u32>().into(), 200),
+        |seed: u64| (seed, 1),
+    );
     for seed in first..first + runs {
         println!("OPERETTA_SEED={seed}");
         history(seed);
@@ -260,8 +362,8 @@ fn history(seed: u64) {
     let start = Instant::now();
     let mut now = start;
     let keys = random.random_range(1..6);
-    // For each key: the time at which it may be taken again, its own reconciles since the last change from outside, and
-    // the time of that change.
+    // For each key: the time at which it may be taken again, its own reconciles since the last
+    // change from outside, and the time of that change.
     let mut own = vec![(0_u32, start); keys.into()];
     let mut asked = vec![false; keys.into()];
     let mut held_until: Vec<Option<Instant>> = vec![None; keys.into()];
@@ -273,12 +375,23 @@ fn history(seed: u64) {
                 let held = state.outside(&key);
                 assert_eq!(held, held_until[at].take().is_some(), "{key}");
                 (own[at], asked[at]) = ((0, now), false);
-                assert_eq!(state.admit(&key, now), Admission::Run, "{key} was asked for from outside");
+                assert_eq!(
+                    state.admit(&key, now),
+                    Admission::Run,
+                    "{key} was asked for from outside"
+                );
                 state.ended(&key, false, now);
             }
             3..40 => {
                 let depth = state.depth(&key) + random.random_range(CHAIN..CHAIN + 9);
-                assert!(!state.trigger(&key, Trigger::Write { depth: depth + 1, other: random.random() }, now));
+                assert!(!state.trigger(
+                    &key,
+                    Trigger::Write {
+                        depth: depth + 1,
+                        other: random.random()
+                    },
+                    now
+                ));
                 asked[at] = true;
             }
             40..50 => now += random.random_range(0..3000) * MS,
@@ -286,7 +399,10 @@ fn history(seed: u64) {
             _ => match state.admit(&key, now) {
                 Admission::Hold(delay, looping) => {
                     assert!(delay <= QUARANTINE && !delay.is_zero());
-                    assert!(asked[at] || held_until[at].is_some(), "{key}: nothing of its own asked for it");
+                    assert!(
+                        asked[at] || held_until[at].is_some(),
+                        "{key}: nothing of its own asked for it"
+                    );
                     assert_eq!(
                         looping.is_some(),
                         held_until[at].is_none_or(|until| now >= until),
@@ -295,7 +411,10 @@ fn history(seed: u64) {
                     held_until[at] = Some(now + delay);
                 }
                 Admission::Run => {
-                    assert!(held_until[at].is_none_or(|until| now >= until), "{key} did not wait");
+                    assert!(
+                        held_until[at].is_none_or(|until| now >= until),
+                        "{key} did not wait"
+                    );
                     held_until[at] = None;
                     own[at].0 += u32::from(std::mem::take(&mut asked[at]));
                     let may = BURST + u32::try_from((now - own[at].1).as_secs()).expect("few") + 2;
@@ -321,5 +440,5 @@ fn history(seed: u64) {
         state.ended(&key, false, now);
     }
     now += QUARANTINE;
-    assert_eq!((state.look(now), state.len()), (Summary::default(), 0));
+    assert_eq!((state.summary(now), state.len()), (Summary::default(), 0));
 }

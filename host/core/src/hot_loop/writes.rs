@@ -1,11 +1,12 @@
-//! The writes of a plugin, and the events that they cause: a pure state machine. Object versions are hashes.
+//! The writes of a plugin, and the events that they cause: a pure state machine. Object versions
+//! are hashes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque, hash_map};
 
 use crate::object::ObjectKey;
 
-/// The number of a plugin's writes that are remembered. An event that arrives later counts as from outside, but a watch
-/// is only a few writes behind.
+/// The number of a plugin's writes that are remembered. An event that arrives later counts as from
+/// outside, but a watch is only a few writes behind.
 pub const WRITES: usize = 4_096;
 /// The maximum number of events that wait for responses. Further ones count as from outside.
 const UNSETTLED: usize = 1_024;
@@ -35,20 +36,20 @@ pub(super) enum Origin {
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     /// The versions that the plugin wrote, and their writers.
-    own: HashMap<u64, Write>,
+    own: HashMap<u64, Author>,
     /// Exactly the keys of `own`, the oldest first; at most [`WRITES`].
     order: VecDeque<u64>,
     /// The writes in flight, by their number.
-    under_way: BTreeMap<u64, Write>,
+    under_way: BTreeMap<u64, Author>,
     /// The number of the next write.
     next: u64,
     /// The events that may be caused by a write in flight, in the order of `before`.
     unsettled: VecDeque<Unsettled>,
 }
 
-/// A write and its writer.
+/// The reconcile that writes.
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct Author {
     writer: u64,
     depth: u32,
 }
@@ -57,7 +58,7 @@ struct Write {
 #[derive(Debug)]
 struct Unsettled {
     version: u64,
-    /// The hash of the target, as in `Write::writer`.
+    /// The hash of the target, as in `Author::writer`.
     asked: u64,
     target: Target,
     /// Only writes with smaller numbers can have caused the event.
@@ -69,21 +70,30 @@ impl Writes {
     pub fn begin(&mut self, writer: u64, depth: u32) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.under_way.insert(id, Write { writer, depth });
+        self.under_way.insert(id, Author { writer, depth });
         id
     }
 
-    /// Ends a write with the version that it created, if any. Returns the events that can be judged now.
+    /// Ends a write with the version that it created, if any. Returns the events that can be judged
+    /// now.
     pub fn end(&mut self, id: u64, made: Option<u64>) -> Vec<(Target, Origin)> {
-        let Some(write) = self.under_way.remove(&id) else { return Vec::new() };
+        let Some(write) = self.under_way.remove(&id) else {
+            return Vec::new();
+        };
+
         if let Some(made) = made {
             self.remember(made, write);
         }
         if self.unsettled.is_empty() {
             return Vec::new();
         }
-        let oldest = self.under_way.first_key_value().map_or(u64::MAX, |(id, _)| *id);
+
+        let oldest = self
+            .under_way
+            .first_key_value()
+            .map_or(u64::MAX, |(id, _)| *id);
         let mut settled = Vec::new();
+
         for event in std::mem::take(&mut self.unsettled) {
             if made == Some(event.version) {
                 settled.push((event.target, own(write, event.asked)));
@@ -93,32 +103,49 @@ impl Writes {
                 self.unsettled.push_back(event);
             }
         }
+
         settled
     }
 
-    /// Returns the origin of an event's version. While writes are in flight, an unknown version counts as theirs until
-    /// [`Self::end`] judges it again.
+    /// Returns the origin of an event's version. While writes are in flight, an unknown version
+    /// counts as theirs until [`Self::end`] judges it again.
     pub fn origin(&mut self, version: u64, asked: u64, target: Target) -> Origin {
         if let Some(write) = self.own.get(&version) {
             return own(*write, asked);
         }
-        let deepest = self.under_way.values().max_by_key(|write| write.depth).copied();
+
+        let deepest = self
+            .under_way
+            .values()
+            .max_by_key(|write| write.depth)
+            .copied();
+
         match deepest.filter(|_| self.unsettled.len() < UNSETTLED) {
             Some(write) => {
-                self.unsettled.push_back(Unsettled { version, asked, target, before: self.next });
-                // It is not known whether another key's reconcile wrote. Assuming so could release a held key.
-                Origin::Own { depth: write.depth, other: false }
+                self.unsettled.push_back(Unsettled {
+                    version,
+                    asked,
+                    target,
+                    before: self.next,
+                });
+                // It is not known whether another key's reconcile wrote. Assuming so could release
+                // a held key.
+                Origin::Own {
+                    depth: write.depth,
+                    other: false,
+                }
             }
             None => Origin::Outside,
         }
     }
 
-    fn remember(&mut self, version: u64, write: Write) {
+    fn remember(&mut self, version: u64, write: Author) {
         match self.own.entry(version) {
             // The write changed nothing, so the version belongs to its first writer.
             hash_map::Entry::Occupied(_) => return,
             hash_map::Entry::Vacant(entry) => entry.insert(write),
         };
+
         self.order.push_back(version);
         if self.order.len() > WRITES
             && let Some(oldest) = self.order.pop_front()
@@ -128,8 +155,11 @@ impl Writes {
     }
 }
 
-fn own(write: Write, asked: u64) -> Origin {
-    Origin::Own { depth: write.depth, other: write.writer != asked }
+fn own(write: Author, asked: u64) -> Origin {
+    Origin::Own {
+        depth: write.depth,
+        other: write.writer != asked,
+    }
 }
 
 #[cfg(test)]
@@ -137,10 +167,16 @@ mod tests {
     use super::*;
 
     fn target(name: &str) -> Target {
-        Target { controller: "c".to_owned(), key: ObjectKey::cluster_scoped(name) }
+        Target {
+            controller: "c".to_owned(),
+            key: ObjectKey::cluster_scoped(name),
+        }
     }
 
-    const MINE: Origin = Origin::Own { depth: 3, other: false };
+    const MINE: Origin = Origin::Own {
+        depth: 3,
+        other: false,
+    };
 
     #[test]
     fn event_of_an_answered_write_is_own() {
@@ -148,7 +184,13 @@ mod tests {
         let id = writes.begin(7, 3);
         assert_eq!(writes.end(id, Some(100)), []);
         assert_eq!(writes.origin(100, 7, target("a")), MINE);
-        assert_eq!(writes.origin(100, 8, target("b")), Origin::Own { depth: 3, other: true });
+        assert_eq!(
+            writes.origin(100, 8, target("b")),
+            Origin::Own {
+                depth: 3,
+                other: true
+            }
+        );
         assert_eq!(writes.origin(101, 7, target("a")), Origin::Outside);
     }
 
@@ -158,10 +200,18 @@ mod tests {
         let first = writes.begin(7, 3);
         let second = writes.begin(8, 0);
         assert_eq!(writes.origin(100, 7, target("a")), MINE);
-        assert_eq!(writes.origin(200, 9, target("c")), MINE, "it may be, for now");
+        assert_eq!(
+            writes.origin(200, 9, target("c")),
+            MINE,
+            "it may be, for now"
+        );
         let third = writes.begin(9, 9);
         assert_eq!(writes.end(first, Some(100)), [(target("a"), MINE)]);
-        assert_eq!(writes.end(second, None), [(target("c"), Origin::Outside)], "the third began after it");
+        assert_eq!(
+            writes.end(second, None),
+            [(target("c"), Origin::Outside)],
+            "the third began after it"
+        );
         assert_eq!(writes.end(third, Some(300)), []);
     }
 
@@ -183,10 +233,14 @@ mod tests {
             writes.end(id, Some(version));
         }
         assert_eq!((writes.own.len(), writes.order.len()), (WRITES, WRITES));
-        assert_eq!(writes.origin(0, 1, target("a")), Origin::Outside, "long ago");
+        assert_eq!(
+            writes.origin(0, 1, target("a")),
+            Origin::Outside,
+            "long ago"
+        );
         let id = writes.begin(1, 0);
-        let waiting =
-            (0..3 * UNSETTLED as u64).filter(|at| writes.origin(u64::MAX - at, 1, target("a")) != Origin::Outside);
+        let waiting = (0..3 * UNSETTLED as u64)
+            .filter(|at| writes.origin(u64::MAX - at, 1, target("a")) != Origin::Outside);
         assert_eq!(waiting.count(), UNSETTLED);
         assert_eq!(writes.end(id, None).len(), UNSETTLED);
         assert!(writes.unsettled.is_empty() && writes.under_way.is_empty());

@@ -1,8 +1,10 @@
-//! The fields in which two versions of an object differ. They are found by one pass over the two texts, side by side,
-//! without trees: every write of a plugin and every event of a watch passes here.
+//! The differing fields of two versions of an object. They are found by one pass over the two
+//! texts, side by side, without trees: every write of a plugin and every event of a watch passes
+//! here.
 //!
-//! The texts are not trusted. The time grows with their sizes: only fields whose names or order differ are read again,
-//! within a budget, and looked up by sorting. Nesting is bounded by [`MAX_DEPTH`](super::scanner::MAX_DEPTH).
+//! The texts are not trusted. The time grows with their sizes: only fields whose names or order
+//! differ are read again, within a budget, and looked up by sorting. Nesting is bounded by
+//! [`MAX_DEPTH`](super::scanner::MAX_DEPTH).
 
 use std::{borrow::Cow, fmt};
 
@@ -48,18 +50,20 @@ impl<'a> Path<'a> {
         Self(steps.iter().map(|step| Cow::Borrowed(*step)).collect())
     }
 
-    /// Reports whether the path leads to a field or a part of it, by the field's name in the object.
+    /// Reports whether the path leads to a field or a part of it, by the field's name in the
+    /// object.
     pub(crate) fn is_below(&self, field: &str) -> bool {
         self.0.first().is_some_and(|first| first == field)
     }
 
-    /// Returns the path as text. Of one that has more than [`MAX_PATH`] bytes, the beginning and the number of its bytes:
-    /// `.data.aaaa… (70000 bytes)`.
+    /// Returns the path as text. Of one that has more than [`MAX_PATH`] bytes, the beginning and
+    /// the number of its bytes: `.data.aaaa… (70000 bytes)`.
     fn shortened(&self) -> String {
         let bytes: usize = self.0.iter().map(|step| 1 + step.len()).sum();
         if bytes <= MAX_PATH {
             return self.to_string();
         }
+
         let mut text = String::new();
         for step in &self.0 {
             text.push('.');
@@ -68,13 +72,14 @@ impl<'a> Path<'a> {
                 break;
             }
         }
+
         text.truncate(text.floor_char_boundary(MAX_PATH));
         format!("{text}… ({bytes} bytes)")
     }
 }
 
-/// The fields in which two versions of an object differ, in the order of the text after the change. A removed field is
-/// where it was in the text before.
+/// The differing fields of two versions of an object, in the order of the later text. A removed
+/// field is where it was in the text before.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
     /// The first [`MAX_CHANGES`].
@@ -87,27 +92,49 @@ impl Changes<'_> {
     /// Returns the paths. Those that do not fit into `max_bytes` are counted only: `and 7 more`.
     pub(crate) fn paths(&self, max_bytes: usize) -> Vec<String> {
         let mut room = max_bytes;
-        let fits = |path: &String| room.checked_sub(path.len()).map(|left| room = left).is_some();
-        let mut paths: Vec<String> = self.named.iter().map(|change| change.path.shortened()).take_while(fits).collect();
+        let fits = |path: &String| {
+            room.checked_sub(path.len())
+                .map(|left| room = left)
+                .is_some()
+        };
+
+        let mut paths: Vec<String> = self
+            .named
+            .iter()
+            .map(|change| change.path.shortened())
+            .take_while(fits)
+            .collect();
         if self.count > paths.len() {
             paths.push(format!("and {} more", self.count - paths.len()));
         }
+
         paths
     }
 }
 
-/// Returns the fields in which two objects differ, except those that every write changes. A list counts as one field, and
-/// so does an object that was added or removed. A field that is null counts as absent. The spelling of values does not
-/// count (see [`super::value`]). None if a text has more than `max_bytes`, is not JSON or would take too long.
-pub(crate) fn changes<'a>(before: &'a str, after: &'a str, max_bytes: usize) -> Option<Changes<'a>> {
+/// Returns the differing fields of two objects, except those that every write changes. A list
+/// counts as one field, and so does an object that was added or removed. A field that is null
+/// counts as absent. The spelling of values does not count (see [`super::value`]). None if a text
+/// has more than `max_bytes`, is not JSON or would take too long.
+pub(crate) fn changes<'a>(
+    before: &'a str,
+    after: &'a str,
+    max_bytes: usize,
+) -> Option<Changes<'a>> {
     if before.len().max(after.len()) > max_bytes {
         return None;
     }
-    let mut walk = Walk { path: Vec::new(), found: Changes::default(), budget: Budget::default() };
+
+    let mut walk = Walk {
+        path: Vec::new(),
+        found: Changes::default(),
+        budget: Budget::default(),
+    };
     let mut old = Scanner::new(before);
     let mut new = Scanner::new(after);
     walk.value(&mut old, &mut new, 0)?;
     old.end().and(new.end()).ok()?;
+
     Some(walk.found)
 }
 
@@ -124,6 +151,7 @@ impl<'a> Walk<'a> {
         if old.peek() == Some(b'{') && new.peek() == Some(b'{') {
             return self.object(old, new, depth + 1);
         }
+
         let before = old.value_text(depth).ok()?;
         if !new.skip_same(before) {
             let after = new.value_text(depth).ok()?;
@@ -131,17 +159,20 @@ impl<'a> Walk<'a> {
                 self.add(before, after);
             }
         }
+
         Some(())
     }
 
-    /// Compares two objects at nesting level `depth`. The API server writes the fields of an object in the same order each
-    /// time, so most have the same name in both texts; from the first other one on they are looked up.
+    /// Compares two objects at nesting level `depth`. The API server writes the fields of an object
+    /// in the same order each time, so most have the same name in both texts; from the first other
+    /// one on they are looked up.
     fn object(&mut self, old: &mut Scanner<'a>, new: &mut Scanner<'a>, depth: usize) -> Option<()> {
         old.open(depth).ok()?;
         new.open(depth).ok()?;
         let is_metadata = matches!(&self.path[..], [only] if only == "metadata");
         let mut is_first_of_old = true;
         let mut is_first_of_new = true;
+
         loop {
             let name = next_field(old, &mut is_first_of_old, is_metadata, depth)?;
             let new_name = next_field(new, &mut is_first_of_new, is_metadata, depth)?;
@@ -154,6 +185,7 @@ impl<'a> Walk<'a> {
                 }
                 return self.fields(&old, &new, depth);
             }
+
             let Some(name) = name else { return Some(()) };
             self.path.push(name);
             self.value(old, new, depth)?;
@@ -165,23 +197,35 @@ impl<'a> Walk<'a> {
     fn fields(&mut self, old: &[Field<'a>], new: &[Field<'a>], depth: usize) -> Option<()> {
         let places = Field::places(old, new);
         let mut is_removed = vec![true; old.len()];
-        places.iter().flatten().for_each(|place| is_removed[*place] = false);
+        places
+            .iter()
+            .flatten()
+            .for_each(|place| is_removed[*place] = false);
         let mut next = 0;
+
         for (field, place) in new.iter().zip(places) {
             // An added field comes after those that were removed at its position.
             let is_kept = |at: &usize| !is_removed[*at];
-            let until = place.unwrap_or_else(|| (next..old.len()).find(is_kept).unwrap_or(old.len()));
+            let until =
+                place.unwrap_or_else(|| (next..old.len()).find(is_kept).unwrap_or(old.len()));
             self.removed(old, &is_removed, next..until);
             next = next.max(until);
             self.path.push(field.name.clone());
+
             match place {
                 Some(place) => {
-                    self.value(&mut Scanner::new(old[place].value), &mut Scanner::new(field.value), depth)?;
+                    self.value(
+                        &mut Scanner::new(old[place].value),
+                        &mut Scanner::new(field.value),
+                        depth,
+                    )?;
                 }
                 None => self.add(ABSENT, field.value),
             }
+
             self.path.pop();
         }
+
         self.removed(old, &is_removed, next..old.len());
         Some(())
     }
@@ -199,14 +243,20 @@ impl<'a> Walk<'a> {
         if before == after {
             return;
         }
+
         self.found.count += 1;
         if self.found.named.len() < MAX_CHANGES {
-            self.found.named.push(Change { path: Path(self.path.clone()), before, after });
+            self.found.named.push(Change {
+                path: Path(self.path.clone()),
+                before,
+                after,
+            });
         }
     }
 }
 
-/// Reads the name of an object's next field, without those that every write changes. The inner None is the object's end.
+/// Reads the name of an object's next field, without those that every write changes. The inner None
+/// is the object's end.
 fn next_field<'a>(
     scanner: &mut Scanner<'a>,
     is_first: &mut bool,
@@ -214,7 +264,9 @@ fn next_field<'a>(
     depth: usize,
 ) -> Option<Option<Cow<'a, str>>> {
     loop {
-        let Some(name) = scanner.field(is_first).ok()? else { return Some(None) };
+        let Some(name) = scanner.field(is_first).ok()? else {
+            return Some(None);
+        };
         let name = scanner.text_of(&name);
         if !is_metadata || !EVERY_WRITE.contains(&&*name) {
             return Some(Some(name));

@@ -37,29 +37,67 @@ fn names_differences_except_those_of_every_write() {
         "spec": {"a": 1, "b": [1], "gone": true}});
     let after = json!({"metadata": {"name": "a", "resourceVersion": "2", "generation": 2, "managedFields": []},
         "spec": {"a": 2, "b": [1, 2], "c": {"d": 1}}});
-    assert_eq!(paths_of(&before, &after), [".spec.a", ".spec.b", ".spec.gone", ".spec.c"]);
+    assert_eq!(
+        paths_of(&before, &after),
+        [".spec.a", ".spec.b", ".spec.gone", ".spec.c"]
+    );
     assert_eq!(paths_of(&before, &before), [""; 0]);
     let both = json!({"generation": 1});
-    assert_eq!(paths_of(&both, &json!({"generation": 2})), [".generation"], "only those of metadata");
+    assert_eq!(
+        paths_of(&both, &json!({"generation": 2})),
+        [".generation"],
+        "only those of metadata"
+    );
     let nested = json!({"spec": {"metadata": {"generation": 1}}});
-    assert_eq!(paths_of(&nested, &json!({"spec": {"metadata": {}}})), [".spec.metadata.generation"]);
+    assert_eq!(
+        paths_of(&nested, &json!({"spec": {"metadata": {}}})),
+        [".spec.metadata.generation"]
+    );
     let labelled = r#"{"metadata":{"labels":{"a":"1"},"managedFields":[1],"name":"a"}}"#;
-    assert_eq!(paths(r#"{"metadata":{"generation":1,"name":"a"}}"#, labelled), [".metadata.labels"]);
-    assert_eq!(paths(labelled, r#"{"metadata":{"name":"a","generation":1}}"#), [".metadata.labels"]);
+    assert_eq!(
+        paths(r#"{"metadata":{"generation":1,"name":"a"}}"#, labelled),
+        [".metadata.labels"]
+    );
+    assert_eq!(
+        paths(labelled, r#"{"metadata":{"name":"a","generation":1}}"#),
+        [".metadata.labels"]
+    );
 }
 
 #[test]
 fn differing_fields_are_named_without_those_of_every_write() {
     assert_eq!(paths_of_specs("{}", "{}"), [""; 0]);
     assert_eq!(
-        paths_of_specs(r#"{"a":1,"b":{"c":1,"d":[1]}}"#, r#"{"a":1,"b":{"c":2,"d":[1,2]}}"#),
+        paths_of_specs(
+            r#"{"a":1,"b":{"c":1,"d":[1]}}"#,
+            r#"{"a":1,"b":{"c":2,"d":[1,2]}}"#
+        ),
         [".spec.b.c", ".spec.b.d"]
     );
-    assert_eq!(paths_of_specs(r#"{"a":1,"gone":true}"#, r#"{"new":{"x":1},"a":1}"#), [".spec.new", ".spec.gone"]);
-    assert_eq!(paths_of_specs(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#), [""; 0], "in another order");
-    assert_eq!(paths_of_specs(r#"{"a":{"b":1}}"#, r#"{"a":[1]}"#), [".spec.a"], "of another type");
-    assert_eq!(paths_of_specs(r#"{"a":12}"#, r#"{"a":1}"#), [".spec.a"], "begins with the other number");
-    assert_eq!(paths_of_specs(r#"{"a":1}"#, r#"{"a":12}"#), [".spec.a"], "begins with the other number");
+    assert_eq!(
+        paths_of_specs(r#"{"a":1,"gone":true}"#, r#"{"new":{"x":1},"a":1}"#),
+        [".spec.new", ".spec.gone"]
+    );
+    assert_eq!(
+        paths_of_specs(r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#),
+        [""; 0],
+        "in another order"
+    );
+    assert_eq!(
+        paths_of_specs(r#"{"a":{"b":1}}"#, r#"{"a":[1]}"#),
+        [".spec.a"],
+        "of another type"
+    );
+    assert_eq!(
+        paths_of_specs(r#"{"a":12}"#, r#"{"a":1}"#),
+        [".spec.a"],
+        "begins with the other number"
+    );
+    assert_eq!(
+        paths_of_specs(r#"{"a":1}"#, r#"{"a":12}"#),
+        [".spec.a"],
+        "begins with the other number"
+    );
     assert_eq!(paths("1", "{}"), [""], "no fields at all");
 }
 
@@ -68,35 +106,58 @@ fn spelling_of_values_does_not_count() {
     let plain = r#"{"A":"B","c":[{"d":1,"e":1.0}]}"#;
     let spelled = r#" { "\u0041" : "\u0042", "c" : [ {"e":1.00, "d":1} ] } "#;
     assert_eq!(paths(plain, spelled), [""; 0]);
-    assert_eq!(paths(r#"{"a":1}"#, r#"{"a":1.0}"#), [".a"], "as Go's unstructured objects");
+    assert_eq!(
+        paths(r#"{"a":1}"#, r#"{"a":1.0}"#),
+        [".a"],
+        "as Go's unstructured objects"
+    );
 }
 
 #[test]
 fn null_counts_as_absent() {
-    assert_eq!(paths(r#"{"a":null,"b":1,"c":{}}"#, r#"{"b":1,"d":null}"#), [".c"]);
+    assert_eq!(
+        paths(r#"{"a":null,"b":1,"c":{}}"#, r#"{"b":1,"d":null}"#),
+        [".c"]
+    );
     assert_eq!(paths(r#"{"a":null}"#, r#"{"a":{"b":1}}"#), [".a"]);
 }
 
 #[test]
 fn values_of_absent_fields_are_null() {
     let found = compare(r#"{"a":{"x":"gone"},"b":1}"#, r#"{"b":2,"c":[3]}"#);
-    let found: Vec<_> =
-        found.named.iter().map(|change| (change.path.to_string(), change.before, change.after)).collect();
-    let expected = [(".a", r#"{"x":"gone"}"#, "null"), (".b", "1", "2"), (".c", "null", "[3]")];
-    assert_eq!(found, expected.map(|(path, before, after)| (path.to_owned(), before, after)));
+    let found: Vec<_> = found
+        .named
+        .iter()
+        .map(|change| (change.path.to_string(), change.before, change.after))
+        .collect();
+    let expected = [
+        (".a", r#"{"x":"gone"}"#, "null"),
+        (".b", "1", "2"),
+        (".c", "null", "[3]"),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(path, before, after)| (path.to_owned(), before, after))
+    );
 }
 
 #[test]
 fn many_and_long_paths_are_bounded() {
     let fields = |value: u32| {
-        let fields: Vec<String> = (0..40).map(|number| format!(r#""f{number:02}":{value}"#)).collect();
+        let fields: Vec<String> = (0..40)
+            .map(|number| format!(r#""f{number:02}":{value}"#))
+            .collect();
         format!("{{{}}}", fields.join(","))
     };
     let found = paths_of_specs(&fields(1), &fields(2));
     assert_eq!((found.len(), &*found[32]), (33, "and 8 more"));
     let long = "é".repeat(4096);
     let found = paths_of_specs("{}", &format!(r#"{{"{long}":1}}"#));
-    assert!(found[0].len() < 300 && found[0].ends_with("(8198 bytes)"), "{}", found[0]);
+    assert!(
+        found[0].len() < 300 && found[0].ends_with("(8198 bytes)"),
+        "{}",
+        found[0]
+    );
 }
 
 #[test]
@@ -104,7 +165,13 @@ fn long_paths_are_cut_between_characters() {
     let field = "é".repeat(1 << 20);
     let after = json!({"data": {&field: 1}, "x": 1});
     let paths = paths_of(&json!({"data": {}}), &after);
-    assert_eq!(paths, [format!(".data.{}… (2097158 bytes)", "é".repeat(125)), ".x".to_owned()]);
+    assert_eq!(
+        paths,
+        [
+            format!(".data.{}… (2097158 bytes)", "é".repeat(125)),
+            ".x".to_owned()
+        ]
+    );
 }
 
 #[test]
@@ -114,34 +181,70 @@ fn paths_of_one_record_are_bounded_together() {
     let paths = compare("{}", &after).paths(4096);
     let bytes: usize = paths.iter().map(String::len).sum();
     assert!(bytes < 4096 + 32, "{bytes} bytes");
-    assert_eq!(paths.last().map(String::as_str), Some(&*format!("and {} more", 33 - paths.len())));
+    assert_eq!(
+        paths.last().map(String::as_str),
+        Some(&*format!("and {} more", 33 - paths.len()))
+    );
 }
 
 #[test]
 fn endless_changes_are_counted() {
-    let fields = (0..100).map(|number| format!(r#""f{number:02}":{number}"#)).collect::<Vec<_>>().join(",");
+    let fields = (0..100)
+        .map(|number| format!(r#""f{number:02}":{number}"#))
+        .collect::<Vec<_>>()
+        .join(",");
     let paths = paths("{}", &format!("{{{fields}}}"));
-    assert_eq!((paths.len(), paths[0].as_str(), paths[32].as_str()), (33, ".f00", "and 68 more"));
+    assert_eq!(
+        (paths.len(), paths[0].as_str(), paths[32].as_str()),
+        (33, ".f00", "and 68 more")
+    );
 }
 
 #[test]
 fn gives_up_on_large_deep_and_invalid_texts() {
     assert!(changes("{}", r#"{"a":1}"#, 7).is_some());
     assert!(changes("{}", r#"{"a":1}"#, 6).is_none());
-    for invalid in
-        ["", "a", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":1,}"#, r#"{"a":01}"#, r#"{"a" 1}"#, "[1,2", "<html>"]
-    {
-        assert!(changes(r#"{"a":1}"#, invalid, usize::MAX).is_none(), "{invalid}");
-        assert!(changes(invalid, r#"{"a":1}"#, usize::MAX).is_none(), "{invalid}");
+    for invalid in [
+        "",
+        "a",
+        "{",
+        r#"{"a":1"#,
+        r#"{"a":1}}"#,
+        r#"{"a":1,}"#,
+        r#"{"a":01}"#,
+        r#"{"a" 1}"#,
+        "[1,2",
+        "<html>",
+    ] {
+        assert!(
+            changes(r#"{"a":1}"#, invalid, usize::MAX).is_none(),
+            "{invalid}"
+        );
+        assert!(
+            changes(invalid, r#"{"a":1}"#, usize::MAX).is_none(),
+            "{invalid}"
+        );
     }
-    let nest =
-        |open: &str, close: &str, depth: usize, end: u8| format!("{}{end}{}", open.repeat(depth), close.repeat(depth));
+    let nest = |open: &str, close: &str, depth: usize, end: u8| {
+        format!("{}{end}{}", open.repeat(depth), close.repeat(depth))
+    };
     for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
         let compared = |depth| {
-            changes(&nest(open, close, depth, 1), &nest(open, close, depth, 2), usize::MAX)
-                .map(|found| found.named.len())
+            changes(
+                &nest(open, close, depth, 1),
+                &nest(open, close, depth, 2),
+                usize::MAX,
+            )
+            .map(|found| found.named.len())
         };
-        assert_eq!((compared(MAX_DEPTH), compared(MAX_DEPTH + 1), compared(100_000)), (Some(1), None, None));
+        assert_eq!(
+            (
+                compared(MAX_DEPTH),
+                compared(MAX_DEPTH + 1),
+                compared(100_000)
+            ),
+            (Some(1), None, None)
+        );
     }
 }
 
@@ -151,17 +254,33 @@ fn gives_up_if_a_comparison_takes_too_long() {
     let nest = |bytes: usize, first: bool| {
         let mut text = format!(r#""{}""#, "x".repeat(bytes));
         for _ in 0..100 {
-            text = if first { format!(r#"{{"a":1,"b":{text}}}"#) } else { format!(r#"{{"b":{text}}}"#) };
+            text = if first {
+                format!(r#"{{"a":1,"b":{text}}}"#)
+            } else {
+                format!(r#"{{"b":{text}}}"#)
+            };
         }
         text
     };
-    assert_eq!(compare(&nest(1 << 10, true), &nest(1 << 10, false)).named.len(), 32);
+    assert_eq!(
+        compare(&nest(1 << 10, true), &nest(1 << 10, false))
+            .named
+            .len(),
+        32
+    );
     assert!(changes(&nest(1 << 20, true), &nest(1 << 20, false), usize::MAX).is_none());
-    assert!(changes(&nest(1 << 20, true), &nest(1 << 20, true), usize::MAX).is_some(), "read once");
+    assert!(
+        changes(&nest(1 << 20, true), &nest(1 << 20, true), usize::MAX).is_some(),
+        "read once"
+    );
     let lists = |first: bool| {
         let mut text = format!(r#""{}""#, "x".repeat(1 << 20));
         for _ in 0..60 {
-            text = if first { format!(r#"[{{"a":1,"b":{text}}}]"#) } else { format!(r#"[{{"b":{text},"a":1}}]"#) };
+            text = if first {
+                format!(r#"[{{"a":1,"b":{text}}}]"#)
+            } else {
+                format!(r#"[{{"b":{text},"a":1}}]"#)
+            };
         }
         text
     };
@@ -169,8 +288,17 @@ fn gives_up_if_a_comparison_takes_too_long() {
 }
 
 /// A comparison of trees: the paths, and the values before and after.
-fn tree_changes(before: &Value, after: &Value, path: &str, found: &mut Vec<(String, Value, Value)>) {
-    let every_write = [".metadata.resourceVersion", ".metadata.generation", ".metadata.managedFields"];
+fn tree_changes(
+    before: &Value,
+    after: &Value,
+    path: &str,
+    found: &mut Vec<(String, Value, Value)>,
+) {
+    let every_write = [
+        ".metadata.resourceVersion",
+        ".metadata.generation",
+        ".metadata.managedFields",
+    ];
     if before == after || every_write.contains(&path) {
         return;
     }
@@ -183,7 +311,17 @@ fn tree_changes(before: &Value, after: &Value, path: &str, found: &mut Vec<(Stri
     }
 }
 
-const NAMES: [&str; 9] = ["a", "b", "metadata", "generation", "managedFields", "é", "a.b/c", "q\"\\", ""];
+const NAMES: [&str; 9] = [
+    "a",
+    "b",
+    "metadata",
+    "generation",
+    "managedFields",
+    "é",
+    "a.b/c",
+    "q\"\\",
+    "",
+];
 
 fn random_value(chance: &mut StdRng, depth: u32) -> Value {
     match chance.random_range(0..if depth > 4 { 6 } else { 12 }) {
@@ -193,11 +331,17 @@ fn random_value(chance: &mut StdRng, depth: u32) -> Value {
         3 => [u64::MAX, 1 << 53, (1 << 53) + 1][chance.random_range(0..3)].into(),
         4 => (chance.random_range(0..2) == 0).into(),
         5 => ["", "1", "é\n", "\\\"", "x"][chance.random_range(0..5)].into(),
-        6 | 7 => (0..chance.random_range(0..4)).map(|_| random_value(chance, depth + 1)).collect(),
+        6 | 7 => (0..chance.random_range(0..4))
+            .map(|_| random_value(chance, depth + 1))
+            .collect(),
         _ => {
             let fields = chance.random_range(0..6);
             let name = |chance: &mut StdRng| NAMES[chance.random_range(0..NAMES.len())].to_owned();
-            Value::Object((0..fields).map(|_| (name(chance), random_value(chance, depth + 1))).collect())
+            Value::Object(
+                (0..fields)
+                    .map(|_| (name(chance), random_value(chance, depth + 1)))
+                    .collect(),
+            )
         }
     }
 }
@@ -210,8 +354,14 @@ fn mutate(chance: &mut StdRng, value: &mut Value, depth: u32) {
             let name = fields.keys().nth(at).cloned().unwrap_or_default();
             match chance.random_range(0..6) {
                 0 => drop(fields.remove(&name)),
-                1 => drop(fields.insert(NAMES[chance.random_range(0..9)].to_owned(), random_value(chance, depth + 1))),
-                _ => fields.get_mut(&name).into_iter().for_each(|value| mutate(chance, value, depth + 1)),
+                1 => drop(fields.insert(
+                    NAMES[chance.random_range(0..9)].to_owned(),
+                    random_value(chance, depth + 1),
+                )),
+                _ => fields
+                    .get_mut(&name)
+                    .into_iter()
+                    .for_each(|value| mutate(chance, value, depth + 1)),
             }
         }
         Value::Array(items) if !items.is_empty() && chance.random_range(0..4) > 0 => {
@@ -224,12 +374,15 @@ fn mutate(chance: &mut StdRng, value: &mut Value, depth: u32) {
 
 /// Writes a value in a random spelling: blanks, escapes and the order of fields.
 fn spell(chance: &mut StdRng, value: &Value, text: &mut String) {
-    let blank =
-        |chance: &mut StdRng, text: &mut String| text.push_str(["", "", "", " ", "\n\t"][chance.random_range(0..5)]);
-    let string = |chance: &mut StdRng, of: &str, text: &mut String| match chance.random_range(0..4) {
+    let blank = |chance: &mut StdRng, text: &mut String| {
+        text.push_str(["", "", "", " ", "\n\t"][chance.random_range(0..5)]);
+    };
+    let string = |chance: &mut StdRng, of: &str, text: &mut String| match chance.random_range(0..4)
+    {
         0 => {
             text.push('"');
-            of.encode_utf16().for_each(|unit| write!(text, "\\u{unit:04x}").expect("text"));
+            of.encode_utf16()
+                .for_each(|unit| write!(text, "\\u{unit:04x}").expect("text"));
             text.push('"');
         }
         _ => text.push_str(&Value::from(of).to_string()),
@@ -267,13 +420,15 @@ fn spell(chance: &mut StdRng, value: &Value, text: &mut String) {
 
 #[test]
 fn agrees_with_comparison_of_trees() {
-    let seed: u64 = std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
+    let seed: u64 = std::env::var("OPERETTA_SEED")
+        .map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
     println!("OPERETTA_SEED={seed}");
     let mut chance = StdRng::seed_from_u64(seed);
     let hasher = RandomState::new();
     let mut counts = [0; 3];
     for _ in 0..20_000 {
-        let mut before = json!({"metadata": random_value(&mut chance, 1), "spec": random_value(&mut chance, 1)});
+        let mut before =
+            json!({"metadata": random_value(&mut chance, 1), "spec": random_value(&mut chance, 1)});
         if chance.random_range(0..4) == 0 {
             before = random_value(&mut chance, 0);
         }
@@ -292,16 +447,33 @@ fn agrees_with_comparison_of_trees() {
         let mut named: Vec<_> = found
             .named
             .iter()
-            .map(|change| (change.path.to_string(), value(change.before), value(change.after)))
+            .map(|change| {
+                (
+                    change.path.to_string(),
+                    value(change.before),
+                    value(change.after),
+                )
+            })
             .collect();
         named.sort_by(|one, other| one.0.cmp(&other.0));
         assert_eq!(named, expected, "{old} {new}");
         for change in &found.named {
             let is_same = value(change.before) == value(change.after);
-            assert_eq!(hash(change.before, &hasher) == hash(change.after, &hasher), is_same, "{old} {new}");
+            assert_eq!(
+                hash(change.before, &hasher) == hash(change.after, &hasher),
+                is_same,
+                "{old} {new}"
+            );
         }
-        assert_eq!(hash(&old, &hasher) == hash(&new, &hasher), before == after, "{old} {new}");
+        assert_eq!(
+            hash(&old, &hasher) == hash(&new, &hasher),
+            before == after,
+            "{old} {new}"
+        );
         counts[named.len().min(2)] += 1;
     }
-    assert!(counts.iter().all(|count| *count > 1_000), "no, one and more changes: {counts:?}");
+    assert!(
+        counts.iter().all(|count| *count > 1_000),
+        "no, one and more changes: {counts:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! The managers of an object's fields, by its managedFields. They are found by one pass over the text.
+//! The managers of an object's fields, by its managedFields. They are found by one pass over the
+//! text.
 
 use std::borrow::Cow;
 
@@ -19,9 +20,11 @@ pub(crate) struct FieldManager<'a> {
     pub(crate) manager: Option<Cow<'a, str>>,
     /// The subresource; empty for the object itself.
     pub(crate) subresource: Cow<'a, str>,
-    /// The time of the last write; empty if it is unknown. It is RFC 3339 in UTC with seconds, so times sort as text.
+    /// The time of the last write; empty if it is unknown. It is RFC 3339 in UTC with seconds, so
+    /// times sort as text.
     pub(crate) time: Cow<'a, str>,
-    /// The changes whose field, or a part of it, is in the entry, or an atomic field that contains it.
+    /// The changes whose field, or a part of it, is in the entry, or an atomic field that contains
+    /// it.
     pub(crate) owned: Set,
 }
 
@@ -34,19 +37,29 @@ impl FieldManager<'_> {
 
 /// Returns the text of an object's managedFields; None if it has none.
 pub fn managed_fields(json: &str) -> Option<&str> {
-    seek(json, &["metadata", "managedFields"])?.value_text(0).ok()
+    seek(json, &["metadata", "managedFields"])?
+        .value_text(0)
+        .ok()
 }
 
-/// Returns the entries of managedFields and which of the changes they own. It ends early if the text is not JSON. Of
-/// changes beyond [`MAX_CHANGES`] no entry is an owner.
-pub(crate) fn field_managers<'a>(managed_fields: &'a str, changes: &[Change<'_>]) -> Vec<FieldManager<'a>> {
+/// Returns the entries of managedFields and which of the changes they own. It ends early if the
+/// text is not JSON. Of changes beyond [`MAX_CHANGES`] no entry is an owner.
+pub(crate) fn field_managers<'a>(
+    managed_fields: &'a str,
+    changes: &[Change<'_>],
+) -> Vec<FieldManager<'a>> {
     read(Scanner::new(managed_fields), changes)
 }
 
 /// Returns the entries of an object's managedFields, the latest first; none if it has none.
-pub(crate) fn field_managers_of<'a>(json: &'a str, changes: &[Change<'_>]) -> Vec<FieldManager<'a>> {
+pub(crate) fn field_managers_of<'a>(
+    json: &'a str,
+    changes: &[Change<'_>],
+) -> Vec<FieldManager<'a>> {
     let scanner = seek(json, &["metadata", "managedFields"]);
-    let mut entries = scanner.map(|scanner| read(scanner, changes)).unwrap_or_default();
+    let mut entries = scanner
+        .map(|scanner| read(scanner, changes))
+        .unwrap_or_default();
     entries.sort_by(|one, other| other.time.cmp(&one.time));
     entries
 }
@@ -56,49 +69,68 @@ fn read<'a>(mut scanner: Scanner<'a>, changes: &[Change<'_>]) -> Vec<FieldManage
     if scanner.peek() != Some(b'[') {
         return entries;
     }
+
     scanner.at += 1;
     let changes = &changes[..changes.len().min(MAX_CHANGES)];
     let mut is_first = true;
+
     while scanner.item(&mut is_first) == Ok(true) {
-        let Some(entry) = read_entry(&mut scanner, changes) else { break };
+        let Some(entry) = read_entry(&mut scanner, changes) else {
+            break;
+        };
         entries.extend(entry);
     }
+
     entries
 }
 
 /// Reads an entry; the inner None is none. The outer None is returned if the text is not JSON.
-fn read_entry<'a>(scanner: &mut Scanner<'a>, changes: &[Change<'_>]) -> Option<Option<FieldManager<'a>>> {
+fn read_entry<'a>(
+    scanner: &mut Scanner<'a>,
+    changes: &[Change<'_>],
+) -> Option<Option<FieldManager<'a>>> {
     if scanner.peek() != Some(b'{') {
         scanner.value(0).ok()?;
         return Some(None);
     }
+
     scanner.open(1).ok()?;
     let mut entry = FieldManager::default();
     let mut is_first = true;
+
     while let Some(name) = scanner.field(&mut is_first).ok()? {
         match &*scanner.text_of(&name) {
             "manager" => entry.manager = string(scanner.value_text(1).ok()?),
-            "subresource" => entry.subresource = string(scanner.value_text(1).ok()?).unwrap_or_default(),
+            "subresource" => {
+                entry.subresource = string(scanner.value_text(1).ok()?).unwrap_or_default();
+            }
             "time" => entry.time = string(scanner.value_text(1).ok()?).unwrap_or_default(),
             "fieldsV1" => {
-                let all = changes.iter().enumerate().fold(0, |all, (at, _)| all | (1 << at));
+                let all = changes
+                    .iter()
+                    .enumerate()
+                    .fold(0, |all, (at, _)| all | (1 << at));
                 entry.owned = owned(scanner, changes, all, 0)?;
             }
             _ => _ = scanner.value(1).ok()?,
         }
     }
+
     Some(Some(entry))
 }
 
-/// Reads a node of a field set (FieldsV1: `{"f:spec": {"f:replicas": {}}}`), and returns which of these changes it
-/// contains: their field, a part of it, or an atomic field that contains it. `at` steps of their paths lead to the node.
-/// None if the text is not JSON.
+/// Reads a node of a field set (FieldsV1: `{"f:spec": {"f:replicas": {}}}`), and returns which of
+/// these changes it contains: their field, a part of it, or an atomic field that contains it. `at`
+/// steps of their paths lead to the node. None if the text is not JSON.
 fn owned(scanner: &mut Scanner<'_>, changes: &[Change<'_>], among: Set, at: usize) -> Option<Set> {
     let those = |is_one: &dyn Fn(&[Cow<'_, str>]) -> bool, among: Set| {
-        let found =
-            changes.iter().enumerate().filter(|(bit, change)| (among >> bit) & 1 == 1 && is_one(&change.path.0));
+        let found = changes
+            .iter()
+            .enumerate()
+            .filter(|(bit, change)| (among >> bit) & 1 == 1 && is_one(&change.path.0));
         found.fold(0, |all: Set, (bit, _)| all | (1 << bit))
     };
+
     // The node is that of the field itself.
     let mut owned = those(&|path| path.len() == at, among);
     let among = among & !owned;
@@ -106,19 +138,28 @@ fn owned(scanner: &mut Scanner<'_>, changes: &[Change<'_>], among: Set, at: usiz
         scanner.value(at).ok()?;
         return Some(owned);
     }
+
     scanner.open(at + 1).ok()?;
     let mut is_first = true;
     let mut is_empty = true;
+
     while let Some(name) = scanner.field(&mut is_first).ok()? {
         is_empty = false;
         let name = scanner.text_of(&name);
-        let below = name.strip_prefix("f:").map_or(0, |step| those(&|path| path[at] == step, among));
+        let below = name
+            .strip_prefix("f:")
+            .map_or(0, |step| those(&|path| path[at] == step, among));
         match below {
             0 => _ = scanner.value(at + 1).ok()?,
             below => owned |= self::owned(scanner, changes, below, at + 1)?,
         }
     }
-    Some(if is_empty && at > 0 { owned | among } else { owned })
+
+    Some(if is_empty && at > 0 {
+        owned | among
+    } else {
+        owned
+    })
 }
 
 #[cfg(test)]
@@ -131,14 +172,25 @@ mod tests {
 
     /// Returns the managers that own a field, the latest first.
     fn owners(object: &Value, path: &[&str]) -> Vec<String> {
-        let change = Change { path: Path::of(path), before: "1", after: "2" };
+        let change = Change {
+            path: Path::of(path),
+            before: "1",
+            after: "2",
+        };
         // The second of three.
-        let other = Change { path: Path::of(&["other"]), before: "1", after: "2" };
+        let other = Change {
+            path: Path::of(&["other"]),
+            before: "1",
+            after: "2",
+        };
         let text = object.to_string();
         let entries = field_managers_of(&text, &[other.clone(), change, other]);
         assert!(entries.iter().all(|entry| !entry.owns(0) && !entry.owns(2)));
         let owners = entries.iter().filter(|entry| entry.owns(1));
-        owners.filter_map(|entry| entry.manager.as_deref()).map(str::to_owned).collect()
+        owners
+            .filter_map(|entry| entry.manager.as_deref())
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
@@ -154,7 +206,11 @@ mod tests {
         let of = |path: &[&str]| owners(&object, path);
         assert_eq!(of(&["data", "a.b/c"]), ["late", "early"]);
         assert_eq!(of(&["data"]), ["late", "early"], "a part of it");
-        assert_eq!(of(&["spec", "selector", "app"]), ["whole"], "a part of something atomic");
+        assert_eq!(
+            of(&["spec", "selector", "app"]),
+            ["whole"],
+            "a part of something atomic"
+        );
         assert_eq!(of(&["data", "y"]), [""; 0]);
         assert_eq!(of(&["spec"]), ["whole"]);
         assert_eq!(of(&["none"]), [""; 0]);
@@ -164,7 +220,9 @@ mod tests {
 
     #[test]
     fn empty_set_owns_nothing() {
-        let entry = |set: &str| format!(r#"{{"metadata":{{"managedFields":[{{"manager":"m","fieldsV1":{set}}}]}}}}"#);
+        let entry = |set: &str| {
+            format!(r#"{{"metadata":{{"managedFields":[{{"manager":"m","fieldsV1":{set}}}]}}}}"#)
+        };
         for (set, is_owner) in [
             ("{}", false),
             (r#"{"f:a":{}}"#, true),
@@ -172,10 +230,21 @@ mod tests {
             (r#"{"a":{}}"#, false),
             ("[]", false),
         ] {
-            let change = Change { path: Path::of(&["a", "x"]), before: "1", after: "2" };
+            let change = Change {
+                path: Path::of(&["a", "x"]),
+                before: "1",
+                after: "2",
+            };
             let text = entry(set);
             let entries = field_managers_of(&text, &[change]);
-            assert_eq!(entries.iter().map(|entry| entry.owns(0)).collect::<Vec<_>>(), [is_owner], "{set}");
+            assert_eq!(
+                entries
+                    .iter()
+                    .map(|entry| entry.owns(0))
+                    .collect::<Vec<_>>(),
+                [is_owner],
+                "{set}"
+            );
         }
     }
 
@@ -198,22 +267,34 @@ mod tests {
         let fields = chance.random_range(0..if depth > 3 { 1 } else { 4 });
         let names = ["f:a", "f:b", "f:a.b/\"c", ".", "k:{\"a\":1}", "a"];
         let name = |chance: &mut StdRng| names[chance.random_range(0..names.len())].to_owned();
-        Value::Object((0..fields).map(|_| (name(chance), random_set(chance, depth + 1))).collect())
+        Value::Object(
+            (0..fields)
+                .map(|_| (name(chance), random_set(chance, depth + 1)))
+                .collect(),
+        )
     }
 
     #[test]
     fn agrees_with_trees_of_field_sets() {
-        let seed: u64 =
-            std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
+        let seed: u64 = std::env::var("OPERETTA_SEED")
+            .map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
         println!("OPERETTA_SEED={seed}");
         let mut chance = StdRng::seed_from_u64(seed);
         let mut counts = [0; 2];
         for _ in 0..2_000 {
             let set = random_set(&mut chance, 0);
             let names = ["a", "b", "a.b/\"c"];
-            let mut path = || (0..chance.random_range(0..5)).map(|_| names[chance.random_range(0..3)]).collect();
+            let mut path = || {
+                (0..chance.random_range(0..5))
+                    .map(|_| names[chance.random_range(0..3)])
+                    .collect()
+            };
             let paths: Vec<Vec<&'static str>> = (0..8).map(|_| path()).collect();
-            let change = |path: &Vec<&'static str>| Change { path: Path::of(path), before: "1", after: "2" };
+            let change = |path: &Vec<&'static str>| Change {
+                path: Path::of(path),
+                before: "1",
+                after: "2",
+            };
             let changes: Vec<_> = paths.iter().map(change).collect();
             let text = json!([{"fieldsV1": set}]).to_string();
             let entries = field_managers(&text, &changes);
@@ -223,7 +304,10 @@ mod tests {
                 counts[usize::from(is_owner)] += 1;
             }
         }
-        assert!(counts.iter().all(|count| *count > 500), "both happen: {counts:?}");
+        assert!(
+            counts.iter().all(|count| *count > 500),
+            "both happen: {counts:?}"
+        );
     }
 
     #[test]
@@ -231,33 +315,65 @@ mod tests {
         let names: Vec<String> = (0..40).map(|at| format!("f{at}")).collect();
         let mut changes = Vec::new();
         for name in &names {
-            changes.push(Change { path: Path::of(&[name]), before: "1", after: "2" });
+            changes.push(Change {
+                path: Path::of(&[name]),
+                before: "1",
+                after: "2",
+            });
         }
         let entry = |name: &String| json!({"manager": name, "fieldsV1": {format!("f:{name}"): {}}});
         let text = Value::from(names.iter().map(entry).collect::<Vec<_>>()).to_string();
         let entries = field_managers(&text, &changes);
-        let owned: Vec<u32> = entries.iter().map(|entry| entry.owned.count_ones()).collect();
-        assert_eq!(owned, [[1; 32].as_slice(), &[0; 8]].concat(), "the first 32");
+        let owned: Vec<u32> = entries
+            .iter()
+            .map(|entry| entry.owned.count_ones())
+            .collect();
+        assert_eq!(
+            owned,
+            [[1; 32].as_slice(), &[0; 8]].concat(),
+            "the first 32"
+        );
         assert!((0..32).all(|at| entries[at].owns(at)));
     }
 
     #[test]
     fn invalid_managed_fields_end_early() {
-        for text in ["", "{}", "[", "[1]", "[{]", r#"[{"fieldsV1":{"f:a":}}]"#, r#"[{"manager":"a\"#] {
+        for text in [
+            "",
+            "{}",
+            "[",
+            "[1]",
+            "[{]",
+            r#"[{"fieldsV1":{"f:a":}}]"#,
+            r#"[{"manager":"a\"#,
+        ] {
             assert!(field_managers(text, &[]).is_empty(), "{text}");
         }
-        let deep = format!(r#"[{{"manager":"a","fieldsV1":{}"#, r#"{"f:a":"#.repeat(100_000));
+        let deep = format!(
+            r#"[{{"manager":"a","fieldsV1":{}"#,
+            r#"{"f:a":"#.repeat(100_000)
+        );
         let steps = vec!["a"; 100_000];
-        let change = Change { path: Path::of(&steps), before: "1", after: "2" };
+        let change = Change {
+            path: Path::of(&steps),
+            before: "1",
+            after: "2",
+        };
         assert!(field_managers(&deep, &[change]).is_empty());
         let half = r#"[{"manager":"a","fieldsV1":{"f:a":{}}},{"manager":1},{"#;
-        let found: Vec<_> = field_managers(half, &[]).into_iter().map(|entry| entry.manager).collect();
+        let found: Vec<_> = field_managers(half, &[])
+            .into_iter()
+            .map(|entry| entry.manager)
+            .collect();
         assert_eq!(found, [Some("a".into()), None]);
     }
 
     #[test]
     fn managed_fields_are_found_in_the_text() {
-        assert_eq!(managed_fields(r#"{"kind":"Pod","metadata":{"name":"a","managedFields":[1]}}"#), Some("[1]"));
+        assert_eq!(
+            managed_fields(r#"{"kind":"Pod","metadata":{"name":"a","managedFields":[1]}}"#),
+            Some("[1]")
+        );
         assert_eq!(managed_fields(r#"{"metadata":{"name":"a"}}"#), None);
         assert_eq!(managed_fields("[]"), None);
     }

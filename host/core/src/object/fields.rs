@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::object::scanner::Scanner;
 
-/// An iterator over the fields of an object and the texts of their values. It ends early if the text is not JSON.
+/// An iterator over the fields of an object and the texts of their values. It ends early if the
+/// text is not JSON.
 pub(crate) struct Fields<'a> {
     text: &'a str,
     /// None after the end.
@@ -21,7 +22,11 @@ impl<'a> Fields<'a> {
             return None;
         }
         scanner.at += 1;
-        Some(Self { text, scanner: Some(scanner), first: true })
+        Some(Self {
+            text,
+            scanner: Some(scanner),
+            first: true,
+        })
     }
 }
 
@@ -40,16 +45,20 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Returns the text of an object's field; None without it, and if the text is not an object.
 pub(crate) fn field<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
-    Fields::of(object)?.find(|(name, _)| name == wanted).map(|(_, value)| value)
+    Fields::of(object)?
+        .find(|(name, _)| name == wanted)
+        .map(|(_, value)| value)
 }
 
-/// Goes to the value to which these fields lead, and no further; None without it, and if a step is not an object.
+/// Goes to the value at these fields, and no further; None without it, and if a step is not an
+/// object.
 pub(crate) fn seek<'a>(object: &'a str, steps: &[&str]) -> Option<Scanner<'a>> {
     let mut scanner = Scanner::new(object);
     for step in steps {
         if scanner.peek() != Some(b'{') {
             return None;
         }
+
         scanner.at += 1;
         let mut first = true;
         loop {
@@ -60,13 +69,18 @@ pub(crate) fn seek<'a>(object: &'a str, steps: &[&str]) -> Option<Scanner<'a>> {
             scanner.value(0).ok()?;
         }
     }
+
     Some(scanner)
 }
 
 /// Returns the decoded value of a string that is a whole text; None if it is something else.
 pub(crate) fn string(text: &str) -> Option<Cow<'_, str>> {
     let mut scanner = Scanner::new(text);
-    let quoted = if scanner.peek()? == b'"' { scanner.string().ok()? } else { return None };
+    let quoted = if scanner.peek()? == b'"' {
+        scanner.string().ok()?
+    } else {
+        return None;
+    };
     Some(scanner.text_of(&quoted))
 }
 
@@ -76,17 +90,34 @@ mod tests {
 
     #[test]
     fn returns_fields_in_order_with_decoded_names() {
-        let fields: Vec<_> = Fields::of(r#" {"a": [1] , "\u0062":{"x":"}"}}"#).expect("an object").collect();
+        let fields: Vec<_> = Fields::of(r#" {"a": [1] , "\u0062":{"x":"}"}}"#)
+            .expect("an object")
+            .collect();
         assert_eq!(fields, [("a".into(), "[1]"), ("b".into(), r#"{"x":"}"}"#)]);
         assert!(Fields::of("[]").is_none());
     }
 
     #[test]
     fn seeks_value_without_reading_on() {
-        let at = |steps: &[&str]| seek(r#" {"x":[{}],"a":{"\u0062":"\u0063","d":1},"e" no"#, steps)?.value_text(0).ok();
+        let at = |steps: &[&str]| {
+            seek(r#" {"x":[{}],"a":{"\u0062":"\u0063","d":1},"e" no"#, steps)?
+                .value_text(0)
+                .ok()
+        };
         assert_eq!(at(&["a", "b"]), Some(r#""\u0063""#));
-        assert_eq!((at(&["a", "d"]), at(&["a", "z"]), at(&["x", "b"]), at(&["e"])), (Some("1"), None, None, None));
+        assert_eq!(
+            (
+                at(&["a", "d"]),
+                at(&["a", "z"]),
+                at(&["x", "b"]),
+                at(&["e"])
+            ),
+            (Some("1"), None, None, None)
+        );
         assert_eq!(at(&["a", "b"]).and_then(string).as_deref(), Some("c"));
-        assert_eq!((string("1"), string(r#""a"#), string("")), (None, None, None));
+        assert_eq!(
+            (string("1"), string(r#""a"#), string("")),
+            (None, None, None)
+        );
     }
 }

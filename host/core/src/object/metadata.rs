@@ -2,8 +2,8 @@
 
 use crate::object::scanner::{self, Scanner};
 
-/// The offsets at which the values of fields begin in a text, for strings after the quote; [`NONE`] for a field that is
-/// missing or null.
+/// The offsets at which the values of fields begin in a text, for strings after the quote; [`NONE`]
+/// for a field that is missing or null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(pub(crate) [u32; MARKS]);
 
@@ -35,14 +35,23 @@ impl<'a> Metadata<'a> {
     }
 
     fn is_string(&self, mark: usize, value: &str) -> bool {
-        let rest = self.marks.at(mark).and_then(|at| self.text.as_bytes().get(at..)).unwrap_or_default();
-        rest.strip_prefix(value.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'"'))
+        let rest = self
+            .marks
+            .at(mark)
+            .and_then(|at| self.text.as_bytes().get(at..))
+            .unwrap_or_default();
+        rest.strip_prefix(value.as_bytes())
+            .is_some_and(|rest| rest.first() == Some(&b'"'))
     }
 
     /// Reports whether the object has this namespace and name.
     pub fn is(&self, namespace: Option<&str>, name: &str) -> bool {
         let named = self.is_string(NAME, name);
-        named && namespace.map_or_else(|| self.namespace().is_none(), |namespace| self.is_string(NAMESPACE, namespace))
+        named
+            && namespace.map_or_else(
+                || self.namespace().is_none(),
+                |namespace| self.is_string(NAMESPACE, namespace),
+            )
     }
 
     /// Returns metadata.name.
@@ -52,7 +61,8 @@ impl<'a> Metadata<'a> {
 
     /// Returns metadata.namespace; None if it is empty.
     pub fn namespace(&self) -> Option<&'a str> {
-        self.string(NAMESPACE).filter(|namespace| !namespace.is_empty())
+        self.string(NAMESPACE)
+            .filter(|namespace| !namespace.is_empty())
     }
 
     /// Returns metadata.uid; empty if it is missing.
@@ -72,27 +82,46 @@ impl<'a> Metadata<'a> {
 
     /// Returns metadata.labels in the order of the text.
     pub fn labels(&self) -> Labels<'a> {
-        let scanner = self.marks.at(LABELS).map(|at| Scanner::at(self.text, at + 1));
-        Labels { text: self.text, scanner, first: true }
+        let scanner = self
+            .marks
+            .at(LABELS)
+            .map(|at| Scanner::at(self.text, at + 1));
+        Labels {
+            text: self.text,
+            scanner,
+            first: true,
+        }
     }
 
     /// Returns the value of a label. If a label occurs twice, the last value counts, as in Go.
     pub fn label(&self, name: &str) -> Option<&'a str> {
-        self.labels().filter(|(label, _)| *label == name).last().map(|(_, value)| value)
+        self.labels()
+            .filter(|(label, _)| *label == name)
+            .last()
+            .map(|(_, value)| value)
     }
 
-    /// Returns the metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip) created.
+    /// Returns the metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip)
+    /// created.
     pub fn of_stripped(metadata: &'a str) -> Self {
         let mut marks = Marks::NONE;
         let mut at = 0;
         for mark in [NAME, NAMESPACE, UID, REVISION] {
             marks.set(mark, at);
-            at += metadata[at..].bytes().position(|byte| byte == b'"').map_or(metadata.len() - at, |end| end + 1);
+            at += metadata[at..]
+                .bytes()
+                .position(|byte| byte == b'"')
+                .map_or(metadata.len() - at, |end| end + 1);
         }
+
         if at < metadata.len() {
             marks.set(LABELS, at);
         }
-        Self { text: metadata, marks }
+
+        Self {
+            text: metadata,
+            marks,
+        }
     }
 }
 
@@ -120,7 +149,9 @@ impl Marks {
     pub(crate) const NONE: Self = Self([NONE; MARKS]);
 
     pub(crate) fn at(&self, mark: usize) -> Option<usize> {
-        Some(self.0[mark]).filter(|at| *at != NONE).map(|at| at as usize)
+        Some(self.0[mark])
+            .filter(|at| *at != NONE)
+            .map(|at| at as usize)
     }
 
     pub(crate) fn set(&mut self, mark: usize, at: usize) {

@@ -1,17 +1,22 @@
-//! Objects as the cache holds them: compact JSON text plus the few fields that the host itself reads.
+//! Objects as the cache holds them: compact JSON text plus the few fields that the host itself
+//! reads.
 //!
-//! The host never builds a tree of an object. It finds the fields that it reads in one pass over the text (see
-//! [`RawObject`]), and the rest stays as the API server sent it. `metadata.managedFields` is dropped on request,
-//! because it is a quarter to half of a typical object and reconcilers do not read it. An [`Object`] is a cheap view of
-//! such bytes: a store keeps only the bytes.
+//! The host never builds a tree of an object. It finds the fields that it reads in one pass over
+//! the text (see [`RawObject`]), and the rest stays as the API server sent it.
+//! `metadata.managedFields` is dropped on request, because it is a quarter to half of a typical
+//! object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a store
+//! keeps only the bytes.
 
+pub mod bounded_name;
 pub(crate) mod changes;
 #[cfg(test)]
 mod changes_tests;
+mod error;
 pub mod field_managers;
 pub(crate) mod fields;
 pub mod kind;
 mod metadata;
+mod owner_reference;
 pub mod projection;
 pub mod prune;
 mod raw_object;
@@ -28,35 +33,21 @@ use std::{
 };
 
 pub use operetta_api::ObjectKey;
-use serde::Deserialize;
 
-use crate::object::{fields::field, kind::GroupVersionKind, prune::Prune};
 pub use crate::object::{
+    error::ObjectError,
     metadata::{Labels, Metadata},
+    owner_reference::OwnerReference,
     raw_object::RawObject,
     scanner::ScanError,
 };
+use crate::object::{fields::field, kind::GroupVersionKind, prune::Prune};
 
-/// One entry of metadata.ownerReferences.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnerReference {
-    /// The owner's apiVersion.
-    pub api_version: String,
-    /// The owner's kind.
-    pub kind: String,
-    /// The owner's name; it lives in the same namespace or is cluster-scoped.
-    pub name: String,
-    /// The owner's uid.
-    pub uid: String,
-    /// True if this owner is the managing controller.
-    #[serde(default)]
-    pub controller: bool,
-}
-
-/// An object: its JSON text and the fields that the host reads. Two objects are equal if their texts are.
+/// An object: its JSON text and the fields that the host reads. Two objects are equal if their
+/// texts are.
 ///
-/// Fields are read from the bytes when they are asked for, so that a cached read costs only what the reader uses.
+/// Fields are read from the bytes when they are asked for, so that a cached read costs only what
+/// the reader uses.
 #[derive(Clone)]
 pub struct Object {
     raw: RawObject,
@@ -78,51 +69,6 @@ impl PartialEq for Object {
 
 impl Eq for Object {}
 
-/// The error of a text that is not a Kubernetes object. Reading it again cannot help.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectError {
-    /// The text is not JSON.
-    #[error("not a Kubernetes object: {0}")]
-    Json(#[from] ScanError),
-    /// The text is not UTF-8.
-    #[error("not a Kubernetes object: it is not UTF-8 from byte {0} on")]
-    Utf8(usize),
-    /// The text is longer than 4 GiB.
-    #[error("not a Kubernetes object: it is longer than 4 GiB")]
-    TooLong,
-    /// There is no metadata.name.
-    #[error("not a Kubernetes object: it has no metadata.name")]
-    Unnamed,
-    /// A field has the wrong type.
-    #[error("not a Kubernetes object: in {field}, expected {expected}")]
-    Type {
-        /// The field.
-        field: &'static str,
-        /// The expected type.
-        expected: &'static str,
-    },
-    /// A field occurs twice. Accepting the text would lose one of the values.
-    #[error("not a Kubernetes object: duplicate field {0}")]
-    Twice(&'static str),
-    /// A name, uid or label contains characters that Kubernetes does not allow.
-    #[error("not a Kubernetes object: in {field}, {value:?} holds a quote, a backslash or a control character")]
-    Unreadable {
-        /// The field.
-        field: &'static str,
-        /// The value that was found.
-        value: String,
-    },
-    /// metadata.ownerReferences are malformed.
-    #[error("not a Kubernetes object: in metadata.ownerReferences, {0}")]
-    Owners(String),
-}
-
-impl ObjectError {
-    pub(crate) fn wrong(field: &'static str, expected: &'static str) -> Self {
-        Self::Type { field, expected }
-    }
-}
-
 /// The treatment of metadata.managedFields when an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagedFields {
@@ -134,27 +80,52 @@ pub enum ManagedFields {
 
 impl ManagedFields {
     fn prune(self) -> Prune {
-        if self == Self::Keep { Prune::nothing() } else { Prune::managed_fields() }
+        if self == Self::Keep {
+            Prune::nothing()
+        } else {
+            Prune::managed_fields()
+        }
     }
 }
 
 impl Object {
-    /// Reads an object from the API server's JSON. Items of a typed list have no apiVersion and kind: they get those of
-    /// `kind`.
+    /// Reads an object from the API server's JSON. Items of a typed list have no apiVersion and
+    /// kind: they get those of `kind`.
     ///
     /// # Errors
-    /// Returns an error when the text is not JSON, has no metadata.name, or a metadata field has the wrong type or
-    /// occurs twice.
-    pub fn from_json(text: &str, kind: &GroupVersionKind, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(RawObject::read(text, Some(kind), &managed_fields.prune())?))
+    /// Returns an error when the text is not JSON, has no metadata.name, or a metadata field has
+    /// the wrong type or occurs twice.
+    pub fn from_json(
+        text: &str,
+        kind: &GroupVersionKind,
+        managed_fields: ManagedFields,
+    ) -> Result<Self, ObjectError> {
+        Self::from_json_pruned(text, kind, &managed_fields.prune())
+    }
+
+    /// Reads an object without the pruned fields, in one pass over the text.
+    ///
+    /// # Errors
+    /// Fails as [`Object::from_json`] does.
+    pub fn from_json_pruned(
+        text: &str,
+        kind: &GroupVersionKind,
+        prune: &Prune,
+    ) -> Result<Self, ObjectError> {
+        Ok(Self::of(RawObject::read(text, Some(kind), prune)?))
     }
 
     /// Reads an object from untrusted bytes.
     ///
     /// # Errors
     /// Fails as [`Object::from_json`] does, and when the bytes are not UTF-8.
-    pub fn from_slice(bytes: &[u8], kind: &GroupVersionKind, managed: ManagedFields) -> Result<Self, ObjectError> {
-        let text = std::str::from_utf8(bytes).map_err(|error| ObjectError::Utf8(error.valid_up_to()))?;
+    pub fn from_slice(
+        bytes: &[u8],
+        kind: &GroupVersionKind,
+        managed: ManagedFields,
+    ) -> Result<Self, ObjectError> {
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| ObjectError::Utf8(error.valid_up_to()))?;
         Self::from_json(text, kind, managed)
     }
 
@@ -162,8 +133,12 @@ impl Object {
     ///
     /// # Errors
     /// Fails as [`Object::from_json`] does.
-    pub fn with_and_without_managed_fields(text: &str, kind: &GroupVersionKind) -> Result<(Self, Self), ObjectError> {
-        let (whole, pruned) = RawObject::read_whole_and_pruned(text, Some(kind), &Prune::managed_fields())?;
+    pub fn with_and_without_managed_fields(
+        text: &str,
+        kind: &GroupVersionKind,
+    ) -> Result<(Self, Self), ObjectError> {
+        let (whole, pruned) =
+            RawObject::read_whole_and_pruned(text, Some(kind), &Prune::managed_fields())?;
         Ok((Self::of(whole), Self::of(pruned)))
     }
 
@@ -172,12 +147,20 @@ impl Object {
     /// # Errors
     /// Fails as [`Object::from_json`] does.
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        Ok(Self::of(RawObject::read(text, None, &managed_fields.prune())?))
+        Ok(Self::of(RawObject::read(
+            text,
+            None,
+            &managed_fields.prune(),
+        )?))
     }
 
     /// Returns the object of these bytes.
     pub fn of(raw: RawObject) -> Self {
-        Self { raw, key: OnceLock::new(), owners: OnceLock::new() }
+        Self {
+            raw,
+            key: OnceLock::new(),
+            owners: OnceLock::new(),
+        }
     }
 
     /// Returns the object's bytes.
@@ -189,7 +172,10 @@ impl Object {
     pub fn key(&self) -> &ObjectKey {
         self.key.get_or_init(|| {
             let metadata = self.raw.metadata();
-            ObjectKey { namespace: metadata.namespace().map(Into::into), name: metadata.name().into() }
+            ObjectKey {
+                namespace: metadata.namespace().map(Into::into),
+                name: metadata.name().into(),
+            }
         })
     }
 
@@ -203,8 +189,9 @@ impl Object {
         self.raw.metadata().resource_version()
     }
 
-    /// Returns the resourceVersion as a number; None if it is not a number. Since Kubernetes 1.35 clients may compare
-    /// them (KEP-5504).
+    /// Returns the resourceVersion as a number; None if it is not a number. Since Kubernetes 1.35
+    /// clients may compare them
+    /// ([KEP-5504](https://github.com/kubernetes/enhancements/issues/5504)).
     pub fn revision(&self) -> Option<u64> {
         self.raw.metadata().revision()
     }
@@ -254,8 +241,8 @@ impl Object {
         self.raw.text()
     }
 
-    /// Returns the JSON text of the value at a path like `.spec.nodeName`; None if a step is missing. Steps are object
-    /// fields.
+    /// Returns the JSON text of the value at a path like `.spec.nodeName`; None if a step is
+    /// missing. Steps are object fields.
     pub fn at(&self, path: &str) -> Option<&str> {
         self.along(path.trim_start_matches('.').split('.'))
     }
@@ -265,8 +252,8 @@ impl Object {
         steps.into_iter().try_fold(self.json(), field)
     }
 
-    /// Returns the scalar at a path as indexes and mappings use it: a string without its quotes, a number or boolean as
-    /// written. Returns None for null, lists and objects.
+    /// Returns the scalar at a path as indexes and mappings use it: a string without its quotes, a
+    /// number or boolean as written. Returns None for null, lists and objects.
     pub fn scalar_at(&self, path: &str) -> Option<String> {
         let text = self.at(path)?;
         match text.as_bytes().first()? {
@@ -298,7 +285,10 @@ mod tests {
         fields.remove("apiVersion");
         fields.remove("kind");
         let mut expected = before;
-        expected["metadata"].as_object_mut().expect("object").remove("managedFields");
+        expected["metadata"]
+            .as_object_mut()
+            .expect("object")
+            .remove("managedFields");
         assert_eq!(after, expected);
     }
 
@@ -307,14 +297,25 @@ mod tests {
         let escaped = TEXT.replace(r#""name":"a""#, r#""name":"\u0061""#);
         let bare = r#"{"metadata":{"name":"a"}}"#;
         for text in [TEXT, &escaped, bare] {
-            let (whole, pruned) = Object::with_and_without_managed_fields(text, &pod()).expect("parses");
-            for (read, managed_fields) in [(&whole, ManagedFields::Keep), (&pruned, ManagedFields::Drop)] {
+            let (whole, pruned) =
+                Object::with_and_without_managed_fields(text, &pod()).expect("parses");
+            for (read, managed_fields) in [
+                (&whole, ManagedFields::Keep),
+                (&pruned, ManagedFields::Drop),
+            ] {
                 let expected = Object::from_json(text, &pod(), managed_fields).expect("parses");
                 assert_eq!((read.json(), read.key()), (expected.json(), expected.key()));
-                assert_eq!((read.uid(), read.label("app")), (expected.uid(), expected.label("app")));
+                assert_eq!(
+                    (read.uid(), read.label("app")),
+                    (expected.uid(), expected.label("app"))
+                );
                 assert_eq!(read.owners(), expected.owners());
             }
-            assert_eq!(whole.raw().is(pruned.raw()), text == bare, "one copy, if there is nothing to drop");
+            assert_eq!(
+                whole.raw().is(pruned.raw()),
+                text == bare,
+                "one copy, if there is nothing to drop"
+            );
         }
         assert!(Object::with_and_without_managed_fields("{}", &pod()).is_err());
     }
@@ -323,16 +324,28 @@ mod tests {
     fn reads_metadata_without_the_rest() {
         let header = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
         assert_eq!(*header.key(), ObjectKey::namespaced("n", "a"));
-        assert_eq!((header.revision(), header.generation(), header.deleting()), (Some(12), 3, false));
-        assert_eq!((header.label("app"), header.label("z"), header.label("y")), (Some("é"), Some("1"), None));
-        assert_eq!(header.controller().map(|owner| owner.name.as_str()), Some("r"));
+        assert_eq!(
+            (header.revision(), header.generation(), header.deleting()),
+            (Some(12), 3, false)
+        );
+        assert_eq!(
+            (header.label("app"), header.label("z"), header.label("y")),
+            (Some("é"), Some("1"), None)
+        );
+        assert_eq!(
+            header.controller().map(|owner| owner.name.as_str()),
+            Some("r")
+        );
     }
 
     #[test]
     fn scalar_at_path_keeps_large_numbers() {
         let object = Object::from_json(TEXT, &pod(), ManagedFields::Keep).expect("parses");
         assert_eq!(object.scalar_at(".spec.nodeName").as_deref(), Some("w1"));
-        assert_eq!(object.scalar_at(".spec.n").as_deref(), Some("9007199254740993"));
+        assert_eq!(
+            object.scalar_at(".spec.n").as_deref(),
+            Some("9007199254740993")
+        );
         assert_eq!(object.scalar_at(".spec.s").as_deref(), Some("a\"b"));
         assert_eq!(object.scalar_at(".spec"), None);
         assert_eq!(object.scalar_at(".status.phase"), None);
@@ -344,22 +357,45 @@ mod tests {
             ("[]", "expected a JSON object"),
             ("{\"metadata\":{}}", "no metadata.name"),
             ("{}", "no metadata.name"),
-            ("{\"metadata\":{\"name\":1}}", "in metadata.name, expected a string"),
+            (
+                "{\"metadata\":{\"name\":1}}",
+                "in metadata.name, expected a string",
+            ),
             (r#"{"metadata":null}"#, "no metadata.name"),
             (r#"{"metadata":[]}"#, "in metadata, expected an object"),
             (r#"{"metadata":{"name":""}}"#, "no metadata.name"),
-            (r#"{"metadata":{"name":null,"uid":"u"}}"#, "no metadata.name"),
-            (r#"{"metadata":{"name":"a","uid":7}}"#, "in metadata.uid, expected a string"),
-            (r#"{"metadata":{"name":"a","generation":1.5}}"#, "in metadata.generation, expected a whole number"),
-            (r#"{"metadata":{"name":"a","labels":{"a":1}}}"#, "in metadata.labels, expected an object of strings"),
+            (
+                r#"{"metadata":{"name":null,"uid":"u"}}"#,
+                "no metadata.name",
+            ),
+            (
+                r#"{"metadata":{"name":"a","uid":7}}"#,
+                "in metadata.uid, expected a string",
+            ),
+            (
+                r#"{"metadata":{"name":"a","generation":1.5}}"#,
+                "in metadata.generation, expected a whole number",
+            ),
+            (
+                r#"{"metadata":{"name":"a","labels":{"a":1}}}"#,
+                "in metadata.labels, expected an object of strings",
+            ),
             (
                 r#"{"metadata":{"name":"a","ownerReferences":[{"uid":"u"}]}}"#,
                 "in metadata.ownerReferences, missing field",
             ),
-            (r#"{"metadata":{"name":"a"}"#, "expected `,` or `}` at byte 24"),
-            (r#"{"metadata":{"name":"a"}} {}"#, "expected the end of the text at byte 26"),
+            (
+                r#"{"metadata":{"name":"a"}"#,
+                "expected `,` or `}` at byte 24",
+            ),
+            (
+                r#"{"metadata":{"name":"a"}} {}"#,
+                "expected the end of the text at byte 26",
+            ),
         ] {
-            let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text).to_string();
+            let error = Object::from_json(text, &pod(), ManagedFields::Drop)
+                .expect_err(text)
+                .to_string();
             assert!(error.contains(reason), "{text}: {error}");
         }
     }
@@ -367,18 +403,33 @@ mod tests {
     #[test]
     fn refuses_duplicate_metadata_field_by_name() {
         for (text, field) in [
-            (r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#, "metadata"),
+            (
+                r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#,
+                "metadata",
+            ),
             (r#"{"metadata":null,"metadata":{"name":"b"}}"#, "metadata"),
-            (r#"{"metadata":{"name":"a","n\u0061me":"b"}}"#, "metadata.name"),
-            (r#"{"metadata":{"name":"a","uid":"1","uid":null}}"#, "metadata.uid"),
-            (r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#, "metadata.labels"),
+            (
+                r#"{"metadata":{"name":"a","n\u0061me":"b"}}"#,
+                "metadata.name",
+            ),
+            (
+                r#"{"metadata":{"name":"a","uid":"1","uid":null}}"#,
+                "metadata.uid",
+            ),
+            (
+                r#"{"metadata":{"name":"a","labels":{},"labels":{}}}"#,
+                "metadata.labels",
+            ),
         ] {
             let error = Object::from_json(text, &pod(), ManagedFields::Drop).expect_err(text);
-            assert_eq!(error.to_string(), format!("not a Kubernetes object: duplicate field {field}"));
+            assert_eq!(
+                error.to_string(),
+                format!("not a Kubernetes object: duplicate field {field}")
+            );
         }
         let twice = r#"{"metadata":{"name":"a","labels":{"a":"1","a":"2"}},"spec":{"a":1,"a":2}}"#;
-        let object =
-            Object::from_json(twice, &pod(), ManagedFields::Drop).expect("what is not the host's is the reader's");
+        let object = Object::from_json(twice, &pod(), ManagedFields::Drop)
+            .expect("what is not the host's is the reader's");
         assert!(object.json().ends_with(r#""spec":{"a":1,"a":2}}"#));
         assert_eq!(object.label("a"), Some("2"), "the last, as in Go");
     }
@@ -387,12 +438,28 @@ mod tests {
     fn unescapes_names_and_labels_or_refuses() {
         let text = r#"{"metadata":{"labels":{"\u0061pp":"d\u0062","z":"1"},"managedFields":[],"name":"\u0061-b","uid":"u"},"s":"\u0061"}"#;
         let object = Object::untyped(text, ManagedFields::Drop).expect("parses");
-        let plain = r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
+        let plain =
+            r#"{"metadata":{"labels":{"app":"db","z":"1"},"name":"a-b","uid":"u"},"s":"\u0061"}"#;
         assert_eq!(object.json(), plain);
-        assert_eq!((object.key().name.as_str(), object.uid(), object.label("app")), ("a-b", "u", Some("db")));
-        for text in [r#"{"metadata":{"name":"a\"b"}}"#, r#"{"metadata":{"name":"a","labels":{"x":"\n"}}}"#] {
-            let error = Object::untyped(text, ManagedFields::Drop).expect_err(text).to_string();
-            assert!(error.contains("holds a quote, a backslash or a control character"), "{error}");
+        assert_eq!(
+            (
+                object.key().name.as_str(),
+                object.uid(),
+                object.label("app")
+            ),
+            ("a-b", "u", Some("db"))
+        );
+        for text in [
+            r#"{"metadata":{"name":"a\"b"}}"#,
+            r#"{"metadata":{"name":"a","labels":{"x":"\n"}}}"#,
+        ] {
+            let error = Object::untyped(text, ManagedFields::Drop)
+                .expect_err(text)
+                .to_string();
+            assert!(
+                error.contains("holds a quote, a backslash or a control character"),
+                "{error}"
+            );
         }
     }
 
@@ -404,17 +471,26 @@ mod tests {
             format!(r#"{{"metadata":{{"name":"a","annotations":{nest}}}}}"#),
             format!(r#"{{"metadata":{{"name":"a","managedFields":{nest}}}}}"#),
         ] {
-            let error = Object::from_json(&text, &pod(), ManagedFields::Drop).expect_err("refused").to_string();
+            let error = Object::from_json(&text, &pod(), ManagedFields::Drop)
+                .expect_err("refused")
+                .to_string();
             assert!(error.contains("nested more than 127 deep"), "{error}");
         }
         let half = r#"{"metadata":{"name":"a"},"spec":{"\ud800":"\ud800"}}"#;
-        assert_eq!(Object::untyped(half, ManagedFields::Drop).expect("JSON").json(), half);
+        assert_eq!(
+            Object::untyped(half, ManagedFields::Drop)
+                .expect("JSON")
+                .json(),
+            half
+        );
     }
 
     #[test]
     fn reads_object_of_three_mebibytes_whole() {
         let data = "x".repeat(3 << 20);
-        let text = format!(r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#);
+        let text = format!(
+            r#"{{"kind":"Big","apiVersion":"v1","data":"{data}","metadata":{{"name":"a","uid":"u"}}}}"#
+        );
         let object = Object::from_json(&text, &pod(), ManagedFields::Drop).expect("parses");
         assert_eq!((object.json(), object.uid()), (text.as_str(), "u"));
     }
@@ -429,12 +505,24 @@ mod tests {
     #[test]
     fn adds_missing_api_version_and_kind() {
         for (text, typed) in [
-            (r#"{"kind":"X","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#),
-            (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
-            (" {\"metadata\":{\"name\":\"a\"} }\n", r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"} }"#),
+            (
+                r#"{"kind":"X","metadata":{"name":"a"}}"#,
+                r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"a"}}"#,
+            ),
+            (
+                r#"{"metadata":{"name":"a"}}"#,
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#,
+            ),
+            (
+                " {\"metadata\":{\"name\":\"a\"} }\n",
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"} }"#,
+            ),
         ] {
             let object = Object::from_json(text, &pod(), ManagedFields::Drop).expect("parses");
-            assert_eq!((object.json(), object.raw().metadata().name()), (typed, "a"));
+            assert_eq!(
+                (object.json(), object.raw().metadata().name()),
+                (typed, "a")
+            );
         }
     }
 
@@ -456,7 +544,10 @@ mod tests {
                 &[".metadata.annotations.a.b/c"],
                 r#"{"status":{"a":1},"metadata":{"annotations":{"d":"2"},"name":"a"}, "spec":{"x":[1],"y":{"z":2}}}"#,
             ),
-            (&[".metadata.annotations", ".spec", ".status"], r#"{"metadata":{"name":"a"}}"#),
+            (
+                &[".metadata.annotations", ".spec", ".status"],
+                r#"{"metadata":{"name":"a"}}"#,
+            ),
             (
                 &[".spec.x", ".spec.y.z"],
                 r#"{"status":{"a":1},"metadata":{"annotations":{"a.b/c":"1","d":"2"},"name":"a"}, "spec":{"y":{}}}"#,
@@ -486,8 +577,10 @@ mod tests {
             let known = Metadata::of_stripped(&metadata);
             let whole = raw.metadata();
             let all = |metadata: &Metadata<'_>| {
-                let labels: Vec<_> =
-                    metadata.labels().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                let labels: Vec<_> = metadata
+                    .labels()
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .collect();
                 (
                     metadata.name().to_owned(),
                     metadata.namespace().map(str::to_owned),
@@ -501,14 +594,23 @@ mod tests {
                 let namespace = metadata.namespace();
                 let name = metadata.name();
                 assert!(
-                    metadata.is(namespace, name) && !metadata.is(namespace, "") && !metadata.is(Some("none"), name)
+                    metadata.is(namespace, name)
+                        && !metadata.is(namespace, "")
+                        && !metadata.is(Some("none"), name)
                 );
-                assert!(!metadata.is(namespace, &format!("{name}a")) && metadata.is(None, name) == namespace.is_none());
+                assert!(
+                    !metadata.is(namespace, &format!("{name}a"))
+                        && metadata.is(None, name) == namespace.is_none()
+                );
             }
-            let restored = RawObject::restore(&metadata, &rest, &mut String::new()).expect("restored");
+            let restored =
+                RawObject::restore(&metadata, &rest, &mut String::new()).expect("restored");
             assert_eq!(restored.text(), text);
             assert_eq!(all(&restored.metadata()), all(&whole));
-            assert_eq!((restored.generation(), restored.deleting()), (raw.generation(), raw.deleting()));
+            assert_eq!(
+                (restored.generation(), restored.deleting()),
+                (raw.generation(), raw.deleting())
+            );
             assert_eq!(restored.owners(), raw.owners());
         }
     }

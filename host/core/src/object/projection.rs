@@ -3,15 +3,26 @@
 use crate::object::fields::Fields;
 
 /// Fields that are always kept, because they identify the object and its version.
-const ALWAYS: [&str; 6] =
-    [".apiVersion", ".kind", ".metadata.name", ".metadata.namespace", ".metadata.uid", ".metadata.resourceVersion"];
+const ALWAYS: [&str; 6] = [
+    ".apiVersion",
+    ".kind",
+    ".metadata.name",
+    ".metadata.namespace",
+    ".metadata.uid",
+    ".metadata.resourceVersion",
+];
 
-/// Returns the object with only the fields at `paths` and its identity. Missing fields are left out. A path is a
-/// sequence of object fields, like `.spec.replicas`; a list is kept whole.
+/// Returns the object with only the fields at `paths` and its identity. Missing fields are left
+/// out. A path is a sequence of object fields, like `.spec.replicas`; a list is kept whole.
 pub fn project(json: &str, paths: &[String]) -> Box<str> {
-    let paths: Vec<&str> =
-        ALWAYS.into_iter().chain(paths.iter().map(String::as_str)).map(|path| path.trim_start_matches('.')).collect();
-    cut(json, &paths).unwrap_or_else(|| json.to_owned()).into_boxed_str()
+    let paths: Vec<&str> = ALWAYS
+        .into_iter()
+        .chain(paths.iter().map(String::as_str))
+        .map(|path| path.trim_start_matches('.'))
+        .collect();
+    cut(json, &paths)
+        .unwrap_or_else(|| json.to_owned())
+        .into_boxed_str()
 }
 
 /// Returns None if `json` is not an object, which is then kept whole.
@@ -27,6 +38,7 @@ fn cut(json: &str, paths: &[&str]) -> Option<String> {
                 None => {}
             }
         }
+
         if whole {
             push_field(&mut kept, &field, value);
         } else if !deeper.is_empty()
@@ -35,6 +47,7 @@ fn cut(json: &str, paths: &[&str]) -> Option<String> {
             push_field(&mut kept, &field, &part);
         }
     }
+
     kept.push('}');
     Some(kept)
 }
@@ -43,13 +56,18 @@ fn push_field(json: &mut String, name: &str, value: &str) {
     if !json.ends_with('{') {
         json.push(',');
     }
-    if name.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+
+    if name
+        .bytes()
+        .any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+    {
         json.push_str(&serde_json::Value::from(name).to_string());
     } else {
         json.push('"');
         json.push_str(name);
         json.push('"');
     }
+
     json.push(':');
     json.push_str(value);
 }
@@ -61,7 +79,11 @@ mod tests {
     #[test]
     fn keeps_requested_fields_and_identity_only() {
         let json = r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"},"uid":"u"},"spec":{"a":{"b":[1],"c":2},"aa":3},"status":{}}"#;
-        let paths = [".spec.a.b".to_owned(), ".metadata.labels.x".to_owned(), ".spec.none".to_owned()];
+        let paths = [
+            ".spec.a.b".to_owned(),
+            ".metadata.labels.x".to_owned(),
+            ".spec.none".to_owned(),
+        ];
         assert_eq!(
             &*project(json, &paths),
             r#"{"kind":"Pod","metadata":{"name":"a","labels":{"x":"1"},"uid":"u"},"spec":{"a":{"b":[1]}}}"#
@@ -71,6 +93,9 @@ mod tests {
     #[test]
     fn drops_scalar_in_the_middle_of_a_path() {
         let json = r#"{"metadata":{"name":"a"},"spec":1}"#;
-        assert_eq!(&*project(json, &[".spec.a".to_owned()]), r#"{"metadata":{"name":"a"}}"#);
+        assert_eq!(
+            &*project(json, &[".spec.a".to_owned()]),
+            r#"{"metadata":{"name":"a"}}"#
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Pruned fields, which are left out of the cache: managedFields always, others if a watch asks for it.
+//! Pruned fields, which are left out of the cache: managedFields always, others if a watch asks for
+//! it.
 //!
-//! A path is a sequence of object fields, like `.spec.template`. A path through a list or a scalar prunes nothing. The
-//! fields that identify an object and its version, and those that the host needs, are never pruned.
+//! A path is a sequence of object fields, like `.spec.template`. A path through a list or a scalar
+//! prunes nothing. The fields that identify an object and its version, and those that the host
+//! needs, are never pruned.
 
 /// The fields that cannot be pruned. A path to, into or above one of them is rejected.
 const KEPT: [&str; 11] = [
@@ -49,7 +51,9 @@ impl Prune {
 
     /// Returns a set that prunes metadata.managedFields.
     pub fn managed_fields() -> Self {
-        Self { paths: vec!["metadata.managedFields".to_owned()] }
+        Self {
+            paths: vec!["metadata.managedFields".to_owned()],
+        }
     }
 
     /// Returns a set that prunes the fields at these paths and managedFields.
@@ -66,28 +70,40 @@ impl Prune {
 
     /// Reports whether nothing is pruned besides managedFields.
     pub fn is_plain(&self) -> bool {
-        self.paths.iter().all(|path| path == "metadata.managedFields")
+        self.paths
+            .iter()
+            .all(|path| path == "metadata.managedFields")
     }
 
     /// Reports whether a path leads to, into or above a pruned field.
     pub fn touches(&self, path: &str) -> bool {
-        self.paths.iter().any(|pruned| related(pruned, path.trim_start_matches('.')))
+        self.paths
+            .iter()
+            .any(|pruned| related(pruned, path.trim_start_matches('.')))
     }
 }
 
 fn checked(path: &str) -> Result<&str, PruneError> {
-    let steps = path.strip_prefix('.').filter(|steps| !steps.split('.').any(str::is_empty));
+    let steps = path
+        .strip_prefix('.')
+        .filter(|steps| !steps.split('.').any(str::is_empty));
     let steps = steps.ok_or_else(|| PruneError::NotAPath(path.to_owned()))?;
+
     match KEPT.into_iter().find(|kept| related(kept, steps)) {
-        Some(kept) => Err(PruneError::Kept { path: path.to_owned(), kept }),
+        Some(kept) => Err(PruneError::Kept {
+            path: path.to_owned(),
+            kept,
+        }),
         None => Ok(steps),
     }
 }
 
 /// Reports whether one of two paths begins with all the steps of the other.
 fn related(one: &str, other: &str) -> bool {
-    let begins =
-        |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let begins = |path: &str, with: &str| {
+        path.strip_prefix(with)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
     begins(one, other) || begins(other, one)
 }
 
@@ -117,8 +133,13 @@ mod tests {
             let error = Prune::new(&[path.to_owned()]).expect_err(path).to_string();
             assert!(error.contains(part), "{path}: {error}");
         }
-        let prune = Prune::new(&[".metadata.annotations".into(), ".metadata.labelsX".into()]).expect("may be pruned");
-        assert!(prune.touches(".metadata.annotations.a") && prune.touches(".metadata") && !prune.touches(".metadatas"));
+        let prune = Prune::new(&[".metadata.annotations".into(), ".metadata.labelsX".into()])
+            .expect("may be pruned");
+        assert!(
+            prune.touches(".metadata.annotations.a")
+                && prune.touches(".metadata")
+                && !prune.touches(".metadatas")
+        );
         assert!(!prune.is_plain() && Prune::managed_fields().is_plain());
     }
 }

@@ -3,9 +3,12 @@
 use std::ops::Range;
 
 use crate::object::{
-    ObjectError, OwnerReference,
+    error::ObjectError,
     kind::GroupVersionKind,
-    metadata::{DELETION, GENERATION, LABELS, MARKS, Marks, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID},
+    metadata::{
+        DELETION, GENERATION, LABELS, MARKS, Marks, NAME, NAMESPACE, NONE, OWNERS, REVISION, UID,
+    },
+    owner_reference::OwnerReference,
     prune::Prune,
     scanner::{Quoted, Scanner},
 };
@@ -13,11 +16,18 @@ use crate::object::{
 /// Returns the text to insert after the first brace.
 fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     let mut front = String::new();
-    for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)].into_iter().zip(has) {
+    for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)]
+        .into_iter()
+        .zip(has)
+    {
         if !has {
-            front.push_str(&format!("\"{name}\":{},", serde_json::Value::from(value.as_str())));
+            front.push_str(&format!(
+                "\"{name}\":{},",
+                serde_json::Value::from(value.as_str())
+            ));
         }
     }
+
     front
 }
 
@@ -39,7 +49,8 @@ pub(super) struct Reading<'a> {
     edits: Vec<Edit>,
     /// True if the text has an apiVersion and a kind.
     typed: [bool; 2],
-    /// The fields that occurred in the text, one bit each: the marks, and after them metadata itself.
+    /// The fields that occurred in the text, one bit each: the marks, and after them metadata
+    /// itself.
     seen: u16,
 }
 
@@ -49,6 +60,7 @@ impl<'a> Reading<'a> {
         if u32::try_from(text.len()).is_err() {
             return Err(ObjectError::TooLong);
         }
+
         let mut reading = Self {
             scanner: Scanner::new(text),
             text,
@@ -58,33 +70,40 @@ impl<'a> Reading<'a> {
             typed: [false; 2],
             seen: 0,
         };
+
         let paths: Vec<&str> = prune.paths.iter().map(String::as_str).collect();
         if reading.scanner.peek() != Some(b'{') {
             reading.scanner.value(0)?;
             return Err(ObjectError::wrong("the text", "a JSON object"));
         }
+
         reading.start = reading.scanner.at;
         reading.object(&Inside::Top, 1, &paths)?;
         reading.scanner.end()?;
         reading.check_owners()?;
         reading.check_name()?;
+
         Ok(reading)
     }
 
-    /// Reads an object that begins here, at nesting level `depth`, and cuts out the fields of `paths`.
+    /// Reads an object that begins here, at nesting level `depth`, and cuts out the fields of
+    /// `paths`.
     fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
         self.scanner.open(depth)?;
         let mut first = true;
         let mut any_kept = false;
-        // The end of the last field, and the start of the first one if the fields so far are all cut out.
+        // The end of the last field, and the start of the first one if the fields so far are all
+        // cut out.
         let mut end = self.scanner.at;
         let mut cut = None;
+
         while let Some(name) = self.scanner.field(&mut first)? {
             let field = self.scanner.text_of(&name);
             let from = name.inside.start - 1;
             if let Some(cut) = cut.take() {
                 self.edits.push((cut..from, String::new()));
             }
+
             let (whole, deeper) = below(paths, &field);
             if whole {
                 self.scanner.value(depth)?;
@@ -101,11 +120,14 @@ impl<'a> Reading<'a> {
                     Inside::Other => self.other(depth, &deeper)?,
                 }
             }
+
             end = self.scanner.at;
         }
+
         if let Some(cut) = cut {
             self.edits.push((cut..end, String::new()));
         }
+
         Ok(())
     }
 
@@ -130,27 +152,48 @@ impl<'a> Reading<'a> {
             }
             _ => {}
         }
+
         self.other(depth, deeper)
     }
 
-    fn metadata_field(&mut self, field: &str, depth: usize, deeper: &[&str]) -> Result<(), ObjectError> {
+    fn metadata_field(
+        &mut self,
+        field: &str,
+        depth: usize,
+        deeper: &[&str],
+    ) -> Result<(), ObjectError> {
         let (mark, field, begins, expected): (_, _, fn(u8) -> bool, _) = match field {
             "name" => (NAME, "metadata.name", is_quote, "a string"),
             "namespace" => (NAMESPACE, "metadata.namespace", is_quote, "a string"),
             "uid" => (UID, "metadata.uid", is_quote, "a string"),
             "resourceVersion" => (REVISION, "metadata.resourceVersion", is_quote, "a string"),
             "deletionTimestamp" => (DELETION, "metadata.deletionTimestamp", is_quote, "a string"),
-            "labels" => (LABELS, "metadata.labels", |byte| byte == b'{', "an object of strings"),
-            "ownerReferences" => (OWNERS, "metadata.ownerReferences", |byte| byte == b'[', "a list"),
-            "generation" => {
-                (GENERATION, "metadata.generation", |byte| byte == b'-' || byte.is_ascii_digit(), "a whole number")
-            }
+            "labels" => (
+                LABELS,
+                "metadata.labels",
+                |byte| byte == b'{',
+                "an object of strings",
+            ),
+            "ownerReferences" => (
+                OWNERS,
+                "metadata.ownerReferences",
+                |byte| byte == b'[',
+                "a list",
+            ),
+            "generation" => (
+                GENERATION,
+                "metadata.generation",
+                |byte| byte == b'-' || byte.is_ascii_digit(),
+                "a whole number",
+            ),
             _ => return self.other(depth, deeper),
         };
+
         self.once(mark, field)?;
         if !self.scanner.peek().is_some_and(begins) {
             return self.null(field, expected, depth);
         }
+
         match mark {
             LABELS => {
                 self.marks.set(mark, self.scanner.at);
@@ -187,18 +230,31 @@ impl<'a> Reading<'a> {
             self.plainly("metadata.labels", name)?;
             if self.scanner.peek() != Some(b'"') {
                 self.scanner.value(depth)?;
-                return Err(ObjectError::wrong("metadata.labels", "an object of strings"));
+                return Err(ObjectError::wrong(
+                    "metadata.labels",
+                    "an object of strings",
+                ));
             }
             let value = self.scanner.string()?;
             self.plainly("metadata.labels", value)?;
         }
+
         Ok(())
     }
 
     /// Accepts a null as a missing value; every other value has the wrong type.
-    fn null(&mut self, field: &'static str, expected: &'static str, depth: usize) -> Result<(), ObjectError> {
+    fn null(
+        &mut self,
+        field: &'static str,
+        expected: &'static str,
+        depth: usize,
+    ) -> Result<(), ObjectError> {
         let value = self.scanner.value(depth)?;
-        if &self.text[value] == "null" { Ok(()) } else { Err(ObjectError::wrong(field, expected)) }
+        if &self.text[value] == "null" {
+            Ok(())
+        } else {
+            Err(ObjectError::wrong(field, expected))
+        }
     }
 
     /// Replaces a string with escapes by its plain text in the copy.
@@ -206,25 +262,44 @@ impl<'a> Reading<'a> {
         if !string.escaped {
             return Ok(());
         }
+
         let text = self.scanner.text_of(&string).into_owned();
-        if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-            return Err(ObjectError::Unreadable { field, value: self.text[string.inside].to_owned() });
+        if text
+            .bytes()
+            .any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+        {
+            return Err(ObjectError::Unreadable {
+                field,
+                value: self.text[string.inside].to_owned(),
+            });
         }
+
         self.edits.push((string.inside, text));
         Ok(())
     }
 
     fn check_owners(&self) -> Result<(), ObjectError> {
-        let Some(at) = self.marks.at(OWNERS) else { return Ok(()) };
+        let Some(at) = self.marks.at(OWNERS) else {
+            return Ok(());
+        };
         let list = Scanner::at(self.text, at).value(0)?;
         let owners: Result<Vec<OwnerReference>, _> = serde_json::from_str(&self.text[list]);
-        owners.map(drop).map_err(|error| ObjectError::Owners(error.to_string()))
+        owners
+            .map(drop)
+            .map_err(|error| ObjectError::Owners(error.to_string()))
     }
 
     fn check_name(&self) -> Result<(), ObjectError> {
         // The mark points behind the opening quote.
-        let named = self.marks.at(NAME).is_some_and(|at| !self.text[at..].starts_with('"'));
-        if named { Ok(()) } else { Err(ObjectError::Unnamed) }
+        let named = self
+            .marks
+            .at(NAME)
+            .is_some_and(|at| !self.text[at..].starts_with('"'));
+        if named {
+            Ok(())
+        } else {
+            Err(ObjectError::Unnamed)
+        }
     }
 
     /// Reports whether a copy without pruned fields differs from the whole one.
@@ -232,8 +307,8 @@ impl<'a> Reading<'a> {
         self.edits.iter().any(is_cut)
     }
 
-    /// Copies the text, without pruned fields if `pruned`, and returns the marks of the copy. If the text has no
-    /// apiVersion or kind, that of `kind` is inserted.
+    /// Copies the text, without pruned fields if `pruned`, and returns the marks of the copy. If
+    /// the text has no apiVersion or kind, that of `kind` is inserted.
     pub fn copy(&self, kind: Option<&GroupVersionKind>, pruned: bool) -> (String, Marks) {
         let edits = || self.edits.iter().filter(|edit| pruned || !is_cut(edit));
         let front = kind.map(|kind| front(kind, self.typed)).unwrap_or_default();
@@ -246,6 +321,7 @@ impl<'a> Reading<'a> {
         let mut from = self.start + 1;
         let mut marks = self.marks;
         let mut moved = Marks::NONE;
+
         let mut move_marks = |copy: &str, from: usize, to: usize| {
             // Moves the marks within the part that is copied next.
             for mark in 0..MARKS {
@@ -255,12 +331,14 @@ impl<'a> Reading<'a> {
                 }
             }
         };
+
         for (range, with) in edits() {
             move_marks(&copy, from, range.start);
             copy.push_str(&self.text[from..range.start]);
             copy.push_str(with);
             from = range.end;
         }
+
         move_marks(&copy, from, end);
         copy.push_str(&self.text[from..end]);
         (copy, moved)
@@ -270,7 +348,8 @@ impl<'a> Reading<'a> {
 /// A replacement of a part of the text.
 type Edit = (Range<usize>, String);
 
-/// Reports whether an edit cuts out a pruned field. The replacement of an escaped string is never empty.
+/// Reports whether an edit cuts out a pruned field. The replacement of an escaped string is never
+/// empty.
 fn is_cut((_, with): &Edit) -> bool {
     with.is_empty()
 }

@@ -1,11 +1,13 @@
-//! A scanner that checks in one pass that a text is JSON and finds the positions of its values. It copies nothing and
-//! builds no tree.
+//! A scanner that checks in one pass that a text is JSON and finds the positions of its values. It
+//! copies nothing and builds no tree.
 //!
-//! Accepts RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is a byte offset.
+//! Accepts RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is a
+//! byte offset.
 
 use std::{borrow::Cow, ops::Range};
 
-/// The deepest nesting of arrays and objects. It is also serde_json's limit when a plugin or the host builds a tree.
+/// The deepest nesting of arrays and objects. It is also serde_json's limit when a plugin or the
+/// host builds a tree.
 pub const MAX_DEPTH: usize = 127;
 
 /// The error of a text that is not valid JSON or nested too deeply.
@@ -49,7 +51,7 @@ impl<'a> Scanner<'a> {
         Self::at(text, 0)
     }
 
-    /// Starts at a position at which a value or a field begins.
+    /// Starts where a value or a field begins.
     #[inline]
     pub(crate) fn at(text: &'a str, at: usize) -> Self {
         Self { text, at }
@@ -68,7 +70,11 @@ impl<'a> Scanner<'a> {
     /// Checks that only blanks are left.
     #[inline]
     pub(crate) fn end(&mut self) -> Result<(), ScanError> {
-        if self.peek().is_none() { Ok(()) } else { self.fail("the end of the text") }
+        if self.peek().is_none() {
+            Ok(())
+        } else {
+            self.fail("the end of the text")
+        }
     }
 
     /// Skips `{` or `[`, which opens nesting level `depth`, counted from 1.
@@ -81,8 +87,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the next field of an object up to its value. At the end of the object, skips the brace and returns None.
-    /// `first` is true before the object's first field, and is cleared.
+    /// Reads the next field of an object up to its value. At the end of the object, skips the brace
+    /// and returns None. `first` is true before the object's first field, and is cleared.
     #[inline]
     pub(crate) fn field(&mut self, first: &mut bool) -> Result<Option<Quoted>, ScanError> {
         match (self.peek(), std::mem::take(first)) {
@@ -99,8 +105,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads an array up to its next value, and returns true. At the end of the array, skips the bracket and returns false.
-    /// `first` is true before the array's first value, and is cleared.
+    /// Reads an array up to its next value, and returns true. At the end of the array, skips the
+    /// bracket and returns false. `first` is true before the array's first value, and is cleared.
     #[inline]
     pub(crate) fn item(&mut self, first: &mut bool) -> Result<bool, ScanError> {
         match (self.peek(), std::mem::take(first)) {
@@ -138,12 +144,16 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut escaped = false;
+
         loop {
             self.at += plain(&bytes[self.at..]);
             match bytes.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(Quoted { inside: start..self.at - 1, escaped });
+                    return Ok(Quoted {
+                        inside: start..self.at - 1,
+                        escaped,
+                    });
                 }
                 Some(b'\\') => {
                     escaped = true;
@@ -170,6 +180,7 @@ impl<'a> Scanner<'a> {
             }
             _ => return self.fail("an escape"),
         }
+
         Ok(())
     }
 
@@ -181,6 +192,7 @@ impl<'a> Scanner<'a> {
         // One bit for each open level, the innermost lowest: set for an object.
         let mut objects = 0u128;
         let mut open = 0;
+
         loop {
             match self.peek() {
                 Some(byte @ (b'{' | b'[')) => {
@@ -207,11 +219,13 @@ impl<'a> Scanner<'a> {
                 Some(b'n') => self.literal("null")?,
                 _ => return self.fail("a value"),
             }
+
             // After a value: close all levels that end here, then advance to the next value.
             loop {
                 if open == 0 {
                     return Ok(start..self.at);
                 }
+
                 let object = objects & 1 == 1;
                 match self.peek() {
                     Some(b',') => {
@@ -238,8 +252,8 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[range])
     }
 
-    /// Skips a value that has this text, which is a value at the same depth. Returns false, at the value's begin, if the
-    /// text is another one.
+    /// Skips a value that has this text, which is a value at the same depth. Returns false, at the
+    /// value's begin, if the text is another one.
     #[inline]
     pub(crate) fn skip_same(&mut self, value: &str) -> bool {
         self.peek();
@@ -247,12 +261,18 @@ impl<'a> Scanner<'a> {
         if !bytes[self.at..].starts_with(value.as_bytes()) {
             return false;
         }
+
         let end = self.at + value.len();
         // A number may have more digits.
-        let is_longer = matches!(bytes.get(end), Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+        let is_longer = matches!(
+            bytes.get(end),
+            Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')
+        );
+
         if !is_longer {
             self.at = end;
         }
+
         !is_longer
     }
 
@@ -272,16 +292,19 @@ impl<'a> Scanner<'a> {
         if at(self.at) == Some(b'-') {
             self.at += 1;
         }
+
         // A leading zero is a number by itself.
         if at(self.at) == Some(b'0') {
             self.at += 1;
         } else {
             self.digits()?;
         }
+
         if at(self.at) == Some(b'.') {
             self.at += 1;
             self.digits()?;
         }
+
         if let Some(b'e' | b'E') = at(self.at) {
             self.at += 1;
             if let Some(b'+' | b'-') = at(self.at) {
@@ -289,12 +312,16 @@ impl<'a> Scanner<'a> {
             }
             self.digits()?;
         }
+
         Ok(())
     }
 
     #[inline]
     fn digits(&mut self) -> Result<(), ScanError> {
-        let count = self.text.as_bytes()[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let count = self.text.as_bytes()[self.at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         if count == 0 {
             return self.fail("a digit");
         }
@@ -304,7 +331,10 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     pub(crate) fn fail<T>(&self, expected: &'static str) -> Result<T, ScanError> {
-        Err(ScanError::Expected { expected, at: self.at })
+        Err(ScanError::Expected {
+            expected,
+            at: self.at,
+        })
     }
 
     /// Returns the decoded value of a string.
@@ -325,9 +355,12 @@ impl<'a> Scanner<'a> {
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    // The highest bit of each byte that is less than `bound`. Bytes above the first match may be wrong.
+
+    // The highest bit of each byte that is less than `bound`. Bytes above the first match may be
+    // wrong.
     let less = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
     let mut at = 0;
+
     while let Some(chunk) = bytes[at..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
         let quote = word ^ (ONES * u64::from(b'"'));
@@ -338,8 +371,12 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
         }
         at += 8;
     }
+
     let ends = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    at + bytes[at..].iter().position(ends).unwrap_or(bytes.len() - at)
+    at + bytes[at..]
+        .iter()
+        .position(ends)
+        .unwrap_or(bytes.len() - at)
 }
 
 #[cfg(test)]
@@ -355,13 +392,12 @@ mod tests {
         scanner.end()
     }
 
-    const TEXT: &str =
-        r#" { "a" : [1, -0.5e+7, 0, {"b\"\\\u00e9": "é, long enough for words"}, [], {}], "c": [true, false, null] } "#;
+    const TEXT: &str = r#" { "a" : [1, -0.5e+7, 0, {"b\"\\\u00e9": "é, long enough for words"}, [], {}], "c": [true, false, null] } "#;
 
     #[test]
     fn accepts_and_refuses_as_serde_json() {
-        let seed: u64 =
-            std::env::var("OPERETTA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
+        let seed: u64 = std::env::var("OPERETTA_SEED")
+            .map_or_else(|_| rand::random(), |seed| seed.parse().expect("seed"));
         println!("OPERETTA_SEED={seed}");
         let mut chance = StdRng::seed_from_u64(seed);
         whole(TEXT).expect("JSON");
@@ -371,14 +407,18 @@ mod tests {
             let mut text = TEXT.as_bytes().to_vec();
             for _ in 0..chance.random_range(1..3) {
                 let at = chance.random_range(0..text.len());
-                let with = *b"\"\\{}[],:0123456789-+.eEtfn \n\x01u/".get(chance.random_range(0..33)).unwrap_or(&b'x');
+                let with = *b"\"\\{}[],:0123456789-+.eEtfn \n\x01u/"
+                    .get(chance.random_range(0..33))
+                    .unwrap_or(&b'x');
                 match chance.random_range(0..3) {
                     0 => text[at] = with,
                     1 => text.insert(at, with),
                     _ => drop(text.remove(at)),
                 }
             }
-            let Ok(text) = String::from_utf8(text) else { continue };
+            let Ok(text) = String::from_utf8(text) else {
+                continue;
+            };
             let read = serde_json::from_str::<IgnoredAny>(&text).is_ok();
             assert_eq!(whole(&text).is_ok(), read, "{text}");
             *if read { &mut good } else { &mut bad } += 1;
@@ -391,9 +431,15 @@ mod tests {
         let nest = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         whole(&nest(MAX_DEPTH)).expect("deep enough");
         serde_json::from_str::<serde_json::Value>(&nest(MAX_DEPTH)).expect("for a tree as well");
-        assert_eq!(whole(&nest(MAX_DEPTH + 1)), Err(ScanError::TooDeep { at: MAX_DEPTH }));
+        assert_eq!(
+            whole(&nest(MAX_DEPTH + 1)),
+            Err(ScanError::TooDeep { at: MAX_DEPTH })
+        );
         let objects = r#"{"a":"#.repeat(100_000);
-        assert_eq!(whole(&objects), Err(ScanError::TooDeep { at: MAX_DEPTH * 5 }));
+        assert_eq!(
+            whole(&objects),
+            Err(ScanError::TooDeep { at: MAX_DEPTH * 5 })
+        );
     }
 
     #[test]
@@ -405,7 +451,10 @@ mod tests {
             (r#"{"a":1 "b"}"#, "expected `,` or `}` at byte 7"),
             ("[1}", "expected `,` or `]` at byte 2"),
             ("\"a", "expected the end of a string at byte 2"),
-            ("\"a\nb\"", "expected no control character in a string at byte 2"),
+            (
+                "\"a\nb\"",
+                "expected no control character in a string at byte 2",
+            ),
             ("1.", "expected a digit at byte 2"),
             ("1 2", "expected the end of the text at byte 2"),
         ] {

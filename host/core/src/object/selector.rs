@@ -1,7 +1,10 @@
 //! Label and field selectors in the API server's syntax, for reads that the host's cache answers.
 //!
-//! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of `key`, `!key`,
-//! `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1`, `key<1`; all must hold.
+//! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of
+//! `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`,
+//! `key>1`, `key<1`; all must hold.
+
+use operetta_api::names::{is_label_value, is_qualified_name};
 
 use crate::object::{Metadata, Object};
 
@@ -81,7 +84,11 @@ impl LabelSelector {
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for part in split_requirements(text) {
-            let fail = |expected| SelectorError { selector: text.to_owned(), at: part.trim().to_owned(), expected };
+            let fail = |expected| SelectorError {
+                selector: text.to_owned(),
+                at: part.trim().to_owned(),
+                expected,
+            };
             requirements.push(requirement(part.trim()).map_err(fail)?);
         }
         Ok(Self(requirements))
@@ -89,10 +96,14 @@ impl LabelSelector {
 
     /// Returns the labels that must have one value, and the values.
     pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|requirement| match &requirement.test {
-            Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values[0].as_str())),
-            _ => None,
-        })
+        self.0
+            .iter()
+            .filter_map(|requirement| match &requirement.test {
+                Test::In(values) if values.len() == 1 => {
+                    Some((requirement.key.as_str(), values[0].as_str()))
+                }
+                _ => None,
+            })
     }
 
     /// Reports whether an object's labels meet every requirement.
@@ -102,8 +113,12 @@ impl LabelSelector {
             match &requirement.test {
                 Test::Exists => value.is_some(),
                 Test::Missing => value.is_none(),
-                Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-                Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
+                Test::In(values) => {
+                    value.is_some_and(|value| values.iter().any(|one| one == value))
+                }
+                Test::NotIn(values) => {
+                    value.is_none_or(|value| values.iter().all(|one| one != value))
+                }
                 Test::GreaterThan(bound) => number(value).is_some_and(|value| value > *bound),
                 Test::LessThan(bound) => number(value).is_some_and(|value| value < *bound),
             }
@@ -120,6 +135,7 @@ fn split_requirements(text: &str) -> Vec<&str> {
     if text.trim().is_empty() {
         return Vec::new();
     }
+
     let mut depth = 0i32;
     text.split(move |letter| {
         match letter {
@@ -134,33 +150,52 @@ fn split_requirements(text: &str) -> Vec<&str> {
 
 fn requirement(part: &str) -> Result<Requirement, &'static str> {
     let made = |key: &str, test: Test| {
-        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-        if key.is_empty() || !key.bytes().all(valid) {
+        if !is_qualified_name(key) {
             return Err("expected a label's name");
         }
-        Ok(Requirement { key: key.to_owned(), test })
+        Ok(Requirement {
+            key: key.to_owned(),
+            test,
+        })
     };
+
     let value = |text: &str| {
-        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if text.bytes().all(valid) { Ok(text.to_owned()) } else { Err("expected a label's value") }
+        if is_label_value(text) {
+            Ok(text.to_owned())
+        } else {
+            Err("expected a label's value")
+        }
     };
-    let bound = |text: &str| text.trim().parse::<i64>().map_err(|_| "expected a whole number");
+
+    let bound = |text: &str| {
+        text.trim()
+            .parse::<i64>()
+            .map_err(|_| "expected a whole number")
+    };
     if let Some(key) = part.strip_prefix('!') {
         return made(key.trim(), Test::Missing);
     }
     if let Some((key, text)) = part.split_once("!=") {
         return made(key.trim(), Test::NotIn(vec![value(text.trim())?]));
     }
+
     if let Some((key, text)) = part.split_once('=') {
-        return made(key.trim(), Test::In(vec![value(text.strip_prefix('=').unwrap_or(text).trim())?]));
+        return made(
+            key.trim(),
+            Test::In(vec![value(text.strip_prefix('=').unwrap_or(text).trim())?]),
+        );
     }
+
     if let Some((key, text)) = part.split_once('>') {
         return made(key.trim(), Test::GreaterThan(bound(text)?));
     }
     if let Some((key, text)) = part.split_once('<') {
         return made(key.trim(), Test::LessThan(bound(text)?));
     }
-    let Some((key, rest)) = part.split_once(char::is_whitespace) else { return made(part, Test::Exists) };
+    let Some((key, rest)) = part.split_once(char::is_whitespace) else {
+        return made(part, Test::Exists);
+    };
+
     let rest = rest.trim();
     let (negated, list) = match (rest.strip_prefix("notin"), rest.strip_prefix("in")) {
         (Some(list), _) => (true, list),
@@ -168,10 +203,78 @@ fn requirement(part: &str) -> Result<Requirement, &'static str> {
         (None, None) => return Err("expected `in` or `notin`"),
     };
     let list = list.trim();
-    let list =
-        list.strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or("expected values in parentheses")?;
-    let values = list.split(',').map(|text| value(text.trim())).collect::<Result<Vec<_>, _>>()?;
-    made(key.trim(), if negated { Test::NotIn(values) } else { Test::In(values) })
+    let list = list
+        .strip_prefix('(')
+        .and_then(|list| list.strip_suffix(')'))
+        .ok_or("expected values in parentheses")?;
+    let values = list
+        .split(',')
+        .map(|text| value(text.trim()))
+        .collect::<Result<Vec<_>, _>>()?;
+
+    made(
+        key.trim(),
+        if negated {
+            Test::NotIn(values)
+        } else {
+            Test::In(values)
+        },
+    )
+}
+
+/// Returns the field selector of one object by its name. A name may have characters that selectors
+/// need escaped (apimachinery's [`fields.EscapeValue`]).
+///
+/// ```
+/// use operetta_core::object::selector::of_name;
+///
+/// assert_eq!(of_name("web"), "metadata.name=web");
+/// assert_eq!(of_name("a=b,c"), r"metadata.name=a\=b\,c");
+/// ```
+///
+/// [`fields.EscapeValue`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/fields/selector.go
+pub fn of_name(name: &str) -> String {
+    let mut selector = "metadata.name=".to_owned();
+    for letter in name.chars() {
+        if matches!(letter, '\\' | ',' | '=') {
+            selector.push('\\');
+        }
+        selector.push(letter);
+    }
+    selector
+}
+
+/// Splits a field selector at the commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut is_escaped = false;
+    text.split(move |letter| {
+        let is_end = letter == ',' && !is_escaped;
+        is_escaped = letter == '\\' && !is_escaped;
+        is_end
+    })
+    .collect()
+}
+
+/// Removes the escapes from the value of a field selector.
+fn unescaped(value: &str) -> String {
+    let mut letters = value.chars();
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => text.extend(letters.next()),
+            _ => text.push(letter),
+        }
+    }
+    text
+}
+
+/// Returns the name that a field selector requires. The API server authorizes such a list or watch
+/// for that name.
+pub fn required_name(fields: &str) -> Option<String> {
+    let value = split_terms(fields)
+        .into_iter()
+        .find_map(|term| term.strip_prefix("metadata.name="))?;
+    Some(unescaped(value.strip_prefix('=').unwrap_or(value)))
 }
 
 /// The field selectors that every kind supports: metadata.name and metadata.namespace.
@@ -182,18 +285,27 @@ impl MetadataFieldSelector {
     /// Parses `metadata.name=a,metadata.namespace!=b`.
     ///
     /// # Errors
-    /// Returns an error that names a field by which a cache cannot select, or the part that does not parse.
+    /// Returns an error that names the field a cache cannot select by, or the part that does not
+    /// parse.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tests = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let parts = split_terms(text).into_iter().map(str::trim_start);
+        for part in parts.filter(|part| !part.is_empty()) {
             let (field, equal, value) = match (part.split_once("!="), part.split_once('=')) {
                 (Some((field, value)), _) => (field, false, value),
-                (None, Some((field, value))) => (field, true, value.strip_prefix('=').unwrap_or(value)),
-                (None, None) => return Err(format!("failed to parse field selector {text:?} at {part:?}")),
+                (None, Some((field, value))) => {
+                    (field, true, value.strip_prefix('=').unwrap_or(value))
+                }
+                (None, None) => {
+                    return Err(format!(
+                        "failed to parse field selector {text:?} at {part:?}"
+                    ));
+                }
             };
+
             match field.trim() {
-                "metadata.name" => tests.push((true, equal, value.trim().to_owned())),
-                "metadata.namespace" => tests.push((false, equal, value.trim().to_owned())),
+                "metadata.name" => tests.push((true, equal, unescaped(value))),
+                "metadata.namespace" => tests.push((false, equal, unescaped(value))),
                 other => {
                     return Err(format!(
                         "cached reads select by metadata.name and metadata.namespace only, not by {other:?}: declare an index in the manifest, or read live"
@@ -201,13 +313,18 @@ impl MetadataFieldSelector {
                 }
             }
         }
+
         Ok(Self(tests))
     }
 
     /// Reports whether an object's name and namespace meet every requirement.
     pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|(name, equal, value)| {
-            let found = if *name { header.name() } else { header.namespace().unwrap_or_default() };
+            let found = if *name {
+                header.name()
+            } else {
+                header.namespace().unwrap_or_default()
+            };
             (found == value) == *equal
         })
     }
@@ -219,7 +336,8 @@ mod tests {
     use crate::object::{ManagedFields, Object, kind::GroupVersionKind};
 
     fn header(labels: &str) -> Object {
-        let text = format!(r#"{{"metadata":{{"name":"a","namespace":"n","labels":{{{labels}}}}}}}"#);
+        let text =
+            format!(r#"{{"metadata":{{"name":"a","namespace":"n","labels":{{{labels}}}}}}}"#);
         let kind = GroupVersionKind::new("v1", "Pod");
         Object::from_json(&text, &kind, ManagedFields::Drop).expect("object")
     }
@@ -267,18 +385,69 @@ mod tests {
             "a,,b",
             "app in (a",
         ] {
-            let error = LabelSelector::parse(selector).expect_err(selector).to_string();
+            let error = LabelSelector::parse(selector)
+                .expect_err(selector)
+                .to_string();
             assert!(error.contains("failed to parse"), "{error}");
         }
+    }
+
+    struct Named(&'static str);
+
+    impl Selectable for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn namespace(&self) -> Option<&str> {
+            None
+        }
+
+        fn label(&self, _: &str) -> Option<&str> {
+            None
+        }
+    }
+
+    #[test]
+    fn selector_of_a_name_selects_that_name_whatever_its_characters() {
+        for name in [
+            "web",
+            "hello world",
+            "a=b",
+            "a,b",
+            r"a\b",
+            r"\",
+            "a!=b,c==d",
+            " a ",
+        ] {
+            let selector = of_name(name);
+            let parsed = MetadataFieldSelector::parse(&selector).expect("parses");
+            assert!(parsed.matches(&Named(name)), "{selector}");
+            assert!(!parsed.matches(&Named("other")), "{selector}");
+
+            let among = format!("metadata.namespace=n,{selector},spec.x=y");
+            assert_eq!(required_name(&among).as_deref(), Some(name), "{among}");
+        }
+        assert_eq!(required_name("spec.nodeName=a"), None);
     }
 
     #[test]
     fn selects_by_name_and_namespace_only() {
         let object = header("");
         assert!(
-            MetadataFieldSelector::parse("metadata.name=a,metadata.namespace!=m").expect("parses").matches(&object)
+            MetadataFieldSelector::parse("metadata.name=a,metadata.namespace!=m")
+                .expect("parses")
+                .matches(&object)
         );
-        assert!(!MetadataFieldSelector::parse("metadata.name==b").expect("parses").matches(&object));
-        assert!(MetadataFieldSelector::parse("spec.nodeName=a").expect_err("refused").contains("read live"));
+        assert!(
+            !MetadataFieldSelector::parse("metadata.name==b")
+                .expect("parses")
+                .matches(&object)
+        );
+        assert!(
+            MetadataFieldSelector::parse("spec.nodeName=a")
+                .expect_err("refused")
+                .contains("read live")
+        );
     }
 }

@@ -2,11 +2,15 @@
 
 use crate::object::metadata::MARKS;
 
-/// Returns the offset of the first byte that [`sign`] creates. Searches a cache line at a time, because most have none.
+/// Returns the offset of the first byte that [`sign`] creates. Searches a cache line at a time,
+/// because most have none.
 pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
     const LINE: usize = 64;
     let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
-    let none = bytes.chunks(LINE).take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte))).count();
+    let none = bytes
+        .chunks(LINE)
+        .take_while(|line| !line.iter().fold(false, |any, byte| any | is_sign(byte)))
+        .count();
     let from = (none * LINE).min(bytes.len());
     bytes[from..].iter().position(is_sign).map(|at| from + at)
 }

@@ -1,11 +1,12 @@
-//! Parses untrusted JSON texts into trees, if they are small enough. A tree takes up to a hundred times the bytes of its
-//! text.
+//! Parses untrusted JSON texts into trees, if they are small enough. A tree takes up to a hundred
+//! times the bytes of its text.
 
 use serde_json::Value;
 
 /// The maximum number of values (scalars, lists and objects) of a tree.
 pub const MAX_VALUES: usize = 50_000;
-/// The maximum sum of the depths of these values, which bounds the cost of comparing each value with another.
+/// The maximum sum of the depths of these values, which bounds the cost of comparing each value
+/// with another.
 const MAX_NESTED: usize = 10 * MAX_VALUES;
 
 /// Parses a JSON text. Returns None if it is too large, too deep, or not JSON.
@@ -24,6 +25,7 @@ fn values(json: &str) -> (usize, usize) {
     let mut depth = 1_usize;
     let mut string = false;
     let mut escaped = false;
+
     for byte in json.bytes() {
         match byte {
             _ if escaped => escaped = false,
@@ -44,6 +46,7 @@ fn values(json: &str) -> (usize, usize) {
             _ => {}
         }
     }
+
     (count, nested)
 }
 

@@ -1,8 +1,9 @@
 //! Equality and hashes of JSON values by their texts, without trees.
 //!
-//! The spelling of a value does not count: blanks, the order of fields, and escapes in strings. Numbers are equal as in
-//! serde_json: `1.0` and `1.00` are, but a whole number differs from one with a fraction or an exponent (`1` and `1.0`),
-//! as in Go's unstructured objects. A field that occurs twice, which no API server writes, counts as two fields.
+//! The spelling of a value does not count: blanks, the order of fields, and escapes in strings.
+//! Numbers are equal as in serde_json: `1.0` and `1.00` are, but a whole number differs from one
+//! with a fraction or an exponent (`1` and `1.0`), as in Go's unstructured objects. A field that
+//! occurs twice, which no API server writes, counts as two fields.
 
 use std::{
     borrow::Cow,
@@ -13,8 +14,9 @@ use serde_json::Number;
 
 use crate::object::scanner::Scanner;
 
-/// The bytes that one comparison may read again. Objects whose fields have different names or orders are read again at
-/// each level. Only objects of some 100 KiB that are also nested dozens of levels deep need more.
+/// The bytes that one comparison may read again. Objects whose fields have different names or
+/// orders are read again at each level. Only objects of some 100 KiB that are also nested dozens of
+/// levels deep need more.
 pub(super) struct Budget(usize);
 
 impl Default for Budget {
@@ -31,8 +33,8 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Reads the rest of an object at nesting level `depth`. `name` is that of the next field, whose value follows. Returns
-    /// None if the text is not JSON or the budget is spent.
+    /// Reads the rest of an object at nesting level `depth`. `name` is that of the next field,
+    /// whose value follows. Returns None if the text is not JSON or the budget is spent.
     pub(super) fn rest(
         scanner: &mut Scanner<'a>,
         mut name: Option<Cow<'a, str>>,
@@ -44,8 +46,12 @@ impl<'a> Field<'a> {
             let value = scanner.value_text(depth).ok()?;
             budget.0 = budget.0.checked_sub(value.len())?;
             fields.push(Self { name: this, value });
-            name = scanner.field(&mut false).ok()?.map(|name| scanner.text_of(&name));
+            name = scanner
+                .field(&mut false)
+                .ok()?
+                .map(|name| scanner.text_of(&name));
         }
+
         Some(fields)
     }
 
@@ -53,18 +59,34 @@ impl<'a> Field<'a> {
     pub(super) fn places(old: &[Self], new: &[Self]) -> Vec<Option<usize>> {
         let mut sorted: Vec<usize> = (0..old.len()).collect();
         sorted.sort_by(|one, other| old[*one].name.cmp(&old[*other].name));
-        let place = |field: &Self| sorted.binary_search_by(|at| old[*at].name.cmp(&field.name)).ok();
-        new.iter().map(|field| place(field).map(|at| sorted[at])).collect()
+        let place = |field: &Self| {
+            sorted
+                .binary_search_by(|at| old[*at].name.cmp(&field.name))
+                .ok()
+        };
+        new.iter()
+            .map(|field| place(field).map(|at| sorted[at]))
+            .collect()
     }
 }
 
 /// Reports whether two values are equal. Returns None if a text is not JSON or the budget is spent.
 pub(super) fn equal(one: &str, other: &str, budget: &mut Budget) -> Option<bool> {
-    if one == other { Some(true) } else { equal_next(&mut Scanner::new(one), &mut Scanner::new(other), 0, budget) }
+    if one == other {
+        Some(true)
+    } else {
+        equal_next(&mut Scanner::new(one), &mut Scanner::new(other), 0, budget)
+    }
 }
 
-/// Compares the next values of two scanners, inside of `depth` levels, and skips them if they are equal.
-fn equal_next(one: &mut Scanner<'_>, other: &mut Scanner<'_>, depth: usize, budget: &mut Budget) -> Option<bool> {
+/// Compares the next values of two scanners, inside of `depth` levels, and skips them if they are
+/// equal.
+fn equal_next(
+    one: &mut Scanner<'_>,
+    other: &mut Scanner<'_>,
+    depth: usize,
+    budget: &mut Budget,
+) -> Option<bool> {
     match (one.peek()?, other.peek()?) {
         (b'{', b'{') => equal_objects(one, other, depth + 1, budget),
         (b'[', b'[') => {
@@ -95,20 +117,35 @@ fn equal_next(one: &mut Scanner<'_>, other: &mut Scanner<'_>, depth: usize, budg
     }
 }
 
-/// Compares two objects at nesting level `depth`. Their fields mostly have the same order; if not, the rest is looked up.
-fn equal_objects(one: &mut Scanner<'_>, other: &mut Scanner<'_>, depth: usize, budget: &mut Budget) -> Option<bool> {
+/// Compares two objects at nesting level `depth`. Their fields mostly have the same order; if not,
+/// the rest is looked up.
+fn equal_objects(
+    one: &mut Scanner<'_>,
+    other: &mut Scanner<'_>,
+    depth: usize,
+    budget: &mut Budget,
+) -> Option<bool> {
     one.open(depth).ok()?;
     other.open(depth).ok()?;
     let mut is_first_of_one = true;
     let mut is_first_of_other = true;
+
     loop {
-        let name = one.field(&mut is_first_of_one).ok()?.map(|name| one.text_of(&name));
-        let other_name = other.field(&mut is_first_of_other).ok()?.map(|name| other.text_of(&name));
+        let name = one
+            .field(&mut is_first_of_one)
+            .ok()?
+            .map(|name| one.text_of(&name));
+        let other_name = other
+            .field(&mut is_first_of_other)
+            .ok()?
+            .map(|name| other.text_of(&name));
+
         if name != other_name {
             let old = Field::rest(one, name, depth, budget)?;
             let new = Field::rest(other, other_name, depth, budget)?;
             return equal_fields(&old, &new, depth, budget);
         }
+
         if name.is_none() {
             return Some(true);
         }
@@ -118,23 +155,35 @@ fn equal_objects(one: &mut Scanner<'_>, other: &mut Scanner<'_>, depth: usize, b
     }
 }
 
-fn equal_fields(old: &[Field<'_>], new: &[Field<'_>], depth: usize, budget: &mut Budget) -> Option<bool> {
+fn equal_fields(
+    old: &[Field<'_>],
+    new: &[Field<'_>],
+    depth: usize,
+    budget: &mut Budget,
+) -> Option<bool> {
     if old.len() != new.len() {
         return Some(false);
     }
+
     let mut is_found = vec![false; old.len()];
     for (field, place) in new.iter().zip(Field::places(old, new)) {
-        let Some(place) = place else { return Some(false) };
+        let Some(place) = place else {
+            return Some(false);
+        };
         let mut one = Scanner::new(old[place].value);
         let mut other = Scanner::new(field.value);
-        if std::mem::replace(&mut is_found[place], true) || !equal_next(&mut one, &mut other, depth, budget)? {
+        if std::mem::replace(&mut is_found[place], true)
+            || !equal_next(&mut one, &mut other, depth, budget)?
+        {
             return Some(false);
         }
     }
+
     Some(true)
 }
 
-/// Returns a value's hash. Equal values have equal hashes. With a seed that is secret, nobody can construct a collision.
+/// Returns a value's hash. Equal values have equal hashes. With a seed that is secret, nobody can
+/// construct a collision.
 pub(crate) fn hash(value: &str, hasher: &impl BuildHasher) -> u64 {
     hash_next(&mut Scanner::new(value), 0, hasher).unwrap_or_else(|| hasher.hash_one(value))
 }
@@ -170,16 +219,22 @@ fn hash_next(scanner: &mut Scanner<'_>, depth: usize, hasher: &impl BuildHasher)
         _ => {
             let text = scanner.value_text(depth).ok()?;
             // Number itself hashes bits only: 0.0 as 0 and -1 as the largest number.
-            let numeric = |number: Number| hasher.hash_one((number.is_f64(), number.is_u64(), number));
+            let numeric =
+                |number: Number| hasher.hash_one((number.is_f64(), number.is_u64(), number));
             Some(number(text).map_or_else(|| hasher.hash_one(text), numeric))
         }
     }
 }
 
-/// Returns a number; None of other values, and of a number that is too large for 64 bits of any kind.
+/// Returns a number; None of other values, and of a number that is too large for 64 bits of any
+/// kind.
 fn number(text: &str) -> Option<Number> {
     let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    if is_number { serde_json::from_str(text).ok() } else { None }
+    if is_number {
+        serde_json::from_str(text).ok()
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +249,11 @@ mod tests {
         for (one, other, is_equal) in [
             (r#""A\n""#, r#""\u0041\u000a""#, true),
             (r#""A""#, r#""a""#, false),
-            (r#"{"a":1,"b":[{"c":1,"d":{}}]}"#, r#" { "b" : [ {"d":{},"\u0063":1} ] , "a" : 1 } "#, true),
+            (
+                r#"{"a":1,"b":[{"c":1,"d":{}}]}"#,
+                r#" { "b" : [ {"d":{},"\u0063":1} ] , "a" : 1 } "#,
+                true,
+            ),
             (r#"{"a":1,"b":2}"#, r#"{"a":2,"b":1}"#, false),
             (r#"{"a":1,"b":2}"#, r#"{"b":2}"#, false),
             (r#"{"a":1}"#, r#"{"b":1}"#, false),
@@ -218,9 +277,21 @@ mod tests {
             ("1e999", "2e999", false),
             ("null", "false", false),
         ] {
-            assert_eq!(equal(one, other, &mut Budget::default()), Some(is_equal), "{one} {other}");
-            assert_eq!(equal(other, one, &mut Budget::default()), Some(is_equal), "{other} {one}");
-            assert_eq!(hash(one, &hasher) == hash(other, &hasher), is_equal, "hashes of {one} {other}");
+            assert_eq!(
+                equal(one, other, &mut Budget::default()),
+                Some(is_equal),
+                "{one} {other}"
+            );
+            assert_eq!(
+                equal(other, one, &mut Budget::default()),
+                Some(is_equal),
+                "{other} {one}"
+            );
+            assert_eq!(
+                hash(one, &hasher) == hash(other, &hasher),
+                is_equal,
+                "hashes of {one} {other}"
+            );
         }
     }
 
@@ -231,7 +302,10 @@ mod tests {
         let hasher = RandomState::new();
         assert_ne!(hash(&deep("1"), &hasher), hash(&deep("2"), &hasher));
         for text in ["", "{", "[1", r#"{"a"}"#, "nul", "-", "\"a"] {
-            assert!(!equal(text, "[1,2]", &mut Budget::default()).unwrap_or_default(), "{text}");
+            assert!(
+                !equal(text, "[1,2]", &mut Budget::default()).unwrap_or_default(),
+                "{text}"
+            );
             hash(text, &hasher);
         }
     }

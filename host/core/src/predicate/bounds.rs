@@ -1,5 +1,5 @@
-//! An estimate of a JSONPath's cost from its text, before it is parsed. The parser is recursive in nested constructs,
-//! and wildcards, unions and nested filters multiply the cost of evaluation.
+//! An estimate of a JSONPath's cost from its text, before it is parsed. The parser is recursive in
+//! nested constructs, and wildcards, unions and nested filters multiply the cost of evaluation.
 
 /// The counts of costly constructs in an expression's text. Quoted names are skipped.
 #[derive(Default)]
@@ -29,9 +29,12 @@ impl Bounds {
         let mut quote = None;
         let mut escaped = false;
         let mut before = ' ';
-        // For each open bracket, true if it belongs to a filter; then the number of open parentheses.
+
+        // For each open bracket, true if it belongs to a filter; then the number of open
+        // parentheses.
         let mut brackets = Vec::<bool>::new();
         let mut open = 0_usize;
+
         for (at, letter) in text.char_indices() {
             if let Some(end) = quote {
                 match letter {
@@ -43,6 +46,7 @@ impl Bounds {
                 before = letter;
                 continue;
             }
+
             let filters = brackets.iter().filter(|filter| **filter).count();
             match letter {
                 '\'' | '"' => quote = Some(letter),
@@ -56,7 +60,9 @@ impl Bounds {
                     let depth = brackets.iter().filter(|filter| **filter).count();
                     bounds.filter_depth = bounds.filter_depth.max(depth);
                 }
-                '(' if before.is_ascii_alphanumeric() || before == '_' => bounds.never = Some("a function"),
+                '(' if before.is_ascii_alphanumeric() || before == '_' => {
+                    bounds.never = Some("a function");
+                }
                 '(' => {
                     open += 1;
                     bounds.parentheses = bounds.parentheses.max(open);
@@ -80,8 +86,10 @@ impl Bounds {
                 }
                 _ => {}
             }
+
             before = letter;
         }
+
         bounds
     }
 
@@ -90,6 +98,7 @@ impl Bounds {
         if let Some(never) = self.never {
             return Err(format!("{never} is not allowed"));
         }
+
         for (count, most, what) in [
             (self.descents, 1, "`..`"),
             (self.wide, 4, "`..`, `*`, `?` and `:`"),
@@ -103,6 +112,7 @@ impl Bounds {
                 return Err(format!("{count} {what}, over the limit of {most}"));
             }
         }
+
         Ok(())
     }
 }
@@ -113,7 +123,10 @@ fn leads_to_one(path: &str) -> bool {
     loop {
         let after = match next_name(rest) {
             Some((_, after)) => after,
-            None => match rest.strip_prefix('[').and_then(|index| index.split_once(']')) {
+            None => match rest
+                .strip_prefix('[')
+                .and_then(|index| index.split_once(']'))
+            {
                 Some((index, after)) if index.trim().parse::<i64>().is_ok() => after,
                 _ => return !rest.trim_start().starts_with(['.', '[']),
             },
@@ -136,14 +149,21 @@ pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
 /// Returns the name in `.name`, or in `['name']` without escapes, and the text after it.
 fn next_name(path: &str) -> Option<(&str, &str)> {
     if let Some(path) = path.strip_prefix('.') {
-        let end = path.find(|letter: char| letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_');
+        let end = path.find(|letter: char| {
+            letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_'
+        });
         let (name, rest) = path.split_at(end.unwrap_or(path.len()));
         let starts = name.starts_with(|letter: char| !letter.is_ascii_digit());
         return starts.then_some((name, rest));
     }
+
     let path = path.strip_prefix('[')?;
-    let quote = path.chars().next().filter(|quote| ['\'', '"'].contains(quote))?;
+    let quote = path
+        .chars()
+        .next()
+        .filter(|quote| ['\'', '"'].contains(quote))?;
     let (name, rest) = path[1..].split_once(quote)?;
     let rest = rest.strip_prefix(']')?;
+
     (!name.contains('\\')).then_some((name, rest))
 }

@@ -1,13 +1,15 @@
 //! A JSONPath from an untrusted author, parsed once and bounded in the cost of each evaluation.
 //!
-//! The language is RFC 9535, as in the crate `serde_json_path`, with limits on operators that multiply the cost: see
-//! [`Bounds`]. An expression takes at most a fixed number of steps for each value that it reads, and the number of values
-//! is bounded, too: if the part of the object that it reads is too large for a [`tree()`], it is not evaluated, and the
-//! event passes. An additional reconcile is always correct.
+//! The language is RFC 9535, as in the crate `serde_json_path`, with limits on operators that
+//! multiply the cost: see [`Bounds`]. An expression takes at most a fixed number of steps for each
+//! value that it reads, and the number of values is bounded, too: if the part of the object that it
+//! reads is too large for a [`tree()`], it is not evaluated, and the event passes. An additional
+//! reconcile is always correct.
 //!
 //! The plain names at the start of an expression, such as `.status.conditions` in
-//! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part that they lead to is
-//! parsed, once per event and source. If an update left the text of that part unchanged, nothing in it has changed.
+//! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part that
+//! they lead to is parsed, once per event and source. If an update left the text of that part
+//! unchanged, nothing in it has changed.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -66,23 +68,44 @@ impl Expression {
             let text = text[..text.floor_char_boundary(32)].to_owned() + "…";
             return Err(ExpressionError::TooMuch { text, message });
         }
+
         // The bounds are checked before parsing, because the parser recurses at each parenthesis.
         let bounds = Bounds::of(text);
-        bounds.check().map_err(|message| ExpressionError::TooMuch { text: text.to_owned(), message })?;
+        bounds.check().map_err(|message| ExpressionError::TooMuch {
+            text: text.to_owned(),
+            message,
+        })?;
         let syntax = |error: serde_json_path::ParseError| ExpressionError::Syntax {
             text: text.to_owned(),
             message: error.to_string(),
         };
         let whole = JsonPath::parse(text).map_err(syntax)?;
-        let (steps, rest) = if bounds.roots > 1 { (Vec::new(), "") } else { leading_names(text) };
+        let (steps, rest) = if bounds.roots > 1 {
+            (Vec::new(), "")
+        } else {
+            leading_names(text)
+        };
+
         let rest = match JsonPath::parse(&format!("${rest}")) {
             Ok(rest) if !steps.is_empty() => rest,
-            _ => return Ok(Self { text: text.to_owned(), steps: Vec::new(), rest: whole }),
+            _ => {
+                return Ok(Self {
+                    text: text.to_owned(),
+                    steps: Vec::new(),
+                    rest: whole,
+                });
+            }
         };
-        Ok(Self { text: text.to_owned(), steps, rest })
+
+        Ok(Self {
+            text: text.to_owned(),
+            steps,
+            rest,
+        })
     }
 
-    /// Returns the path of the field that contains everything the expression reads; `.` for the whole object.
+    /// Returns the path of the field that contains everything the expression reads; `.` for the
+    /// whole object.
     pub(super) fn field(&self) -> String {
         format!(".{}", self.steps.join("."))
     }
@@ -96,7 +119,8 @@ impl Expression {
         }
     }
 
-    /// Reports whether the expression selects different values in the two objects; None if one is too large to search.
+    /// Reports whether the expression selects different values in the two objects; None if one is
+    /// too large to search.
     pub(super) fn differs<'e>(&'e self, old: &Look<'e>, now: &Look<'e>) -> Option<bool> {
         if old.text(&self.steps) == now.text(&self.steps) {
             return Some(false);
@@ -131,7 +155,10 @@ enum Part {
 
 impl<'e> Look<'e> {
     pub(super) fn at(object: &'e Object) -> Self {
-        Self { object, parts: RefCell::default() }
+        Self {
+            object,
+            parts: RefCell::default(),
+        }
     }
 
     pub(super) fn object(&self) -> &'e Object {
@@ -139,7 +166,11 @@ impl<'e> Look<'e> {
     }
 
     fn text(&self, steps: &[String]) -> Option<&'e str> {
-        if steps.is_empty() { Some(self.object.json()) } else { self.object.along(steps.iter().map(String::as_str)) }
+        if steps.is_empty() {
+            Some(self.object.json())
+        } else {
+            self.object.along(steps.iter().map(String::as_str))
+        }
     }
 
     fn part(&self, steps: &'e [String]) -> Rc<Part> {
@@ -158,7 +189,10 @@ impl<'e> Look<'e> {
 
 /// The text of an expression; the error for another type names the expected form.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a JSONPath, a string like \"$.spec.replicas\"")]
+#[serde(
+    untagged,
+    expecting = "expected a JSONPath, a string like \"$.spec.replicas\""
+)]
 enum Text {
     Text(String),
 }
@@ -216,8 +250,14 @@ mod tests {
     use crate::object::{ManagedFields, kind::GroupVersionKind, tree::MAX_VALUES};
 
     fn object(fields: &str) -> Object {
-        let text = format!(r#"{{"metadata":{{"name":"a","annotations":{{"a.b/c":"1"}}}},{fields}}}"#);
-        Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("object")
+        let text =
+            format!(r#"{{"metadata":{{"name":"a","annotations":{{"a.b/c":"1"}}}},{fields}}}"#);
+        Object::from_json(
+            &text,
+            &GroupVersionKind::new("v1", "Pod"),
+            ManagedFields::Drop,
+        )
+        .expect("object")
     }
 
     fn expression(text: &str) -> Expression {
@@ -230,15 +270,27 @@ mod tests {
             ("$", &[][..], true),
             ("$.spec", &["spec"], true),
             ("$['spec'][\"list\"]", &["spec", "list"], true),
-            ("$.metadata.annotations['a.b/c']", &["metadata", "annotations", "a.b/c"], true),
-            ("$.metadata.annotations['a.b/d']", &["metadata", "annotations", "a.b/d"], false),
+            (
+                "$.metadata.annotations['a.b/c']",
+                &["metadata", "annotations", "a.b/c"],
+                true,
+            ),
+            (
+                "$.metadata.annotations['a.b/d']",
+                &["metadata", "annotations", "a.b/d"],
+                false,
+            ),
             ("$.spec.null", &["spec", "null"], true),
             ("$.spec.list[1]", &["spec", "list"], true),
             ("$.spec.list[2]", &["spec", "list"], false),
             ("$.spec.list[-1:]", &["spec", "list"], true),
             ("$.spec.list.name", &["spec", "list", "name"], false),
             ("$.spec.list[?@.n == 2 && !@.gone]", &["spec", "list"], true),
-            ("$.spec.list[?@.n == 3 || (@.s >= 'b')]", &["spec", "list"], true),
+            (
+                "$.spec.list[?@.n == 3 || (@.s >= 'b')]",
+                &["spec", "list"],
+                true,
+            ),
             ("$.spec.list[?@.n == $.spec.wanted]", &[], true),
             ("$.spec.list[?@.n == $['spec']['list'][0].n]", &[], true),
             ("$.spec.list[?@[?@ == 'b']]", &["spec", "list"], true),
@@ -248,7 +300,8 @@ mod tests {
             ("$ .spec", &[], true),
             ("$['it\\'s']", &[], false),
         ] {
-            let object = object(r#""spec":{"list":[{"n":1},{"n":2,"s":"b"}],"null":null,"wanted":2}"#);
+            let object =
+                object(r#""spec":{"list":[{"n":1},{"n":2,"s":"b"}],"null":null,"wanted":2}"#);
             let parsed = expression(text);
             assert_eq!(parsed.steps, steps, "{text}");
             assert_eq!(parsed.selects(&Look::at(&object)), Some(selects), "{text}");
@@ -264,23 +317,44 @@ mod tests {
         let old = object(r#""spec":{"a":[1,2],"b":{"c":1}}"#);
         let new = object(r#""spec":{"b":{"c":1.0},"a":[1,3]}"#);
         let differs = |text: &str| expression(text).differs(&Look::at(&old), &Look::at(&new));
-        for (text, differs_) in
-            [("$.spec.a", true), ("$.spec.a[0]", false), ("$.spec.a[1]", true), ("$.spec.a[?@ > 2]", true)]
-        {
+        for (text, differs_) in [
+            ("$.spec.a", true),
+            ("$.spec.a[0]", false),
+            ("$.spec.a[1]", true),
+            ("$.spec.a[?@ > 2]", true),
+        ] {
             assert_eq!(differs(text), Some(differs_), "{text}");
         }
         let gone = object(r#""spec":{"b":{"c":1}}"#);
-        assert_eq!(expression("$.spec.a").differs(&Look::at(&old), &Look::at(&gone)), Some(true));
-        assert_eq!(expression("$.spec.d").differs(&Look::at(&old), &Look::at(&gone)), Some(false));
+        assert_eq!(
+            expression("$.spec.a").differs(&Look::at(&old), &Look::at(&gone)),
+            Some(true)
+        );
+        assert_eq!(
+            expression("$.spec.d").differs(&Look::at(&old), &Look::at(&gone)),
+            Some(false)
+        );
     }
 
     #[test]
     fn refuses_invalid_jsonpath_with_position() {
-        for text in
-            ["", "spec", ".spec", "$.", "$.spec[", "$[?@.a=]", "$[?@.a == 'b]", "$.a b", "{.spec}", "$[?@.* == 1]"]
-        {
+        for text in [
+            "",
+            "spec",
+            ".spec",
+            "$.",
+            "$.spec[",
+            "$[?@.a=]",
+            "$[?@.a == 'b]",
+            "$.a b",
+            "{.spec}",
+            "$[?@.* == 1]",
+        ] {
             let error = Expression::parse(text).expect_err(text);
-            assert!(matches!(error, ExpressionError::Syntax { .. }), "{text}: {error}");
+            assert!(
+                matches!(error, ExpressionError::Syntax { .. }),
+                "{text}: {error}"
+            );
             assert!(error.to_string().contains("at position"), "{error}");
         }
     }
@@ -307,30 +381,47 @@ mod tests {
             ("$[?$['a'][0:1]]", "`$` in a filter"),
         ] {
             let error = Expression::parse(text).expect_err(text);
-            assert!(matches!(error, ExpressionError::TooMuch { .. }), "{text}: {error}");
-            assert!(error.to_string().contains(words), "{words:?} is not in: {error}");
+            assert!(
+                matches!(error, ExpressionError::TooMuch { .. }),
+                "{text}: {error}"
+            );
+            assert!(
+                error.to_string().contains(words),
+                "{words:?} is not in: {error}"
+            );
         }
         // Names that only look like limited constructs are allowed.
-        for text in ["$['..*?$(a,b)']", "$.a[?@.b == '$..*,:(' || @[\"a(\"] == \"?\"]"] {
+        for text in [
+            "$['..*?$(a,b)']",
+            "$.a[?@.b == '$..*,:(' || @[\"a(\"] == \"?\"]",
+        ] {
             expression(text);
         }
     }
 
-    /// Evaluates each of the worst expressions on objects of 3 MiB and on objects with the maximum number of values.
-    /// The time limit is no measurement: it detects a mistake of an order of magnitude.
+    /// Evaluates each of the worst expressions on objects of 3 MiB and on objects with the maximum
+    /// number of values. The time limit is no measurement: it detects a mistake of an order of
+    /// magnitude.
     #[test]
     fn worst_expressions_on_worst_objects_end_soon() {
         const SIZE: usize = 3 << 20;
         let list = |values: usize| format!("[0{}]", ",0".repeat(values - 1));
         let nested = |width: usize, depth: usize| {
             (0..depth).fold("{\"a\":1,\"b\":1}".to_owned(), |inner, _| {
-                format!("{{\"a\":{inner},\"b\":[{}]}}", vec!["{\"a\":1}"; width].join(","))
+                format!(
+                    "{{\"a\":{inner},\"b\":[{}]}}",
+                    vec!["{\"a\":1}"; width].join(",")
+                )
             })
         };
         let mut fields = String::from("{");
         while fields.len() < SIZE {
-            let _infallible =
-                write!(fields, "{}\"f{}\":{{\"a\":\"b\"}}", if fields.len() > 1 { "," } else { "" }, fields.len());
+            let _infallible = write!(
+                fields,
+                "{}\"f{}\":{{\"a\":\"b\"}}",
+                if fields.len() > 1 { "," } else { "" },
+                fields.len()
+            );
         }
         fields.push('}');
         let objects = [
@@ -369,6 +460,10 @@ mod tests {
                 }
             }
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            started.elapsed()
+        );
     }
 }

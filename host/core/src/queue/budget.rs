@@ -1,7 +1,8 @@
-//! The budget of several queues: the keys that they hold together, and the bytes of events that wait for them.
+//! The budget of several queues: the keys that they hold together, and the bytes of events that
+//! wait for them.
 //!
-//! The queues of a tenant share one, so that the tenant cannot use up the memory with many queues of which each is within
-//! its bounds. All keys are counted, but only keys that may be invented are refused for lack of room.
+//! The queues of a tenant share one, so that many queues, each within its bounds, cannot use up the
+//! memory. All keys are counted, but only keys that may be invented are refused for lack of room.
 
 use std::sync::{
     Arc,
@@ -20,7 +21,12 @@ pub struct QueueBudget {
 impl QueueBudget {
     /// Creates a budget of keys in queues, and of bytes of events that wait to be mapped to keys.
     pub fn new(max_keys: usize, max_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { max_keys, max_bytes, keys: AtomicUsize::new(0), bytes: AtomicUsize::new(0) })
+        Arc::new(Self {
+            max_keys,
+            max_bytes,
+            keys: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        })
     }
 
     /// Returns the number of keys in the queues.
@@ -28,7 +34,6 @@ impl QueueBudget {
         self.keys.load(Ordering::Relaxed)
     }
 
-    /// Reports whether there is room for another key.
     pub(super) fn has_room(&self) -> bool {
         self.keys() < self.max_keys
     }
@@ -36,13 +41,19 @@ impl QueueBudget {
     /// Records that a queue holds `now` keys instead of `before`.
     pub(super) fn count_keys(&self, before: usize, now: usize) {
         // Wraps where it becomes less, as it is to.
-        self.keys.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        self.keys
+            .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Takes bytes. Reports whether there was room for them.
     pub(crate) fn take_bytes(&self, bytes: usize) -> bool {
-        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.max_bytes);
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let more = |held: usize| {
+            held.checked_add(bytes)
+                .filter(|held| *held <= self.max_bytes)
+        };
+        self.bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
     }
 
     /// Returns bytes that were taken.
@@ -59,14 +70,21 @@ mod tests {
     #[tokio::test]
     async fn queues_share_their_budget_and_return_it() {
         let budget = QueueBudget::new(3, 0);
-        let queues = [WorkQueue::new().within(budget.clone()), WorkQueue::new().within(budget.clone())];
+        let queues = [
+            WorkQueue::new().within(budget.clone()),
+            WorkQueue::new().within(budget.clone()),
+        ];
         let add = |at: usize, key: u32| queues[at].add_if_room(100, key, Priority::Normal);
         assert!(add(0, 1) && add(0, 1) && add(1, 1) && add(1, 2));
         assert_eq!((add(0, 3), add(1, 3), budget.keys()), (false, false, 3));
         assert!(add(0, 1), "a key that the queue has needs no room");
         queues[0].add(4);
         queues[0].add_after(5, std::time::Duration::from_secs(60));
-        assert_eq!((add(1, 6), budget.keys()), (false, 5), "other keys are counted and never refused");
+        assert_eq!(
+            (add(1, 6), budget.keys()),
+            (false, 5),
+            "other keys are counted and never refused"
+        );
         for _ in 0..2 {
             let key = queues[0].get().await.expect("a key");
             assert_eq!(budget.keys(), 5 - usize::from(key == 4));
@@ -74,7 +92,11 @@ mod tests {
         }
         assert_eq!(budget.keys(), 3);
         queues[0].shut_down();
-        assert_eq!((add(1, 6), budget.keys()), (true, 3), "its delays are dropped");
+        assert_eq!(
+            (add(1, 6), budget.keys()),
+            (true, 3),
+            "its delays are dropped"
+        );
         drop(queues);
         assert_eq!(budget.keys(), 0);
     }
@@ -83,7 +105,10 @@ mod tests {
     fn bytes_are_bounded_and_returned() {
         let budget = QueueBudget::new(0, 10);
         assert!(
-            budget.take_bytes(6) && !budget.take_bytes(5) && !budget.take_bytes(usize::MAX) && budget.take_bytes(4)
+            budget.take_bytes(6)
+                && !budget.take_bytes(5)
+                && !budget.take_bytes(usize::MAX)
+                && budget.take_bytes(4)
         );
         budget.return_bytes(6);
         assert!(budget.take_bytes(6) && !budget.take_bytes(1));

@@ -29,9 +29,13 @@ impl DurationHistogram {
         self.sum = self.sum.saturating_add(duration);
     }
 
-    /// Returns the upper bound of each bucket in seconds with its own count; the last bound is infinite.
+    /// Returns the upper bound of each bucket in seconds with its own count; the last bound is
+    /// infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
-        let bounds = BOUNDS.iter().map(|nanos| *nanos as f64 / 1e9).chain([f64::INFINITY]);
+        let bounds = BOUNDS
+            .iter()
+            .map(|nanos| *nanos as f64 / 1e9)
+            .chain([f64::INFINITY]);
         bounds.zip(self.counts)
     }
 
@@ -53,11 +57,31 @@ mod tests {
     #[test]
     fn bounds_belong_to_their_bucket() {
         let mut histogram = DurationHistogram::default();
-        for nanos in [0, 10, 11, 1_000_000_000, 1_000_000_000_000, 1_000_000_000_001, u64::MAX] {
+        for nanos in [
+            0,
+            10,
+            11,
+            1_000_000_000,
+            1_000_000_000_000,
+            1_000_000_000_001,
+            u64::MAX,
+        ] {
             histogram.observe(Duration::from_nanos(nanos));
         }
-        let filled: Vec<_> = histogram.buckets().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(filled, [(1e-8, 2), (1e-7, 1), (1.0, 1), (1000.0, 1), (f64::INFINITY, 2)]);
+        let filled: Vec<_> = histogram
+            .buckets()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        assert_eq!(
+            filled,
+            [
+                (1e-8, 2),
+                (1e-7, 1),
+                (1.0, 1),
+                (1000.0, 1),
+                (f64::INFINITY, 2)
+            ]
+        );
         assert_eq!(histogram.count(), 7);
         assert!(histogram.sum() > Duration::from_secs(2001));
     }

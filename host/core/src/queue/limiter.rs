@@ -1,12 +1,19 @@
-//! Rate limiters compute the delay of a failed key. They are client-go's, with the time passed in.
+//! Rate limiters compute the delay of a failed key. They are client-go's, with the time passed in,
+//! and with one difference: events do not lengthen a backoff.
 //!
 //! | here | client-go `util/workqueue` | delay |
 //! |---|---|---|
-//! | [`ItemExponentialFailureRateLimiter`] | the same | `base * 2^failures` of this key, at most `max` |
+//! | [`ItemExponentialFailureRateLimiter`] | the same | `base * 2^failures` of this key, at most `base` and the time since its first failure, and at most `max` |
 //! | [`BucketRateLimiter`] | the same, over `x/time/rate` | until the shared bucket has a token |
 //! | [`MaxOfRateLimiter`] | the same | the longest of its parts |
 //!
 //! [`MaxOfRateLimiter::default`] is client-go's `DefaultTypedControllerRateLimiter`.
+//!
+//! An event reconciles a key at once, also during its backoff. If that fails as well, client-go
+//! doubles the delay: 18 events during an outage of seconds make the next try wait for 1,000 s
+//! ([kubernetes#112325](https://github.com/kubernetes/kubernetes/issues/112325)). The doubled delays
+//! of retries alone add up to the time since the first failure, so that time is the bound which
+//! leaves them as they are, whatever events come between.
 
 use std::{
     collections::HashMap,
@@ -18,8 +25,15 @@ use crate::manifest;
 
 /// Computes the delay before a key is retried (client-go's `TypedRateLimiter`).
 pub trait RateLimiter<K>: Send {
-    /// Counts one failure of the key and returns its delay.
-    fn when(&mut self, key: &K, now: Instant) -> Duration;
+    /// Counts one failure of the key and returns the delay that its failures ask for.
+    fn count(&mut self, key: &K, now: Instant) -> Duration;
+    /// Takes the place of a retry among those of all keys, and returns the time until then.
+    fn reserve(&mut self, now: Instant) -> Duration;
+    /// Counts one failure of the key, takes a place for its retry, and returns the delay (client-go's
+    /// `When`).
+    fn when(&mut self, key: &K, now: Instant) -> Duration {
+        self.count(key, now).max(self.reserve(now))
+    }
     /// Stops tracking the key, because it succeeded or is not retried.
     fn forget(&mut self, key: &K);
     /// Stops tracking all keys, because what they failed of may be gone.
@@ -28,37 +42,72 @@ pub trait RateLimiter<K>: Send {
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// Doubles the delay with each failure of a key.
+/// Doubles the delay with each failure of a key, up to the time since its first one.
 #[derive(Debug)]
 pub struct ItemExponentialFailureRateLimiter<K> {
-    /// The keys that failed since they were last forgotten, and their number of failures, which is at least 1.
-    failures: HashMap<K, u32>,
+    /// The keys that failed since they were last forgotten.
+    failures: HashMap<K, Failures>,
     base: Duration,
     max: Duration,
+}
+
+/// The failures of a key since it was last forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    /// At least 1.
+    count: u32,
+    /// The time of the first one.
+    first: Instant,
 }
 
 impl<K> ItemExponentialFailureRateLimiter<K> {
     /// Creates a limiter whose first delay is `base` and whose longest is `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { failures: HashMap::new(), base, max }
+        Self {
+            failures: HashMap::new(),
+            base,
+            max,
+        }
     }
 }
 
 impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
-    fn when(&mut self, key: &K, _: Instant) -> Duration {
-        let before = match self.failures.get_mut(key) {
+    fn count(&mut self, key: &K, now: Instant) -> Duration {
+        let failures = match self.failures.get_mut(key) {
             Some(failures) => {
-                *failures = failures.saturating_add(1);
-                *failures - 1
+                failures.count = failures.count.saturating_add(1);
+                *failures
             }
             None => {
-                self.failures.insert(key.clone(), 1);
-                0
+                let failures = Failures {
+                    count: 1,
+                    first: now,
+                };
+                self.failures.insert(key.clone(), failures);
+                failures
             }
         };
-        // A factor that overflows a u32 exceeds any maximum, except with a base of zero, which stays zero.
-        let delay = 2_u32.checked_pow(before).and_then(|factor| self.base.checked_mul(factor));
-        delay.unwrap_or(if self.base.is_zero() { self.base } else { self.max }).min(self.max)
+        let since_first = now.saturating_duration_since(failures.first);
+
+        // A factor that overflows a u32 exceeds any maximum, except with a base of zero, which
+        // stays zero.
+        let delay = 2_u32
+            .checked_pow(failures.count - 1)
+            .and_then(|factor| self.base.checked_mul(factor));
+
+        delay
+            .unwrap_or(if self.base.is_zero() {
+                self.base
+            } else {
+                self.max
+            })
+            .min(since_first.saturating_add(self.base))
+            .min(self.max)
+    }
+
+    /// Keys do not wait for each other.
+    fn reserve(&mut self, _: Instant) -> Duration {
+        Duration::ZERO
     }
 
     fn forget(&mut self, key: &K) {
@@ -73,18 +122,22 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
     }
 
     fn num_requeues(&self, key: &K) -> u32 {
-        if self.failures.is_empty() { 0 } else { self.failures.get(key).copied().unwrap_or(0) }
+        if self.failures.is_empty() {
+            0
+        } else {
+            self.failures.get(key).map_or(0, |failures| failures.count)
+        }
     }
 }
 
 /// A token bucket that all keys share: `burst` tokens at first, `qps` new ones per second.
 #[derive(Debug)]
 pub struct BucketRateLimiter {
-    /// The time in which one token is added.
+    /// How long it takes to add one token.
     interval: Duration,
-    /// The time in which an empty bucket fills up.
+    /// How long an empty bucket takes to fill.
     fill: Duration,
-    /// The time at which the bucket is full again; None if it has never been used.
+    /// When the bucket is full again; None if it has never been used.
     full_at: Option<Instant>,
 }
 
@@ -92,20 +145,32 @@ impl BucketRateLimiter {
     /// Creates a full bucket. Zero counts as 1: a bucket that never fills would lose keys.
     pub fn new(qps: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1) / qps.max(1);
-        Self { interval, fill: interval.saturating_mul(burst.max(1)), full_at: None }
+        Self {
+            interval,
+            fill: interval.saturating_mul(burst.max(1)),
+            full_at: None,
+        }
     }
 
     /// Takes tokens, on credit if there are none.
     pub fn spend(&mut self, tokens: u32, now: Instant) {
         let full_at = self.full_at.map_or(now, |at| at.max(now));
-        self.full_at = Some(full_at.checked_add(self.interval.saturating_mul(tokens)).unwrap_or(full_at));
+        self.full_at = Some(
+            full_at
+                .checked_add(self.interval.saturating_mul(tokens))
+                .unwrap_or(full_at),
+        );
     }
 }
 
 impl<K> RateLimiter<K> for BucketRateLimiter {
-    /// Takes a token, on credit if there is none, and returns the time until it is available. Failures are not counted
-    /// here.
-    fn when(&mut self, _: &K, now: Instant) -> Duration {
+    /// Failures are not counted here.
+    fn count(&mut self, _: &K, _: Instant) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Takes a token, on credit if there is none, and returns the time until it is available.
+    fn reserve(&mut self, now: Instant) -> Duration {
         self.spend(1, now);
         let full_at = self.full_at.unwrap_or(now);
         full_at.duration_since(now).saturating_sub(self.fill)
@@ -134,8 +199,20 @@ impl<K> MaxOfRateLimiter<K> {
 }
 
 impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
-    fn when(&mut self, key: &K, now: Instant) -> Duration {
-        self.limiters.iter_mut().map(|limiter| limiter.when(key, now)).max().unwrap_or_default()
+    fn count(&mut self, key: &K, now: Instant) -> Duration {
+        self.limiters
+            .iter_mut()
+            .map(|limiter| limiter.count(key, now))
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn reserve(&mut self, now: Instant) -> Duration {
+        self.limiters
+            .iter_mut()
+            .map(|limiter| limiter.reserve(now))
+            .max()
+            .unwrap_or_default()
     }
 
     fn forget(&mut self, key: &K) {
@@ -145,11 +222,17 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 
     fn forget_all(&mut self) {
-        self.limiters.iter_mut().for_each(|limiter| limiter.forget_all());
+        self.limiters
+            .iter_mut()
+            .for_each(|limiter| limiter.forget_all());
     }
 
     fn num_requeues(&self, key: &K) -> u32 {
-        self.limiters.iter().map(|limiter| limiter.num_requeues(key)).max().unwrap_or(0)
+        self.limiters
+            .iter()
+            .map(|limiter| limiter.num_requeues(key))
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -166,7 +249,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxO
     }
 }
 
-/// Creates client-go's default: 5 ms doubled up to 1,000 s per key, and 10 per second with bursts of 100 for all keys.
+/// Creates client-go's default: 5 ms doubled up to 1,000 s per key, and 10 per second with bursts
+/// of 100 for all keys.
 impl<K: Clone + Eq + Hash + Send + 'static> Default for MaxOfRateLimiter<K> {
     fn default() -> Self {
         manifest::RateLimiter::default().into()
@@ -183,21 +267,57 @@ mod tests {
     fn each_failure_doubles_delay_up_to_maximum() {
         let now = Instant::now();
         let mut limiter = ItemExponentialFailureRateLimiter::new(MS, 1000 * MS);
+        let mut later = now;
         for millis in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000] {
-            assert_eq!(limiter.when(&"one", now), millis * MS);
+            assert_eq!(limiter.when(&"one", later), millis * MS);
+            later += millis * MS;
         }
         assert_eq!(limiter.when(&"two", now), MS, "keys are counted apart");
-        assert_eq!((limiter.num_requeues(&"one"), limiter.num_requeues(&"two")), (12, 1));
+        assert_eq!(
+            (limiter.num_requeues(&"one"), limiter.num_requeues(&"two")),
+            (12, 1)
+        );
         limiter.forget(&"one");
-        assert_eq!((limiter.num_requeues(&"one"), limiter.when(&"one", now)), (0, MS));
+        assert_eq!(
+            (limiter.num_requeues(&"one"), limiter.when(&"one", now)),
+            (0, MS)
+        );
+    }
+
+    #[test]
+    fn failures_of_events_do_not_delay_beyond_time_since_the_first() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut limiter = ItemExponentialFailureRateLimiter::new(5 * MS, 1000 * second);
+
+        // An event every 100 ms for 13 s.
+        for at in (0..13_000).step_by(100) {
+            let elapsed = Duration::from_millis(at);
+            let delay = limiter.when(&"key", start + elapsed);
+            assert!(delay <= elapsed + 5 * MS, "{delay:?} after {elapsed:?}");
+        }
+        assert_eq!(limiter.num_requeues(&"key"), 130, "each one is counted");
+
+        let much_later = start + 5000 * second;
+        assert_eq!(
+            limiter.when(&"key", much_later),
+            1000 * second,
+            "a key that fails for hours waits as long as ever"
+        );
     }
 
     #[test]
     fn many_failures_do_not_overflow_delay() {
-        let now = Instant::now();
+        let mut now = Instant::now();
         let max = Duration::from_secs(3 * 24 * 3600);
         let mut limiter = ItemExponentialFailureRateLimiter::new(MS, max);
-        let delays: Vec<_> = (0..10_000).map(|_| limiter.when(&"key", now)).collect();
+        let delays: Vec<_> = (0..10_000)
+            .map(|_| {
+                let delay = limiter.when(&"key", now);
+                now += delay;
+                delay
+            })
+            .collect();
         assert!(delays.is_sorted());
         assert_eq!(delays.last(), Some(&max));
         let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::ZERO, max);
@@ -213,9 +333,19 @@ mod tests {
         let mut when = |at: Duration| RateLimiter::<&str>::when(&mut bucket, &"key", start + at);
         let delays: Vec<_> = (0..5).map(|_| when(Duration::ZERO).as_millis()).collect();
         assert_eq!(delays, [0, 0, 0, 100, 200]);
-        assert_eq!(when(250 * MS).as_millis(), 50, "the debt is paid while time passes");
-        let later: Vec<_> = (0..4).map(|_| when(Duration::from_secs(3600)).as_millis()).collect();
-        assert_eq!(later, [0, 0, 0, 100], "a bucket never holds more than its burst");
+        assert_eq!(
+            when(250 * MS).as_millis(),
+            50,
+            "the debt is paid while time passes"
+        );
+        let later: Vec<_> = (0..4)
+            .map(|_| when(Duration::from_secs(3600)).as_millis())
+            .collect();
+        assert_eq!(
+            later,
+            [0, 0, 0, 100],
+            "a bucket never holds more than its burst"
+        );
     }
 
     #[test]
@@ -223,12 +353,19 @@ mod tests {
         let now = Instant::now();
         let mut limiter = MaxOfRateLimiter::default();
         assert_eq!(limiter.when(&0, now), 5 * MS);
-        assert_eq!(limiter.when(&0, now), 10 * MS);
+        assert_eq!(limiter.when(&0, now + 5 * MS), 10 * MS);
         for key in 1..99 {
             assert_eq!(limiter.when(&key, now), 5 * MS, "{key} is within the burst");
         }
-        assert_eq!(limiter.when(&99, now), 100 * MS, "the bucket is the slower one now");
-        assert_eq!((limiter.num_requeues(&0), limiter.num_requeues(&99)), (2, 1));
+        assert_eq!(
+            limiter.when(&99, now),
+            100 * MS,
+            "the bucket is the slower one now"
+        );
+        assert_eq!(
+            (limiter.num_requeues(&0), limiter.num_requeues(&99)),
+            (2, 1)
+        );
         limiter.forget(&0);
         assert_eq!(limiter.num_requeues(&0), 0);
     }
@@ -236,11 +373,31 @@ mod tests {
     #[test]
     fn uses_numbers_of_the_manifest() {
         let now = Instant::now();
-        let numbers = manifest::RateLimiter { base_delay_ms: 1000, max_delay_ms: 3000, qps: 1, burst: 4 };
+        let numbers = manifest::RateLimiter {
+            base_delay_ms: 1000,
+            max_delay_ms: 3000,
+            qps: 1,
+            burst: 4,
+        };
         let mut limiter = MaxOfRateLimiter::from(numbers);
-        let delays: Vec<_> = (0..6).map(|_| limiter.when(&"key", now).as_secs()).collect();
+        let mut later = now;
+        let delays: Vec<_> = (0..6)
+            .map(|_| {
+                let delay = limiter.when(&"key", later);
+                later += delay;
+                delay.as_secs()
+            })
+            .collect();
         assert_eq!(delays, [1, 2, 3, 3, 3, 3]);
-        assert_eq!(limiter.when(&"other", now).as_secs(), 3, "the seventh waits for the bucket");
+
+        let others: Vec<_> = (0..6)
+            .map(|other| {
+                limiter
+                    .when(&["a", "b", "c", "d", "e", "f"][other], later)
+                    .as_secs()
+            })
+            .collect();
+        assert_eq!(others, [1, 1, 1, 1, 1, 2], "the sixth waits for the bucket");
     }
 
     #[test]

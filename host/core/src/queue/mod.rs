@@ -1,29 +1,37 @@
-//! The work queue: client-go's `util/workqueue` contract, with two priorities.
+//! The work queue: the contract of client-go's
+//! [`util/workqueue`](https://github.com/kubernetes/client-go/blob/master/util/workqueue/queue.go), with
+//! two priorities.
 //!
 //! A [`WorkQueue`] promises:
 //!
-//! - **fair**: keys of one priority are handed out in the order in which they were added;
-//! - **stingy**: a key is never handed out twice at the same time, and a key added several times before it is handed out is
-//!   handed out once. A key added while it is processed is handed out once more after [`WorkQueue::done`];
+//! - **fair**: keys of one priority are handed out first in, first out;
+//! - **stingy**: a key is never handed out twice at the same time, and a key added several times
+//!   before it is handed out is handed out once. A key added while it is processed is handed out
+//!   once more after [`WorkQueue::done`];
 //! - **many producers and consumers**, on any thread;
-//! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay; the earlier of two counts.
-//!   As in client-go, a plain add does not end a running delay: the key is added once more when it is over;
-//! - **backoff**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls count as failures, not
-//!   events that add the key meanwhile. [`WorkQueue::forget`] ends the count; it does not replace `done`.
-//!   [`WorkQueue::retry_failed`] ends the backoff of all keys at once;
-//! - **no starvation**: a [`Priority::Low`] key is handed out after at most four normal ones, and is raised when it is
-//!   added with [`Priority::Normal`]. A delayed add while the key is processed keeps the priority with which the key was
-//!   handed out, as in controller-runtime: failing keys of an initial list still wait behind changes. Other delayed keys
-//!   are normal when they become due.
+//! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay;
+//!   the earlier of two counts. As in client-go, a plain add does not end a running delay: the key
+//!   is added once more when it is over;
+//! - **backoff**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls
+//!   count as failures, not events that add the key meanwhile, and reconciles of such events that
+//!   fail delay the key by no more than the time since its first failure. [`WorkQueue::forget`] ends the
+//!   count; it does not replace `done`. [`WorkQueue::retry_failed`] ends the backoff of all keys at
+//!   once;
+//! - **no starvation**: a [`Priority::Low`] key is handed out after at most four normal ones, and
+//!   is raised when it is added with [`Priority::Normal`]. A delayed add while the key is processed
+//!   keeps the priority with which the key was handed out, as in controller-runtime: failing keys
+//!   of an initial list still wait behind changes. Other delayed keys are normal when they become
+//!   due.
 //!
 //! `PROMISES.md` in this folder names the test of each promise.
 //!
-//! Limits: keys are held in memory only, each once, without bound but for [`WorkQueue::add_if_room`]. Keys of different
-//! priorities have no order among them.
-//! Timers are exact to a millisecond, as tokio's. No delay is longer than thirty years.
+//! Limits: keys are held in memory only, each once, without bound but for
+//! [`WorkQueue::add_if_room`]. Keys of different priorities have no order among them. Timers are
+//! exact to a millisecond, as tokio's. No delay is longer than thirty years.
 //!
-//! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest delay, and every operation
-//! first adds the keys that are due. So a dropped queue leaves nothing running, and tests with paused time are exact.
+//! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest
+//! delay, and every operation first adds the keys that are due. So a dropped queue leaves nothing
+//! running, and tests with paused time are exact.
 //!
 //! ```
 //! use operetta_core::queue::WorkQueue;
@@ -47,16 +55,14 @@
 
 pub mod budget;
 mod durations;
-#[cfg(test)]
-mod histories;
 mod limiter;
-#[cfg(test)]
-mod model;
+mod priority;
 #[cfg(test)]
 mod priority_tests;
 mod ready;
 mod shut_down;
-mod state;
+/// The pure state machine inside a queue, public for the tests that compare it with a model.
+pub mod state;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -71,20 +77,13 @@ use tokio::{
 
 use budget::QueueBudget;
 pub use durations::DurationHistogram;
-pub use limiter::{BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter};
+pub use limiter::{
+    BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter,
+};
+pub use priority::Priority;
 pub use state::KeyPhase;
 use state::{State, Wake};
 pub use stats::Stats;
-
-/// The priority of a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// A key of an initial list, a resync or a full requeue: nothing new is known of the object.
-    Low,
-    /// A key with something to process; the default.
-    #[default]
-    Normal,
-}
 
 /// A handle to a queue. Clones are handles to the same queue.
 pub struct WorkQueue<K> {
@@ -94,8 +93,8 @@ pub struct WorkQueue<K> {
 struct Inner<K> {
     /// Never held across an await.
     shared: Mutex<Shared<K>>,
-    /// Notifies one consumer per key that becomes ready, and all of them when a new earliest delay comes or the queue
-    /// shuts down.
+    /// Notifies one consumer per key that becomes ready, and all of them when a new earliest delay
+    /// comes or the queue shuts down.
     ready: Notify,
     /// Notifies all waiters when a queue that shuts down is drained, or when draining is given up.
     drained: Notify,
@@ -104,7 +103,8 @@ struct Inner<K> {
 struct Shared<K> {
     state: State<K>,
     limiter: Box<dyn RateLimiter<K>>,
-    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`] clears it.
+    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`]
+    /// clears it.
     drain: bool,
     /// The budget of this and other queues.
     budget: Option<Arc<QueueBudget>>,
@@ -147,9 +147,23 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     /// Creates an empty queue with this rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
         let state = State::default();
-        let shared = Shared { state, limiter: Box::new(limiter), drain: false, budget: None, counted: 0 };
-        let inner = Inner { shared: Mutex::new(shared), ready: Notify::new(), drained: Notify::new() };
-        Self { inner: Arc::new(inner) }
+        let shared = Shared {
+            state,
+            limiter: Box::new(limiter),
+            drain: false,
+            budget: None,
+            counted: 0,
+        };
+
+        let inner = Inner {
+            shared: Mutex::new(shared),
+            ready: Notify::new(),
+            drained: Notify::new(),
+        };
+
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// Counts the queue's keys in a budget that it shares with other queues.
@@ -172,26 +186,40 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.add_with_priority(key, Priority::Normal);
     }
 
-    /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue shuts down.
+    /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue
+    /// shuts down.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
         self.change(|shared| shared.state.add(key, priority, now()));
     }
 
-    /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit` keys already, be they
-    /// ready, delayed or being processed, or the budget of [`Self::within`] is used up. Reports whether the queue has the
-    /// key.
+    /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit`
+    /// keys already, be they ready, delayed or being processed, or the budget of [`Self::within`]
+    /// is used up. Reports whether the queue has the key.
     pub fn add_if_room(&self, limit: usize, key: K, priority: Priority) -> bool {
         let mut has_room = false;
         self.change(|shared| {
-            let limit = if shared.budget.as_ref().is_none_or(|budget| budget.has_room()) { limit } else { 0 };
+            let limit = if shared
+                .budget
+                .as_ref()
+                .is_none_or(|budget| budget.has_room())
+            {
+                limit
+            } else {
+                0
+            };
             has_room = shared.state.has_room(&key, limit);
-            if has_room { shared.state.add(key, priority, now()) } else { Wake::Nobody }
+            if has_room {
+                shared.state.add(key, priority, now())
+            } else {
+                Wake::Nobody
+            }
         });
+
         has_room
     }
 
-    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts down, and forgotten
-    /// when it shuts down meanwhile.
+    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts
+    /// down, and forgotten when it shuts down meanwhile.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.change(|shared| shared.state.add_after(key, delay, now()));
     }
@@ -199,9 +227,16 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     /// Counts a failure of the key and adds it after the delay of the rate limiter.
     pub fn add_rate_limited(&self, key: K) {
         self.change(|shared| {
+            let Shared { state, limiter, .. } = shared;
             let now = now();
-            let delay = shared.limiter.when(&key, now);
-            shared.state.add_after(key, delay, now)
+            let mut delay = limiter.count(&key, now);
+
+            // An event during the backoff: the key has its place among the retries of all keys, and
+            // one failure after the other must not reserve more of them.
+            if !state.is_due_within(&key, delay, now) {
+                delay = delay.max(limiter.reserve(now));
+            }
+            state.add_after(key, delay, now)
         });
     }
 
@@ -209,19 +244,20 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     pub fn add_failed_after(&self, key: K, delay: Duration) {
         self.change(|shared| {
             let now = now();
-            let _unused = shared.limiter.when(&key, now);
+            let _other_delay = shared.limiter.count(&key, now);
             shared.state.add_after(key, delay, now)
         });
     }
 
-    /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`] still has to be
-    /// called.
+    /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`]
+    /// still has to be called.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
     }
 
-    /// Ends the backoff of all keys, because what they failed of may be gone: adds those whose delay runs after a failure, and
-    /// resets the failures of all. Returns the number of keys that it added. Other delays run on.
+    /// Ends the backoff of all keys, because what they failed of may be gone: adds those whose
+    /// delay runs after a failure, and resets the failures of all. Returns the number of keys that
+    /// it added. Other delays run on.
     pub fn retry_failed(&self) -> usize {
         let mut retried = 0;
         self.change(|shared| {
@@ -258,19 +294,21 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.lock().limiter.num_requeues(key)
     }
 
-    /// Returns the time that a key waited until it was handed out; None if it is not being processed.
+    /// Returns the time that a key waited until it was handed out; None if it is not being
+    /// processed.
     pub fn queue_duration(&self, key: &K) -> Option<Duration> {
         self.lock().state.queue_duration(key)
     }
 
-    /// Waits for a key to process; [`Self::done`] has to be called afterwards. Returns None once the queue shuts down
-    /// and no key is left. Cancel safe: a dropped call has taken no key.
+    /// Waits for a key to process; [`Self::done`] has to be called afterwards. Returns None once
+    /// the queue shuts down and no key is left. Cancel safe: a dropped call has taken no key.
     pub async fn get(&self) -> Option<K> {
         match self.next() {
             Next::Process(key) => return Some(key),
             Next::ShutDown => return None,
             Next::Wait(_) => {}
         }
+
         let mut woken = pin!(self.inner.ready.notified());
         loop {
             // Registers before the second look: a key added in between finds a consumer to wake.
@@ -285,8 +323,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Marks a key as processed. If it was added meanwhile, it goes to the end of the queue. Ignored for a key that is
-    /// not being processed.
+    /// Marks a key as processed. If it was added meanwhile, it goes to the end of the queue.
+    /// Ignored for a key that is not being processed.
     pub fn done(&self, key: &K) {
         let mut shared = self.lock();
         let wake = shared.state.done(key, now());
@@ -309,8 +347,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// Returns the time for which the key has waited that waits longest; None if no key needs processing. Takes time in
-    /// proportion to all keys in the queue.
+    /// How long the oldest ready key has been waiting; None if no key needs processing. Takes time
+    /// in proportion to all keys in the queue.
     pub fn oldest(&self) -> Option<Duration> {
         let oldest = self.lock().state.oldest()?;
         Some(now().saturating_duration_since(oldest))
@@ -330,7 +368,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// The state with all keys added that are due by now; the clock is read only when some are waiting.
+    /// The state with all keys added that are due by now; the clock is read only when some are
+    /// waiting.
     fn lock(&self) -> MutexGuard<'_, Shared<K>> {
         let mut shared = self.inner.shared.lock();
         if shared.state.next_due().is_some() {
@@ -364,7 +403,9 @@ fn now() -> std::time::Instant {
 
 impl<K> Clone for WorkQueue<K> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
+        Self {
+            inner: self.inner.clone(),
+        }
     }
 }
 

@@ -1,13 +1,15 @@
-//! Keys that wait for a worker: first in, first out within a priority, without starvation of either priority.
+//! Keys that wait for a worker: first in, first out within a priority, without starvation of either
+//! priority.
 //!
-//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row one low key is handed
-//! out. So with a constant stream of normal keys the low ones still get a fifth of the turns, and a normal key is
-//! delayed by at most one low key per [`NORMAL_PER_LOW`] normal ones. The rule counts turns and not seconds, because
-//! with slow workers the waiting time does not show which key was passed over.
+//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row
+//! one low key is handed out. So with a constant stream of normal keys the low ones still get a
+//! fifth of the turns, and a normal key is delayed by at most one low key per [`NORMAL_PER_LOW`]
+//! normal ones. The rule counts turns and not seconds, because with slow workers the waiting time
+//! does not show which key was passed over.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Priority;
+use super::priority::Priority;
 
 /// The number of normal keys handed out in a row while a low key waits.
 pub const NORMAL_PER_LOW: u32 = 4;
@@ -26,17 +28,24 @@ pub enum QueuePosition {
 pub struct Ready<K> {
     /// The normal keys, oldest first.
     normal: VecDeque<K>,
-    /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the middle.
+    /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the
+    /// middle.
     low: BTreeMap<u64, K>,
     /// The ticket of the next low key, higher than all in `low`.
     ticket: u64,
-    /// The number of normal keys handed out in a row while `low` was not empty; at most [`NORMAL_PER_LOW`].
+    /// The number of normal keys handed out in a row while `low` was not empty; at most
+    /// [`NORMAL_PER_LOW`].
     passed_over: u32,
 }
 
 impl<K> Default for Ready<K> {
     fn default() -> Self {
-        Self { normal: VecDeque::new(), low: BTreeMap::new(), ticket: 0, passed_over: 0 }
+        Self {
+            normal: VecDeque::new(),
+            low: BTreeMap::new(),
+            ticket: 0,
+            passed_over: 0,
+        }
     }
 }
 
@@ -69,12 +78,14 @@ impl<K> Ready<K> {
             self.passed_over = 0;
             return self.normal.pop_front().map(|key| (key, Priority::Normal));
         }
+
         if self.passed_over < NORMAL_PER_LOW
             && let Some(key) = self.normal.pop_front()
         {
             self.passed_over += 1;
             return Some((key, Priority::Normal));
         }
+
         self.passed_over = 0;
         self.low.pop_first().map(|(_, key)| (key, Priority::Low))
     }
@@ -107,7 +118,10 @@ mod tests {
         for key in ["n1", "n2", "n3", "n4", "n5", "n6"] {
             ready.push(key, Priority::Normal);
         }
-        assert_eq!(rest(&mut ready), ["n1", "n2", "n3", "n4", "l1", "n5", "n6", "l2", "l3"]);
+        assert_eq!(
+            rest(&mut ready),
+            ["n1", "n2", "n3", "n4", "l1", "n5", "n6", "l2", "l3"]
+        );
     }
 
     #[test]
@@ -119,7 +133,12 @@ mod tests {
         let mut low = Vec::new();
         for turn in 0..100 * (NORMAL_PER_LOW + 1) {
             ready.push(1000 + turn, Priority::Normal);
-            low.extend(ready.pop().filter(|(_, priority)| *priority == Priority::Low).map(|(key, _)| key));
+            low.extend(
+                ready
+                    .pop()
+                    .filter(|(_, priority)| *priority == Priority::Low)
+                    .map(|(key, _)| key),
+            );
         }
         assert!(low.iter().copied().eq(0..100), "{low:?}");
     }

@@ -5,18 +5,20 @@ use std::{hash::Hash, pin::pin};
 use super::WorkQueue;
 
 impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
-    /// Shuts the queue down: later adds are ignored and running delays are dropped. Consumers get the remaining keys,
-    /// then None. Ends a waiting [`Self::shut_down_with_drain`].
+    /// Shuts the queue down: later adds are ignored and running delays are dropped. Consumers get
+    /// the remaining keys, then None. Ends a waiting [`Self::shut_down_with_drain`].
     pub fn shut_down(&self) {
         self.begin_shut_down(false);
         self.inner.drained.notify_waiters();
     }
 
-    /// Shuts down as [`Self::shut_down`] does, then waits until every key that is left has been processed: client-go's
-    /// documentation promises that, while its code waits only for the keys being processed at the moment. A key that
-    /// was added while being processed, before the call, is processed once more; later adds are ignored.
+    /// Shuts down as [`Self::shut_down`] does, then waits until every key that is left has been
+    /// processed: client-go's documentation promises that, while its code waits only for the keys
+    /// being processed at the moment. A key that was added while being processed, before the call,
+    /// is processed once more; later adds are ignored.
     ///
-    /// Waits forever when nobody calls [`Self::get`] and [`Self::done`]; [`Self::shut_down`] ends it.
+    /// Waits forever when nobody calls [`Self::get`] and [`Self::done`]; [`Self::shut_down`] ends
+    /// it.
     pub async fn shut_down_with_drain(&self) {
         self.begin_shut_down(true);
         let mut woken = pin!(self.inner.drained.notified());

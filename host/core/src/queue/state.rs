@@ -1,9 +1,9 @@
-//! The work queue's rules as a pure state machine, without clock, lock or task. Every operation returns which consumers
-//! must be woken, and the shell in `mod.rs` wakes them.
+//! The work queue's rules as a pure state machine, without clock, lock or task. Every operation
+//! returns which consumers must be woken, and the shell in `mod.rs` wakes them.
 //!
-//! A key has any of three independent states: *dirty* (needs processing), *processing* (handed out and not done) and
-//! *waiting* (will be added at a certain time). client-go keeps a set for each state. Here one entry per key holds all
-//! three, so that an operation hashes the key once.
+//! A key has any of three independent states: *dirty* (needs processing), *processing* (handed out
+//! and not done) and *waiting* (will be added at a certain time). client-go keeps a set for each
+//! state. Here one entry per key holds all three, so that an operation hashes the key once.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map},
@@ -11,13 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use super::ready::NORMAL_PER_LOW;
 use super::{
-    Priority, Stats,
     durations::DurationHistogram,
+    priority::Priority,
     ready::{QueuePosition, Ready},
+    stats::Stats,
 };
 
-/// The longest delay, about thirty years: long enough to never end, short enough to be added to any clock.
+/// The longest delay, about thirty years: long enough to never end, short enough to be added to any
+/// clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The consumers to wake after an operation.
@@ -46,7 +49,7 @@ pub enum KeyPhase {
 /// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Set while the key needs processing, with the time since which it does.
+    /// Set while the key needs processing, with the time when that began.
     dirty: Option<(Dirty, Instant)>,
     /// The ticket in `State::processing` and the priority, while the key is handed out.
     processing: Option<(u64, Priority)>,
@@ -87,11 +90,11 @@ pub struct State<K> {
     entries: HashMap<K, Entry>,
     /// All keys with [`Dirty::Ready`], so none that is processing.
     ready: Ready<K>,
-    /// The keys being processed, longest running first. A deque, because they are few and mostly done in order: a map
-    /// would allocate for each key.
+    /// The keys being processed, longest running first. A deque, because they are few and mostly
+    /// done in order: a map would allocate for each key.
     processing: VecDeque<Processing>,
-    /// All keys whose entry is waiting, with the priority with which they will be added. Sorted by due time, then by
-    /// the order of the calls.
+    /// All waiting keys, with the priority they will be added with. Sorted by due time, then by the
+    /// order of the calls.
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
     /// The next ticket, higher than all in `processing` and `waiting`.
     ticket: u64,
@@ -132,18 +135,20 @@ impl<K> Default for State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Marks a key as needing processing. A key that is already dirty keeps its position, unless its priority is
-    /// raised.
+    /// Marks a key as needing processing. A key that is already dirty keeps its position, unless
+    /// its priority is raised.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
         }
+
         let mut slot = match self.entries.entry(key) {
             hash_map::Entry::Occupied(slot) => slot,
             hash_map::Entry::Vacant(slot) => slot.insert_entry(Entry::default()),
         };
         let before = slot.get().dirty;
         let since = before.map_or(now, |(_, since)| since);
+
         let (dirty, wake) = match (before.map(|(dirty, _)| dirty), priority) {
             (None, _) => {
                 self.counts.dirty += 1;
@@ -152,7 +157,10 @@ impl<K: Clone + Eq + Hash> State<K> {
                 if slot.get().processing.is_some() {
                     (Dirty::WhenDone(priority), Wake::Nobody)
                 } else {
-                    (Dirty::Ready(self.ready.push(slot.key().clone(), priority)), Wake::One)
+                    (
+                        Dirty::Ready(self.ready.push(slot.key().clone(), priority)),
+                        Wake::One,
+                    )
                 }
             }
             (Some(Dirty::Ready(QueuePosition::Low(ticket))), Priority::Normal) => {
@@ -165,23 +173,36 @@ impl<K: Clone + Eq + Hash> State<K> {
             }
             (Some(ready), _) => (ready, Wake::Nobody),
         };
+
         slot.get_mut().dirty = Some((dirty, since));
         wake
     }
 
-    /// Adds a key after the delay, or at once if it is zero. Of two delays of a key the earlier one counts, and the
-    /// higher priority. The priority is that with which the key was handed out if it is being processed, otherwise
-    /// normal.
+    /// Reports whether a running delay of a key ends within this time.
+    pub fn is_due_within(&self, key: &K, delay: Duration, now: Instant) -> bool {
+        let waiting = self.entries.get(key).and_then(|entry| entry.waiting);
+        waiting.is_some_and(|(due, _)| due.saturating_duration_since(now) <= delay)
+    }
+
+    /// Adds a key after the delay, or at once if it is zero. Of two delays of a key the earlier one
+    /// counts, and the higher priority. The priority is that with which the key was handed out if
+    /// it is being processed, otherwise normal.
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
         }
+
         self.counts.retries += 1;
-        let handed_out = |entry: &Entry| entry.processing.map_or(Priority::Normal, |(_, priority)| priority);
+        let handed_out = |entry: &Entry| {
+            entry
+                .processing
+                .map_or(Priority::Normal, |(_, priority)| priority)
+        };
         if delay.is_zero() {
             let priority = self.entries.get(&key).map_or(Priority::Normal, handed_out);
             return self.add(key, priority, now);
         }
+
         let due = now.checked_add(delay.min(FAR)).unwrap_or(now);
         let mut slot = match self.entries.entry(key) {
             hash_map::Entry::Occupied(slot) => slot,
@@ -190,6 +211,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         let at = (due, self.ticket);
         let priority = handed_out(slot.get());
         let new = || (slot.key().clone(), priority);
+
         let (key, before) = match slot.get().waiting {
             Some(earlier) if earlier.0 <= due => {
                 if let Some((_, kept)) = self.waiting.get_mut(&earlier) {
@@ -200,16 +222,26 @@ impl<K: Clone + Eq + Hash> State<K> {
             Some(later) => self.waiting.remove(&later).unwrap_or_else(new),
             None => new(),
         };
+
         self.ticket += 1;
         slot.get_mut().waiting = Some(at);
         self.waiting.insert(at, (key, priority.max(before)));
-        if self.next_due() == Some(due) { Wake::All } else { Wake::Nobody }
+
+        if self.next_due() == Some(due) {
+            Wake::All
+        } else {
+            Wake::Nobody
+        }
     }
 
-    /// Adds the keys whose delay has ended. No consumer needs to be woken, because each has a timer for the earliest
-    /// delay.
+    /// Adds the keys whose delay has ended. No consumer needs to be woken, because each has a timer
+    /// for the earliest delay.
     pub fn advance(&mut self, now: Instant) {
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
+        while let Some(first) = self
+            .waiting
+            .first_entry()
+            .filter(|first| first.key().0 <= now)
+        {
             let ((due, _), (key, priority)) = first.remove_entry();
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.waiting = None;
@@ -218,23 +250,32 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Ends the delays of the keys that `ends` selects: they are added now, with the priority that they wait with. Returns their
-    /// number. The caller wakes the consumers. Takes time in proportion to the keys that wait.
+    /// Ends the delays of the keys that `ends` selects: they are added now, with the priority that
+    /// they wait with. Returns their number. The caller wakes the consumers. Takes time in
+    /// proportion to the keys that wait.
     pub fn end_delays(&mut self, ends: impl Fn(&K) -> bool, now: Instant) -> usize {
-        let ended: Vec<_> = self.waiting.extract_if(.., |_, (key, _)| ends(key)).collect();
+        let ended: Vec<_> = self
+            .waiting
+            .extract_if(.., |_, (key, _)| ends(key))
+            .collect();
         let count = ended.len();
+
         for (_, (key, priority)) in ended {
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.waiting = None;
             }
             let _caller_wakes = self.add(key, priority, now);
         }
+
         count
     }
 
     /// Ends the delay of one key, without adding it.
     pub fn end_delay(&mut self, key: &K) {
-        let delay = self.entries.get_mut(key).and_then(|entry| entry.waiting.take());
+        let delay = self
+            .entries
+            .get_mut(key)
+            .and_then(|entry| entry.waiting.take());
         if let Some(delay) = delay {
             self.waiting.remove(&delay);
         }
@@ -245,17 +286,26 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.contains_key(key)
     }
 
-    /// Returns the phase of a key at this time; None if it has no entry. A key that is processed and dirty is processed.
+    /// Returns the phase of a key at this time; None if it has no entry. A key that is processed
+    /// and dirty is processed.
     pub fn phase(&self, key: &K, now: Instant) -> Option<KeyPhase> {
         let entry = self.entries.get(key)?;
         if let Some((ticket, _)) = entry.processing {
-            let start = self.processing.iter().find(|processing| processing.ticket == ticket)?.start;
+            let start = self
+                .processing
+                .iter()
+                .find(|processing| processing.ticket == ticket)?
+                .start;
             return Some(KeyPhase::Processing(now.saturating_duration_since(start)));
         }
+
         if let Some((_, since)) = entry.dirty {
             return Some(KeyPhase::Queued(now.saturating_duration_since(since)));
         }
-        entry.waiting.map(|(due, _)| KeyPhase::Waiting(due.saturating_duration_since(now)))
+
+        entry
+            .waiting
+            .map(|(due, _)| KeyPhase::Waiting(due.saturating_duration_since(now)))
     }
 
     /// Returns the end of the earliest delay.
@@ -270,45 +320,68 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.ticket += 1;
         self.counts.dirty -= 1;
         self.counts.dirty_low -= usize::from(priority == Priority::Low);
-        let entry = self.entries.get_mut(&key).expect("a ready key has an entry");
+        let entry = self
+            .entries
+            .get_mut(&key)
+            .expect("a ready key has an entry");
         let since = entry.dirty.take().map_or(now, |(_, since)| since);
         entry.processing = Some((ticket, priority));
         let waited = now.saturating_duration_since(since);
         self.counts.queue_durations.observe(waited);
-        self.processing.push_back(Processing { ticket, start: now, waited });
+        self.processing.push_back(Processing {
+            ticket,
+            start: now,
+            waited,
+        });
+
         Some(key)
     }
 
-    /// Marks a key as processed. It is ready again if it was added meanwhile. Ignores a key that is not being
-    /// processed.
+    /// Marks a key as processed. It is ready again if it was added meanwhile. Ignores a key that is
+    /// not being processed.
     pub fn done(&mut self, key: &K, now: Instant) -> Wake {
-        let Some((key, mut entry)) = self.entries.remove_entry(key) else { return Wake::Nobody };
+        let Some((key, mut entry)) = self.entries.remove_entry(key) else {
+            return Wake::Nobody;
+        };
+
         let mut wake = Wake::Nobody;
         if let Some((ticket, _)) = entry.processing.take() {
-            if let Ok(at) = self.processing.binary_search_by_key(&ticket, |processing| processing.ticket)
+            if let Ok(at) = self
+                .processing
+                .binary_search_by_key(&ticket, |processing| processing.ticket)
                 && let Some(Processing { start, .. }) = self.processing.remove(at)
             {
-                self.counts.work_durations.observe(now.saturating_duration_since(start));
+                self.counts
+                    .work_durations
+                    .observe(now.saturating_duration_since(start));
             }
+
             if let Some((Dirty::WhenDone(priority), since)) = entry.dirty {
                 entry.dirty = Some((Dirty::Ready(self.ready.push(key.clone(), priority)), since));
                 wake = Wake::One;
             }
         }
+
         if !entry.is_idle() {
             self.entries.insert(key, entry);
         }
+
         wake
     }
 
-    /// Returns the time that a key waited until it was handed out; None if it is not being processed.
+    /// Returns the time that a key waited until it was handed out; None if it is not being
+    /// processed.
     pub fn queue_duration(&self, key: &K) -> Option<Duration> {
         let (ticket, _) = self.entries.get(key)?.processing?;
-        let at = self.processing.binary_search_by_key(&ticket, |processing| processing.ticket).ok()?;
+        let at = self
+            .processing
+            .binary_search_by_key(&ticket, |processing| processing.ticket)
+            .ok()?;
         self.processing.get(at).map(|processing| processing.waited)
     }
 
-    /// Shuts down: nothing is added any more and running delays are dropped, but dirty keys are still handed out.
+    /// Shuts down: nothing is added any more and running delays are dropped, but dirty keys are
+    /// still handed out.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         self.waiting.clear();
@@ -338,14 +411,22 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.len() < limit || self.entries.contains_key(key)
     }
 
+    /// Reports whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the number of keys with any state.
     pub fn entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the time since which the key needs processing that does so for the longest.
+    /// Returns when the oldest dirty key became dirty.
     pub fn oldest(&self) -> Option<Instant> {
-        self.entries.values().filter_map(|entry| entry.dirty.map(|(_, since)| since)).min()
+        self.entries
+            .values()
+            .filter_map(|entry| entry.dirty.map(|(_, since)| since))
+            .min()
     }
 
     /// Returns the counters at this time.

@@ -32,7 +32,10 @@ async fn key_added_twice_is_processed_once() {
     queue.add("b");
     queue.add("a");
     assert_eq!(queue.len(), 2);
-    assert_eq!((queue.get().await, queue.get().await), (Some("a"), Some("b")));
+    assert_eq!(
+        (queue.get().await, queue.get().await),
+        (Some("a"), Some("b"))
+    );
     queue.done(&"a");
     queue.done(&"b");
     assert_eq!(get_now(&queue).await, None);
@@ -50,7 +53,11 @@ async fn requeues_key_added_while_processing_after_done() {
     assert_eq!(get_now(&queue).await, None, "it is being processed");
     queue.add("b");
     queue.done(&"a");
-    assert_eq!((queue.get().await, queue.get().await), (Some("b"), Some("a")), "at the end of the queue");
+    assert_eq!(
+        (queue.get().await, queue.get().await),
+        (Some("b"), Some("a")),
+        "at the end of the queue"
+    );
     queue.done(&"a");
     assert_eq!(get_now(&queue).await, None);
 }
@@ -69,8 +76,41 @@ async fn ignores_done_for_key_not_processing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn events_during_backoff_spend_no_tokens_of_other_keys() {
+    let queue = WorkQueue::with_rate_limiter(MaxOfRateLimiter::new(vec![
+        Box::new(ItemExponentialFailureRateLimiter::new(
+            SECOND,
+            1000 * SECOND,
+        )),
+        Box::new(BucketRateLimiter::new(1, 1)),
+    ]));
+
+    // Each event reconciles the key at once, and that fails.
+    for _ in 0..500 {
+        queue.add("eventful");
+        assert_eq!(queue.get().await, Some("eventful"));
+        queue.add_rate_limited("eventful");
+        queue.done(&"eventful");
+    }
+    assert_eq!(queue.num_requeues(&"eventful"), 500);
+
+    queue.add("other");
+    assert_eq!(queue.get().await, Some("other"));
+    queue.add_rate_limited("other");
+    queue.done(&"other");
+
+    let start = Instant::now();
+    assert_eq!(queue.get().await, Some("eventful"));
+    assert_eq!(queue.get().await, Some("other"));
+    assert!(start.elapsed() <= 2 * SECOND, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn retry_failed_ends_backoff_and_no_other_delay() {
-    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 1000 * SECOND));
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(
+        SECOND,
+        1000 * SECOND,
+    ));
     for key in ["often", "in flight"] {
         for _ in 0..9 {
             queue.add_rate_limited(key);
@@ -88,18 +128,31 @@ async fn retry_failed_ends_backoff_and_no_other_delay() {
     assert_eq!(queue.retry_failed(), 1);
     assert_eq!(get_now(&queue).await, Some("often"));
     assert_eq!(get_now(&queue).await, None);
-    assert_eq!((queue.num_requeues(&"often"), queue.num_requeues(&"in flight")), (0, 0));
+    assert_eq!(
+        (
+            queue.num_requeues(&"often"),
+            queue.num_requeues(&"in flight")
+        ),
+        (0, 0)
+    );
     assert_eq!(queue.stats().waiting, 1, "the planned one");
     queue.add_rate_limited("often");
     queue.done(&"often");
     advance(SECOND).await;
-    assert_eq!(get_now(&queue).await, Some("often"), "its backoff begins anew");
+    assert_eq!(
+        get_now(&queue).await,
+        Some("often"),
+        "its backoff begins anew"
+    );
     assert_eq!(queue.retry_failed(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn retry_wakes_a_waiting_consumer() {
-    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, 1000 * SECOND));
+    let queue = WorkQueue::with_rate_limiter(ItemExponentialFailureRateLimiter::new(
+        SECOND,
+        1000 * SECOND,
+    ));
     for _ in 0..9 {
         queue.add_rate_limited("a");
     }
@@ -111,7 +164,10 @@ async fn retry_wakes_a_waiting_consumer() {
     let consumer = get();
     tokio::task::yield_now().await;
     queue.retry(&"a");
-    assert_eq!((consumer.await.expect("ended"), queue.num_requeues(&"a")), (Some("a"), 0));
+    assert_eq!(
+        (consumer.await.expect("ended"), queue.num_requeues(&"a")),
+        (Some("a"), 0)
+    );
     queue.done(&"a");
     assert!(!queue.has(&"a"));
     queue.add_rate_limited("a");
@@ -158,7 +214,13 @@ async fn dropped_get_takes_no_key_and_no_wakeup() {
     tokio::task::yield_now().await;
     queue.add("a");
     drop(dropped);
-    assert_eq!(timeout(SECOND, other).await.expect("woken").expect("no panic"), Some("a"));
+    assert_eq!(
+        timeout(SECOND, other)
+            .await
+            .expect("woken")
+            .expect("no panic"),
+        Some("a")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +255,10 @@ async fn consumer_sleeps_until_earliest_delay() {
     tokio::task::yield_now().await;
     queue.add_after("early", SECOND);
     let (first, second, end) = consumer.await.expect("no panic");
-    assert_eq!((first, second, end - start), (Some("early"), Some("late"), 10 * SECOND));
+    assert_eq!(
+        (first, second, end - start),
+        (Some("early"), Some("late"), 10 * SECOND)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +346,11 @@ async fn new_rate_limiter_starts_counting_from_zero() {
     queue.add_rate_limited("a");
     queue.set_rate_limiter(ItemExponentialFailureRateLimiter::new(SECOND, SECOND));
     assert_eq!(queue.num_requeues(&"a"), 0);
-    assert_eq!(timeout(5 * MS, queue.get()).await, Ok(Some("a")), "the running delay goes on");
+    assert_eq!(
+        timeout(5 * MS, queue.get()).await,
+        Ok(Some("a")),
+        "the running delay goes on"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,7 +408,13 @@ async fn shut_down_ends_every_waiting_get() {
     tokio::task::yield_now().await;
     queue.shut_down();
     for consumer in consumers {
-        assert_eq!(timeout(SECOND, consumer).await.expect("ended").expect("no panic"), None);
+        assert_eq!(
+            timeout(SECOND, consumer)
+                .await
+                .expect("ended")
+                .expect("no panic"),
+            None
+        );
     }
 }
 
@@ -348,7 +423,10 @@ async fn shut_down_with_drain_waits_for_processing_keys() {
     let queue = WorkQueue::new();
     queue.add("a");
     queue.add("b");
-    assert_eq!((queue.get().await, queue.get().await), (Some("a"), Some("b")));
+    assert_eq!(
+        (queue.get().await, queue.get().await),
+        (Some("a"), Some("b"))
+    );
     let mut drain = Box::pin(queue.shut_down_with_drain());
     assert!(timeout(SECOND, &mut drain).await.is_err());
     queue.done(&"a");
@@ -368,7 +446,10 @@ async fn shut_down_with_drain_waits_for_requeued_keys() {
     let mut drain = Box::pin(queue.shut_down_with_drain());
     assert!(timeout(SECOND, &mut drain).await.is_err());
     queue.done(&"a");
-    assert!(timeout(SECOND, &mut drain).await.is_err(), "it is queued again");
+    assert!(
+        timeout(SECOND, &mut drain).await.is_err(),
+        "it is queued again"
+    );
     assert_eq!(queue.get().await, Some("a"));
     queue.add("a");
     queue.done(&"a");
@@ -390,7 +471,10 @@ async fn shut_down_ends_a_waiting_drain() {
     tokio::task::yield_now().await;
     queue.shut_down();
     for drain in drains {
-        timeout(SECOND, drain).await.expect("ended").expect("no panic");
+        timeout(SECOND, drain)
+            .await
+            .expect("ended")
+            .expect("no panic");
     }
 }
 
@@ -407,7 +491,9 @@ async fn stats_report_how_long_work_is_running() {
     queue.add_after("c", SECOND);
     let histogram = |durations: &[Duration]| {
         let mut histogram = DurationHistogram::default();
-        durations.iter().for_each(|duration| histogram.observe(*duration));
+        durations
+            .iter()
+            .for_each(|duration| histogram.observe(*duration));
         histogram
     };
     let stats = Stats {
@@ -424,15 +510,29 @@ async fn stats_report_how_long_work_is_running() {
     };
     assert_eq!(queue.stats(), stats);
     queue.done(&"a");
-    assert_eq!((queue.stats().longest_running, queue.stats().depth), (2 * SECOND, 1));
+    assert_eq!(
+        (queue.stats().longest_running, queue.stats().depth),
+        (2 * SECOND, 1)
+    );
     assert_eq!(queue.stats().work_durations, histogram(&[5 * SECOND]));
     advance(4 * SECOND).await;
     assert_eq!(queue.get().await, Some("a"));
     let waited = histogram(&[Duration::ZERO, 3 * SECOND, 4 * SECOND]);
-    assert_eq!(queue.stats().queue_durations, waited, "since it was added, not since it was done");
+    assert_eq!(
+        queue.stats().queue_durations,
+        waited,
+        "since it was added, not since it was done"
+    );
     assert_eq!(queue.get().await, Some("c"));
-    assert_eq!(queue.stats().queue_durations.sum(), 10 * SECOND, "since its delay ended");
-    assert_eq!(["a", "c", "none"].map(|key| queue.queue_duration(&key)), [Some(4 * SECOND), Some(3 * SECOND), None]);
+    assert_eq!(
+        queue.stats().queue_durations.sum(),
+        10 * SECOND,
+        "since its delay ended"
+    );
+    assert_eq!(
+        ["a", "c", "none"].map(|key| queue.queue_duration(&key)),
+        [Some(4 * SECOND), Some(3 * SECOND), None]
+    );
     queue.done(&"a");
     assert_eq!(queue.queue_duration(&"a"), None);
 }
@@ -442,7 +542,8 @@ async fn threads_lose_no_key_and_never_share_one() {
     const KEYS: usize = 64;
     const ROUNDS: u32 = 300;
     let queue = WorkQueue::<usize>::new();
-    // Per key: the number of adds, the number that a consumer has seen, and the number of consumers that hold it.
+    // Per key: the number of adds, the number that a consumer has seen, and the number of consumers
+    // that hold it.
     let asked: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let seen: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let held: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
@@ -454,7 +555,11 @@ async fn threads_lose_no_key_and_never_share_one() {
             let held = held.clone();
             tokio::spawn(async move {
                 while let Some(key) = queue.get().await {
-                    assert_eq!(held[key].fetch_add(1, Ordering::SeqCst), 0, "{key} twice at once");
+                    assert_eq!(
+                        held[key].fetch_add(1, Ordering::SeqCst),
+                        0,
+                        "{key} twice at once"
+                    );
                     seen[key].store(asked[key].load(Ordering::SeqCst), Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     held[key].fetch_sub(1, Ordering::SeqCst);
@@ -489,12 +594,18 @@ async fn threads_lose_no_key_and_never_share_one() {
     while queue.stats().waiting > 0 {
         tokio::time::sleep(MS).await;
     }
-    timeout(30 * SECOND, queue.shut_down_with_drain()).await.expect("every key is processed");
+    timeout(30 * SECOND, queue.shut_down_with_drain())
+        .await
+        .expect("every key is processed");
     for consumer in consumers {
         consumer.await.expect("no panic");
     }
     for key in 0..KEYS {
-        assert_eq!(seen[key].load(Ordering::SeqCst), asked[key].load(Ordering::SeqCst), "a change of {key} is lost");
+        assert_eq!(
+            seen[key].load(Ordering::SeqCst),
+            asked[key].load(Ordering::SeqCst),
+            "a change of {key} is lost"
+        );
     }
 }
 
@@ -509,5 +620,9 @@ async fn oldest_key_is_the_one_that_waits_longest() {
     advance(Duration::from_secs(1)).await;
     assert_eq!(queue.oldest(), Some(Duration::from_secs(4)));
     assert_eq!(get_now(&queue).await, Some("first"));
-    assert_eq!(queue.oldest(), Some(Duration::from_secs(1)), "a key that is being processed does not wait");
+    assert_eq!(
+        queue.oldest(),
+        Some(Duration::from_secs(1)),
+        "a key that is being processed does not wait"
+    );
 }

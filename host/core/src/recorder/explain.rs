@@ -1,4 +1,5 @@
-//! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on, back to something outside.
+//! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on,
+//! back to something outside.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -11,7 +12,7 @@ use async_trait::async_trait;
 pub use super::explanation::{Because, Explanation, Named, PluginWriter, ReadBefore, Step, Writer};
 use super::{
     facts::{Facts, WriteFact},
-    record::{Call, Cause, Change, ObjectRef, Trigger},
+    record::{CallRecord, Cause, Change, ObjectRef, Trigger},
 };
 
 /// The maximum number of steps from a change back to its cause.
@@ -39,15 +40,32 @@ pub struct Question {
 
 /// Explains the changes of an object. Returns None if the asker may not read it.
 pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Explanation> {
-    let mut chain = Chain { source, known: HashMap::new(), seen: HashSet::new(), hidden: 0, steps: 0 };
+    let mut chain = Chain {
+        source,
+        known: HashMap::new(),
+        seen: HashSet::new(),
+        hidden: 0,
+        steps: 0,
+    };
+
     let facts = chain.facts(&question.object).await?;
-    let all: Vec<&Fact> = facts.iter().filter(|fact| fact.concerns(question.field.as_deref())).collect();
+    let all: Vec<&Fact> = facts
+        .iter()
+        .filter(|fact| fact.concerns(question.field.as_deref()))
+        .collect();
     let older = all.len().saturating_sub(question.limit);
     let mut changes = Vec::new();
+
     for fact in all.into_iter().take(question.limit) {
         changes.push(chain.step(&question.object, fact, 0).await);
     }
-    Some(Explanation { changes, older, hidden: chain.hidden, silent: Vec::new() })
+
+    Some(Explanation {
+        changes,
+        older,
+        hidden: chain.hidden,
+        silent: Vec::new(),
+    })
 }
 
 /// One version of an object, as a watch saw it, or as its writer had it in the response, or both.
@@ -56,51 +74,69 @@ struct Fact {
     write: Option<WriteFact>,
 }
 
-/// Joins the changes that watches saw with the writes that made them, by the resourceVersion; the newest first.
+/// Joins the changes that watches saw with the writes that made them, by the resourceVersion; the
+/// newest first.
 fn merged(facts: Facts) -> Vec<Fact> {
     let Facts { changes, writes } = facts;
-    // The writes by their resourceVersion; deletions by None: the response to one does not have the version of the event.
+    // The writes by their resourceVersion; deletions by None: the response to one does not have the
+    // version of the event.
     let mut by_version: HashMap<Option<String>, VecDeque<WriteFact>> = HashMap::new();
+
     for write in writes {
         let Some(call) = write.call() else { continue };
         let version = (call.verb != "delete").then(|| call.resource_version.clone());
         by_version.entry(version).or_default().push_back(write);
     }
+
     let mut all = Vec::new();
     for change in changes {
         let version = (change.cause != Cause::Deleted).then(|| change.resource_version.clone());
         let write = by_version.get_mut(&version).and_then(VecDeque::pop_front);
-        all.push(Fact { change: Some(change), write });
+        all.push(Fact {
+            change: Some(change),
+            write,
+        });
     }
+
     let writes = by_version.into_values().flatten();
-    all.extend(writes.map(|write| Fact { change: None, write: Some(write) }));
+    all.extend(writes.map(|write| Fact {
+        change: None,
+        write: Some(write),
+    }));
     all.sort_by_key(|fact| std::cmp::Reverse(fact.at()));
+
     all
 }
 
 impl Fact {
-    /// Returns the call that wrote.
-    fn call(&self) -> Option<&Call> {
+    fn call(&self) -> Option<&CallRecord> {
         self.write.as_ref()?.call()
     }
 
-    /// Returns the time at which it was written, or else seen.
+    /// Returns when it was written, or else seen.
     fn at(&self) -> Duration {
-        let written = self
-            .write
-            .as_ref()
-            .zip(self.call())
-            .map(|(write, call)| write.reconcile.started + call.began + call.took.unwrap_or_default());
-        written.or_else(|| self.change.as_ref().map(|change| change.at)).unwrap_or_default()
+        let written = self.write.as_ref().zip(self.call()).map(|(write, call)| {
+            write.reconcile.started + call.began + call.took.unwrap_or_default()
+        });
+        written
+            .or_else(|| self.change.as_ref().map(|change| change.at))
+            .unwrap_or_default()
     }
 
     fn resource_version(&self) -> String {
         let of_write = || self.call().map(|call| call.resource_version.clone());
-        self.change.as_ref().map(|change| change.resource_version.clone()).or_else(of_write).unwrap_or_default()
+        self.change
+            .as_ref()
+            .map(|change| change.resource_version.clone())
+            .or_else(of_write)
+            .unwrap_or_default()
     }
 
     fn paths(&self) -> Option<&Vec<String>> {
-        let of_change = self.change.as_ref().and_then(|change| change.paths.as_ref());
+        let of_change = self
+            .change
+            .as_ref()
+            .and_then(|change| change.paths.as_ref());
         of_change.or_else(|| self.call()?.paths.as_ref())
     }
 
@@ -113,20 +149,27 @@ impl Fact {
         }
     }
 
-    /// Reports whether it may have changed a field: it did, or a part of the field, or something around it.
+    /// Reports whether it may have changed a field: it did, or a part of the field, or something
+    /// around it.
     fn concerns(&self, field: Option<&str>) -> bool {
-        let (Some(field), Some(paths)) = (field, self.paths()) else { return true };
-        let is_part = |whole: &str, part: &str| {
-            part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        let (Some(field), Some(paths)) = (field, self.paths()) else {
+            return true;
         };
-        paths.iter().any(|path| is_part(path, field) || is_part(field, path) || path.starts_with("and "))
+        let is_part = |whole: &str, part: &str| {
+            part.strip_prefix(whole)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        paths
+            .iter()
+            .any(|path| is_part(path, field) || is_part(field, path) || path.starts_with("and "))
     }
 }
 
 /// The way back from changes to their causes.
 struct Chain<'a> {
     source: &'a dyn FactSource,
-    /// The facts of each object, which are asked for once; None for objects that the asker may not read.
+    /// The facts of each object, which are asked for once; None for objects that the asker may not
+    /// read.
     known: HashMap<ObjectRef, Option<Arc<[Fact]>>>,
     /// The versions of objects that are explained.
     seen: HashSet<(ObjectRef, String)>,
@@ -141,17 +184,27 @@ impl Chain<'_> {
         if let Some(known) = self.known.get(object) {
             return known.clone();
         }
-        let facts = self.source.facts(object).await.map(|facts| merged(facts).into());
+        let facts = self
+            .source
+            .facts(object)
+            .await
+            .map(|facts| merged(facts).into());
         self.known.insert(object.clone(), facts.clone());
         facts
     }
 
-    /// Returns the recorded versions of an object after one and up to another, the oldest first. If the asker may not read the
-    /// object, only the last one.
+    /// Returns the recorded versions of an object after one and up to another, the oldest first. If
+    /// the asker may not read the object, only the last one.
     async fn versions(&mut self, object: &ObjectRef, after: u64, last: u64) -> Vec<String> {
-        let Some(facts) = self.facts(object).await else { return vec![last.to_string()] };
+        let Some(facts) = self.facts(object).await else {
+            return vec![last.to_string()];
+        };
         let versions = facts.iter().rev().map(Fact::resource_version);
-        versions.filter(|version| number(version).is_some_and(|version| version > after && version <= last)).collect()
+        versions
+            .filter(|version| {
+                number(version).is_some_and(|version| version > after && version <= last)
+            })
+            .collect()
     }
 
     async fn step(&mut self, object: &ObjectRef, fact: &Fact, depth: usize) -> Step {
@@ -163,20 +216,28 @@ impl Chain<'_> {
             change: fact.what().to_owned(),
             resource_version: fact.resource_version(),
             paths: fact.paths().cloned(),
-            by: Writer::Outside { managers: managers(fact.change.as_ref()) },
+            by: Writer::Outside {
+                managers: managers(fact.change.as_ref()),
+            },
             because: Vec::new(),
         };
-        let Some(write) = &fact.write else { return step };
+
+        let Some(write) = &fact.write else {
+            return step;
+        };
+
         if write.is_hidden {
             self.hidden += 1;
             step.by = Writer::HiddenPlugin;
             return step;
         }
+
         step.by = Writer::Plugin(Box::new(writer(write)));
         let reconcile = &write.reconcile;
         for trigger in &reconcile.triggers {
             step.because.push(self.because(trigger, depth).await);
         }
+
         if reconcile.triggers.is_empty() {
             let text = match reconcile.retries {
                 0 => "the last reconcile asked to be repeated".to_owned(),
@@ -184,25 +245,52 @@ impl Chain<'_> {
             };
             step.because.push(Because::Other { text });
         }
-        for ReadLater { object, after, read } in read_after_triggers(write, object) {
+
+        for ReadLater {
+            object,
+            after,
+            read,
+        } in read_after_triggers(write, object)
+        {
             for resource_version in self.versions(&object, after, read).await {
-                step.because.extend(self.because_of_change(&object, resource_version, depth).await);
+                step.because.extend(
+                    self.because_of_change(&object, resource_version, depth)
+                        .await,
+                );
             }
         }
+
         if reconcile.more_triggers > 0 {
-            step.because.push(Because::Other { text: format!("{} further events", reconcile.more_triggers) });
+            step.because.push(Because::Other {
+                text: format!("{} further events", reconcile.more_triggers),
+            });
         }
+
         step
     }
 
     async fn because(&mut self, trigger: &Trigger, depth: usize) -> Because {
-        let Some(object) = &trigger.object else { return Because::Other { text: words(trigger.cause).to_owned() } };
+        let Some(object) = &trigger.object else {
+            return Because::Other {
+                text: words(trigger.cause).to_owned(),
+            };
+        };
+
         if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
-            return Because::Other { text: words(trigger.cause).to_owned() };
+            return Because::Other {
+                text: words(trigger.cause).to_owned(),
+            };
         }
-        match self.because_of_change(object, trigger.resource_version.clone(), depth).await {
+
+        match self
+            .because_of_change(object, trigger.resource_version.clone(), depth)
+            .await
+        {
             Some(because) => because,
-            None => Because::Unrecorded { object: object.into(), resource_version: trigger.resource_version.clone() },
+            None => Because::Unrecorded {
+                object: object.into(),
+                resource_version: trigger.resource_version.clone(),
+            },
         }
     }
 
@@ -213,18 +301,29 @@ impl Chain<'_> {
         resource_version: String,
         depth: usize,
     ) -> Option<Because> {
-        if self.seen.contains(&(object.clone(), resource_version.clone()))
+        if self
+            .seen
+            .contains(&(object.clone(), resource_version.clone()))
             || depth >= MAX_DEPTH
             || self.steps >= MAX_STEPS
         {
-            return Some(Because::Seen { object: object.into(), resource_version });
+            return Some(Because::Seen {
+                object: object.into(),
+                resource_version,
+            });
         }
+
         let Some(facts) = self.facts(object).await else {
             self.hidden += 1;
             return Some(Because::Hidden);
         };
-        let fact = facts.iter().find(|fact| fact.resource_version() == resource_version)?;
-        Some(Because::Change(Box::new(Box::pin(self.step(object, fact, depth + 1)).await)))
+
+        let fact = facts
+            .iter()
+            .find(|fact| fact.resource_version() == resource_version)?;
+        Some(Because::Change(Box::new(
+            Box::pin(self.step(object, fact, depth + 1)).await,
+        )))
     }
 }
 
@@ -242,32 +341,60 @@ fn number(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 
-/// Returns the objects that a reconcile read before a write in a version that is newer than all of its triggers: the changes up to
-/// it came while the key waited or was reconciled, and are causes, too. `written` is the object of the write.
+/// Returns the objects that a reconcile read before a write in a version that is newer than all of
+/// its triggers: the changes up to it came while the key waited or was reconciled, and are causes,
+/// too. `written` is the object of the write.
 fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<ReadLater> {
     let reconcile = &write.reconcile;
-    let triggers = reconcile.triggers.iter().map(|trigger| number(&trigger.resource_version));
+    let triggers = reconcile
+        .triggers
+        .iter()
+        .map(|trigger| number(&trigger.resource_version));
+
     // Without a version, as at the start of a controller, everything is newer.
-    let Some(newest) = triggers.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max()) else {
+    let Some(newest) = triggers
+        .collect::<Option<Vec<u64>>>()
+        .and_then(|all| all.into_iter().max())
+    else {
         return Vec::new();
     };
+
     let mut known = vec![reconcile.object(), written.clone()];
-    known.extend(reconcile.triggers.iter().filter_map(|trigger| trigger.object.clone()));
+    known.extend(
+        reconcile
+            .triggers
+            .iter()
+            .filter_map(|trigger| trigger.object.clone()),
+    );
+
     let mut found: Vec<ReadLater> = Vec::new();
-    for call in reconcile.calls.iter().take(write.at).filter(|call| call.verb == "get") {
-        let Some(read) = number(&call.resource_version).filter(|version| *version > newest) else { continue };
+    for call in reconcile
+        .calls
+        .iter()
+        .take(write.at)
+        .filter(|call| call.verb == "get")
+    {
+        let Some(read) = number(&call.resource_version).filter(|version| *version > newest) else {
+            continue;
+        };
+
         // A raw request does not name the kind.
         let object = match call.is_raw {
             true => known.iter().find(|object| call.is_about(object)).cloned(),
             false => call.object(),
         };
-        let later = object.map(|object| ReadLater { object, after: newest, read });
+        let later = object.map(|object| ReadLater {
+            object,
+            after: newest,
+            read,
+        });
+
         found.extend(later.filter(|later| !found.contains(later)));
     }
+
     found
 }
 
-/// Returns a cause in words.
 fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::Initial => "the controller started here, or its code or configuration is new",
@@ -278,7 +405,9 @@ fn words(cause: Cause) -> &'static str {
 }
 
 fn managers(change: Option<&Change>) -> Vec<String> {
-    let writers = change.map(|change| change.writers.as_slice()).unwrap_or_default();
+    let writers = change
+        .map(|change| change.writers.as_slice())
+        .unwrap_or_default();
     let text = |writer: &super::record::FieldWriter| match writer.subresource.as_str() {
         "" => writer.manager.clone(),
         subresource => format!("{}/{subresource}", writer.manager),
@@ -287,18 +416,35 @@ fn managers(change: Option<&Change>) -> Vec<String> {
 }
 
 fn writer(write: &WriteFact) -> PluginWriter {
-    let WriteFact { plugin, source, reconcile, at, .. } = write;
-    let verb = write.call().map(Call::verb_and_subresource);
-    let reads = reconcile.calls.iter().take(*at).filter(|call| matches!(&*call.verb, "get" | "list"));
+    let WriteFact {
+        plugin,
+        source,
+        reconcile,
+        at,
+        ..
+    } = write;
+
+    let verb = write.call().map(CallRecord::verb_and_subresource);
+    let reads = reconcile
+        .calls
+        .iter()
+        .take(*at)
+        .filter(|call| matches!(&*call.verb, "get" | "list"));
+
     let reads = reads.map(|read| ReadBefore {
         text: match (&read.namespace, &read.name) {
-            (Some(namespace), Some(name)) => format!("{} {} {namespace}/{name}", read.verb, read.resource),
-            (None, Some(name)) | (Some(name), None) => format!("{} {} {name}", read.verb, read.resource),
+            (Some(namespace), Some(name)) => {
+                format!("{} {} {namespace}/{name}", read.verb, read.resource)
+            }
+            (None, Some(name)) | (Some(name), None) => {
+                format!("{} {} {name}", read.verb, read.resource)
+            }
             (None, None) => format!("{} {}", read.verb, read.resource),
         },
         resource_version: read.resource_version.clone(),
         is_cached: read.is_cached,
     });
+
     PluginWriter {
         plugin: plugin.to_string(),
         controller: reconcile.controller.clone(),

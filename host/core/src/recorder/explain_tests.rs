@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     controller::request::ReconcileRequest,
-    gate::operation::Verb,
+    gate::{
+        call::{Call, Resource},
+        operation::Verb,
+    },
     object::{ManagedFields, Object, kind::GroupVersionKind},
     recorder::record::ObjectRef,
 };
@@ -28,7 +31,10 @@ impl FactSource for Visible {
             true => write.hidden(),
             false => write,
         };
-        let facts = Facts { changes, writes: writes.into_iter().map(shown).collect() };
+        let facts = Facts {
+            changes,
+            writes: writes.into_iter().map(shown).collect(),
+        };
         (self.hidden_object.as_ref() != Some(object)).then_some(facts)
     }
 }
@@ -55,14 +61,20 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let recorder = Recorder::new(Limits::default(), None);
-        let source = Source { digest: "sha256:1".to_owned(), ..Source::default() };
+        let source = Source {
+            digest: "sha256:1".to_owned(),
+            ..Source::default()
+        };
         let plugin = recorder.of_plugin(&ObjectKey::namespaced("n", "p"), source);
         Self { recorder, plugin }
     }
 
     /// Records a change that a watch sees.
     fn changes(&self, old: &Arc<Object>, new: &Arc<Object>, manager: &str) -> Event {
-        let event = Event::Modified { old: old.clone(), object: new.clone() };
+        let event = Event::Modified {
+            old: old.clone(),
+            object: new.clone(),
+        };
         self.recorder.change(&event, Some(&managed_by(manager)));
         event
     }
@@ -73,10 +85,18 @@ impl Host {
     }
 
     /// Records a reconcile that these events trigger, and that reads these objects and writes one.
-    fn reconciles_after(&self, key: &str, triggers: &[Event], reads: &[&Arc<Object>], written: &Arc<Object>) {
-        let waiting = Waiting::default();
+    fn reconciles_after(
+        &self,
+        key: &str,
+        triggers: &[Event],
+        reads: &[&Arc<Object>],
+        written: &Arc<Object>,
+    ) {
+        let pending = PendingTriggers::default();
         let key = ObjectKey::namespaced("n", key);
-        triggers.iter().for_each(|event| waiting.add(&key, Trigger::of_event(event)));
+        triggers
+            .iter()
+            .for_each(|event| pending.add(&key, Trigger::of_event(event)));
         let request = ReconcileRequest {
             controller: "c".to_owned(),
             key: key.clone(),
@@ -85,35 +105,58 @@ impl Host {
             record: None,
         };
         let kind = GroupVersionKind::new("apps/v1", "Foo");
-        let reconcile = OpenReconcile::begin(self.plugin.clone(), &kind, &request, waiting.take(&key), None, None);
-        let calls = reads.iter().map(|read| (Verb::Get, *read)).chain([(Verb::Update, written)]);
+        let reconcile = OpenReconcile::begin(
+            self.plugin.clone(),
+            &kind,
+            &request,
+            pending.take(&key),
+            None,
+            None,
+        );
+        let calls = reads
+            .iter()
+            .map(|read| (Verb::Get, *read))
+            .chain([(Verb::Update, written)]);
         for (verb, object) in calls {
             let kind = object.scalar_at("kind").unwrap_or_default();
-            let call = RecordedCall {
+            let call = Call {
                 verb,
-                api_version: "apps/v1",
-                resource: &kind,
+                resource: Resource::Kind(GroupVersionKind::new("apps/v1", kind)),
                 subresource: None,
-                namespace: Some("n"),
-                name: Some(&object.key().name),
-                is_raw: false,
+                namespace: Some("n".to_owned()),
+                name: Some(object.key().name.clone()),
+                field_selector: None,
+                field_manager: None,
                 is_cached: false,
+                is_dry_run: false,
             };
             let call = reconcile.begin_call(&call).expect("room");
             call.change(|call| call.resource_version = object.resource_version().to_owned());
             call.end(None);
         }
-        reconcile.end(&Outcome { result: "success", requeue_after: None, error: None });
+        reconcile.end(&Outcome {
+            result: "success",
+            requeue_after: None,
+            error: None,
+        });
     }
 
     async fn why(&self, object: &Arc<Object>, field: Option<&str>) -> Option<Explanation> {
-        let source = Visible { recorder: self.recorder.clone(), hidden_object: None, hidden_plugin: None };
+        let source = Visible {
+            recorder: self.recorder.clone(),
+            hidden_object: None,
+            hidden_plugin: None,
+        };
         ask(&source, object, field).await
     }
 }
 
 async fn ask(source: &Visible, object: &Arc<Object>, field: Option<&str>) -> Option<Explanation> {
-    let question = Question { object: ObjectRef::of(object), field: field.map(str::to_owned), limit: 10 };
+    let question = Question {
+        object: ObjectRef::of(object),
+        field: field.map(str::to_owned),
+        limit: 10,
+    };
     explain(source, &question).await
 }
 
@@ -134,8 +177,14 @@ fn plugin(step: &Step) -> &str {
 /// A person scales the Deployment, the plugin reverts it.
 fn reverted(host: &Host) -> [Arc<Object>; 3] {
     let versions = [(1, 3), (2, 5), (3, 3)];
-    let [first, scaled, reverted] = versions
-        .map(|(version, replicas)| object("Deployment", "d", version, &format!(r#"{{"replicas":{replicas},"x":1}}"#)));
+    let [first, scaled, reverted] = versions.map(|(version, replicas)| {
+        object(
+            "Deployment",
+            "d",
+            version,
+            &format!(r#"{{"replicas":{replicas},"x":1}}"#),
+        )
+    });
     let event = host.changes(&first, &scaled, "kubectl");
     host.reconciles("foo", &[event], &reverted);
     host.changes(&scaled, &reverted, "operetta:n/p");
@@ -146,12 +195,25 @@ fn reverted(host: &Host) -> [Arc<Object>; 3] {
 async fn chain_leads_from_plugin_to_person() {
     let host = Host::new();
     let [.., deployment] = reverted(&host);
-    let explanation = host.why(&deployment, Some(".spec.replicas")).await.expect("visible");
-    let [last, scaled] = explanation.changes.as_slice() else { panic!("{explanation:?}") };
+    let explanation = host
+        .why(&deployment, Some(".spec.replicas"))
+        .await
+        .expect("visible");
+    let [last, scaled] = explanation.changes.as_slice() else {
+        panic!("{explanation:?}")
+    };
     assert_eq!((plugin(last), last.resource_version.as_str()), ("n/p", "3"));
-    assert_eq!(last.paths.as_deref(), Some(&[".spec.replicas".to_owned()][..]));
-    let [Because::Change(cause)] = last.because.as_slice() else { panic!("{last:?}") };
-    assert_eq!((managers(cause), cause.resource_version.as_str()), (vec!["kubectl"], "2"));
+    assert_eq!(
+        last.paths.as_deref(),
+        Some(&[".spec.replicas".to_owned()][..])
+    );
+    let [Because::Change(cause)] = last.because.as_slice() else {
+        panic!("{last:?}")
+    };
+    assert_eq!(
+        (managers(cause), cause.resource_version.as_str()),
+        (vec!["kubectl"], "2")
+    );
     assert_eq!(managers(scaled), ["kubectl"]);
     assert_eq!((explanation.older, explanation.hidden), (0, 0));
 }
@@ -159,7 +221,14 @@ async fn chain_leads_from_plugin_to_person() {
 #[tokio::test(start_paused = true)]
 async fn change_that_came_after_the_trigger_and_was_read_is_a_cause() {
     let host = Host::new();
-    let status = |version: u32| object("Deployment", "d", version, &format!(r#"{{"replicas":3,"ready":{version}}}"#));
+    let status = |version: u32| {
+        object(
+            "Deployment",
+            "d",
+            version,
+            &format!(r#"{{"replicas":3,"ready":{version}}}"#),
+        )
+    };
     let event = host.changes(&status(1), &status(2), "controller");
     let scaled = object("Deployment", "d", 3, r#"{"replicas":5,"ready":2}"#);
     host.changes(&status(2), &scaled, "kubectl");
@@ -167,7 +236,10 @@ async fn change_that_came_after_the_trigger_and_was_read_is_a_cause() {
     let reverted = object("Deployment", "d", 4, r#"{"replicas":3,"ready":2}"#);
     host.reconciles_after("foo", &[event], &[&foo, &scaled], &reverted);
     host.changes(&scaled, &reverted, "operetta:n/p");
-    let explanation = host.why(&reverted, Some(".spec.replicas")).await.expect("visible");
+    let explanation = host
+        .why(&reverted, Some(".spec.replicas"))
+        .await
+        .expect("visible");
     let causes: Vec<_> = explanation.changes[0]
         .because
         .iter()
@@ -183,31 +255,56 @@ async fn change_that_came_after_the_trigger_and_was_read_is_a_cause() {
 async fn all_changes_between_the_trigger_and_the_read_are_causes() {
     let host = Host::new();
     let version = |version: u32, replicas: u32| {
-        object("Deployment", "d", version, &format!(r#"{{"replicas":{replicas},"seen":{version}}}"#))
+        object(
+            "Deployment",
+            "d",
+            version,
+            &format!(r#"{{"replicas":{replicas},"seen":{version}}}"#),
+        )
     };
     let event = host.changes(&version(1, 3), &version(2, 3), "controller");
     host.changes(&version(2, 3), &version(3, 5), "kubectl");
     host.changes(&version(3, 5), &version(4, 5), "controller");
     host.reconciles_after("foo", &[event], &[&version(4, 5)], &version(5, 3));
     let explanation = host.why(&version(5, 3), None).await.expect("visible");
-    let causes = explanation.changes[0].because.iter().map(|because| match because {
-        Because::Change(step) => step.resource_version.as_str(),
-        other => panic!("{other:?}"),
-    });
+    let causes = explanation.changes[0]
+        .because
+        .iter()
+        .map(|because| match because {
+            Because::Change(step) => step.resource_version.as_str(),
+            other => panic!("{other:?}"),
+        });
     assert_eq!(causes.collect::<Vec<_>>(), ["2", "3", "4"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn field_selects_changes_of_it_its_parts_and_its_parents() {
     let host = Host::new();
-    let versions = [r#"{"a":{"b":1},"c":1}"#, r#"{"a":{"b":2},"c":1}"#, r#"{"a":{"b":2},"c":2}"#, r#"{"c":2}"#];
-    let objects: Vec<_> = versions.iter().zip(1..).map(|(spec, version)| object("Foo", "f", version, spec)).collect();
+    let versions = [
+        r#"{"a":{"b":1},"c":1}"#,
+        r#"{"a":{"b":2},"c":1}"#,
+        r#"{"a":{"b":2},"c":2}"#,
+        r#"{"c":2}"#,
+    ];
+    let objects: Vec<_> = versions
+        .iter()
+        .zip(1..)
+        .map(|(spec, version)| object("Foo", "f", version, spec))
+        .collect();
     objects.windows(2).for_each(|pair| {
         host.changes(&pair[0], &pair[1], "kubectl");
     });
-    for (field, expected) in [(".spec.a.b", vec!["4", "2"]), (".spec.a", vec!["4", "2"]), (".spec.c", vec!["3"])] {
+    for (field, expected) in [
+        (".spec.a.b", vec!["4", "2"]),
+        (".spec.a", vec!["4", "2"]),
+        (".spec.c", vec!["3"]),
+    ] {
         let explanation = host.why(&objects[3], Some(field)).await.expect("visible");
-        let versions: Vec<_> = explanation.changes.iter().map(|step| step.resource_version.as_str()).collect();
+        let versions: Vec<_> = explanation
+            .changes
+            .iter()
+            .map(|step| step.resource_version.as_str())
+            .collect();
         assert_eq!(versions, expected, "{field}");
     }
 }
@@ -221,19 +318,36 @@ async fn asker_without_rights_gets_less_and_is_told() {
     let newer = object("Deployment", "d", 4, r#"{"replicas":4}"#);
     host.reconciles("foo", &[event], &newer);
     host.changes(&deployment, &newer, "operetta:n/p");
-    let source =
-        |hidden_object, hidden_plugin| Visible { recorder: host.recorder.clone(), hidden_object, hidden_plugin };
+    let source = |hidden_object, hidden_plugin| Visible {
+        recorder: host.recorder.clone(),
+        hidden_object,
+        hidden_plugin,
+    };
 
-    let without_foo = ask(&source(Some(ObjectRef::of(&foo)), None), &newer, None).await.expect("visible");
-    assert_eq!((&without_foo.changes[0].because[..], without_foo.hidden), (&[Because::Hidden][..], 1));
+    let without_foo = ask(&source(Some(ObjectRef::of(&foo)), None), &newer, None)
+        .await
+        .expect("visible");
+    assert_eq!(
+        (&without_foo.changes[0].because[..], without_foo.hidden),
+        (&[Because::Hidden][..], 1)
+    );
 
     let plugin = ObjectKey::namespaced("n", "p");
-    let without_plugin = ask(&source(None, Some(plugin)), &newer, None).await.expect("visible");
-    assert_eq!((&without_plugin.changes[0].by, without_plugin.hidden), (&Writer::HiddenPlugin, 2), "of two changes");
+    let without_plugin = ask(&source(None, Some(plugin)), &newer, None)
+        .await
+        .expect("visible");
+    assert_eq!(
+        (&without_plugin.changes[0].by, without_plugin.hidden),
+        (&Writer::HiddenPlugin, 2),
+        "of two changes"
+    );
     let json = serde_json::to_string(&without_plugin).expect("JSON");
     assert!(!json.contains("sha256") && !json.contains("r-4"), "{json}");
 
-    assert_eq!(ask(&source(Some(ObjectRef::of(&newer)), None), &newer, None).await, None);
+    assert_eq!(
+        ask(&source(Some(ObjectRef::of(&newer)), None), &newer, None).await,
+        None
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,7 +360,11 @@ async fn objects_that_trigger_each_other_end_the_chain() {
         let version = 10 * round;
         let event = host.changes(&foo(version), &foo(version + 1), "operetta:n/p");
         host.reconciles("foo", &[event], &deployment(version + 2));
-        let event = host.changes(&deployment(version), &deployment(version + 2), "operetta:n/p");
+        let event = host.changes(
+            &deployment(version),
+            &deployment(version + 2),
+            "operetta:n/p",
+        );
         host.reconciles("foo", &[event], &foo(version + 11));
     }
     let explanation = host.why(&deployment(392), None).await.expect("visible");
@@ -259,12 +377,19 @@ async fn objects_that_trigger_each_other_end_the_chain() {
 async fn write_without_watch_is_explained_by_its_reconcile() {
     let host = Host::new();
     let foo = object("Foo", "foo", 2, r#"{"a":1}"#);
-    let event = Event::Added { object: foo.clone(), initial: true };
+    let event = Event::Added {
+        object: foo.clone(),
+        initial: true,
+    };
     let unwatched = object("Job", "j", 7, "{}");
     host.reconciles("foo", &[event], &unwatched);
     let explanation = host.why(&unwatched, None).await.expect("visible");
-    let [step] = explanation.changes.as_slice() else { panic!("{explanation:?}") };
+    let [step] = explanation.changes.as_slice() else {
+        panic!("{explanation:?}")
+    };
     assert_eq!((plugin(step), step.paths.as_ref()), ("n/p", None));
-    let [Because::Other { text }] = step.because.as_slice() else { panic!("{step:?}") };
+    let [Because::Other { text }] = step.because.as_slice() else {
+        panic!("{step:?}")
+    };
     assert!(text.contains("started here"), "{text}");
 }

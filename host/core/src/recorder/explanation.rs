@@ -10,10 +10,11 @@ use super::record::ObjectRef;
 pub struct Explanation {
     /// The changes, the newest first.
     pub changes: Vec<Step>,
-    /// The number of older changes that are recorded and not explained, because of the limit; those of an object that changes very
-    /// often are not all counted.
+    /// The number of older changes that are recorded and not explained, because of the limit; those
+    /// of an object that changes very often are not all counted.
     pub older: usize,
-    /// The number of objects that are left out, and of changes whose Plugin is, because the asker may not read them.
+    /// The number of objects that are left out, and of changes whose Plugin is, because the asker
+    /// may not read them.
     pub hidden: usize,
     /// The replicas of the host that did not answer, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -65,8 +66,8 @@ pub enum Writer {
     Plugin(Box<PluginWriter>),
     /// A plugin that the asker may not read.
     HiddenPlugin,
-    /// Somebody outside of this host: the field managers of the latest time in the object's managedFields. One of them has
-    /// written, unless they are none.
+    /// Somebody outside of this host: the field managers of the latest time in the object's
+    /// managedFields. One of them has written, unless they are none.
     Outside {
         /// The field managers, with the subresource after a slash.
         managers: Vec<String>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     History, Recorder,
-    record::{Call, Change, ObjectRef, Reconcile, Source},
+    record::{CallRecord, Change, ObjectRef, Reconcile, Source},
     rings::Pattern,
 };
 use crate::object::ObjectKey;
@@ -31,7 +31,7 @@ pub struct WriteFact {
 
 impl WriteFact {
     /// Returns the call that wrote; None if the fact is malformed.
-    pub fn call(&self) -> Option<&Call> {
+    pub fn call(&self) -> Option<&CallRecord> {
         self.reconcile.calls.get(self.at)
     }
 
@@ -40,8 +40,19 @@ impl WriteFact {
     pub fn hidden(self) -> Self {
         let Reconcile { started, calls, .. } = self.reconcile;
         let calls = calls.into_iter().skip(self.at).take(1).collect();
-        let reconcile = Reconcile { started, calls, ..Reconcile::default() };
-        Self { plugin: ObjectKey::default(), source: Source::default(), reconcile, at: 0, is_hidden: true }
+        let reconcile = Reconcile {
+            started,
+            calls,
+            ..Reconcile::default()
+        };
+
+        Self {
+            plugin: ObjectKey::default(),
+            source: Source::default(),
+            reconcile,
+            at: 0,
+            is_hidden: true,
+        }
     }
 }
 
@@ -59,31 +70,47 @@ impl Facts {
     pub fn add(&mut self, other: Self) {
         let version = |change: &Change| (change.resource_version.clone(), change.cause);
         let known: HashSet<_> = self.changes.iter().map(version).collect();
-        self.changes.extend(other.changes.into_iter().filter(|change| !known.contains(&version(change))));
+        self.changes.extend(
+            other
+                .changes
+                .into_iter()
+                .filter(|change| !known.contains(&version(change))),
+        );
         self.writes.extend(other.writes);
     }
 }
 
 impl Recorder {
-    /// Returns the facts of this host about an object, at most the newest 2,000 changes and as many writes of each plugin.
+    /// Returns the facts of this host about an object, at most the newest 2,000 changes and as many
+    /// writes of each plugin.
     pub fn facts(&self, object: &ObjectRef) -> Facts {
         let mut facts = Facts::default();
         let ObjectKey { namespace, name } = &object.key;
         // Several informers of a kind may have seen a change.
         let mut seen = HashSet::new();
-        self.search(&History::Changes, &Pattern::of(name, &object.key), |change: Change| {
-            if change.object.is_same(object) && seen.insert((change.resource_version.clone(), change.cause)) {
-                facts.changes.push(change);
-            }
-            facts.changes.len() < MAX_FACTS
-        });
+
+        self.search(
+            &History::Changes,
+            &Pattern::of(name, &object.key),
+            |change: Change| {
+                if change.object.is_same(object)
+                    && seen.insert((change.resource_version.clone(), change.cause))
+                {
+                    facts.changes.push(change);
+                }
+                facts.changes.len() < MAX_FACTS
+            },
+        );
+
         // A call names the key as two options.
         let named = Pattern::of(name, &(namespace, Some(name)));
         for plugin in self.plugins() {
             let before = facts.writes.len();
             self.reconciles_with(&plugin, &named, |recorded| {
                 let calls = recorded.reconcile.calls.iter().enumerate();
-                let writes = calls.filter(|(_, call)| call.has_written() && call.is_about(object)).map(|(at, _)| at);
+                let writes = calls
+                    .filter(|(_, call)| call.has_written() && call.is_about(object))
+                    .map(|(at, _)| at);
                 facts.writes.extend(writes.map(|at| WriteFact {
                     plugin: recorded.plugin.clone(),
                     source: (*recorded.source).clone(),
@@ -94,6 +121,7 @@ impl Recorder {
                 facts.writes.len() - before < MAX_FACTS
             });
         }
+
         facts
     }
 }

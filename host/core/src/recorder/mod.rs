@@ -1,12 +1,13 @@
 //! The flight recorder: what each plugin did of late, and why.
 //!
-//! It is always on. For each reconcile it keeps the triggers, the calls with the versions of objects that they read and
-//! wrote, the times and the outcome; and for each change that a watch of the host sees, the fields and their writers.
-//! [`explain`] follows them back from a change of an object to its cause. The spans of traces are made from the same
-//! records.
+//! It is always on. For each reconcile it keeps the triggers, the calls with the versions of
+//! objects that they read and wrote, the times and the outcome; and for each change that a watch of
+//! the host sees, the fields and their writers. [`explain`] follows them back from a change of an
+//! object to its cause. The spans of traces are made from the same records.
 //!
-//! Records are encoded when they end, so that a record has few bytes and one allocation. They are bounded in bytes and in
-//! time, and a busy plugin shortens its own history before that of others (`rings.rs`).
+//! Records are encoded when they end, so that a record has few bytes and one allocation. They are
+//! bounded in bytes and in time, and a busy plugin shortens its own history before that of others
+//! (`rings.rs`).
 
 pub mod explain;
 #[cfg(test)]
@@ -26,10 +27,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
-pub(crate) use self::triggers::Waiting;
+pub(crate) use self::triggers::PendingTriggers;
 pub use self::{
     facts::{Facts, WriteFact},
-    open::{OpenCall, OpenReconcile, Outcome, RecordedCall, SpanContext, Trace, current_call, recorded},
+    open::{OpenCall, OpenReconcile, Outcome, SpanContext, Trace, current_call, recorded},
     rings::{Counts, Limits},
     triggers::Triggers,
 };
@@ -96,11 +97,17 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a recorder. With a limit of zero bytes it keeps nothing. `traces` gets the reconciles that are traced.
+    /// Creates a recorder. With a limit of zero bytes it keeps nothing. `traces` gets the
+    /// reconciles that are traced.
     pub fn new(limits: Limits, traces: Option<Arc<dyn TraceSink>>) -> Arc<Self> {
         let rings = Mutex::new(Rings::new(limits));
         let sources = Mutex::new(Sources::new(limits.window));
-        Arc::new(Self { rings, sources, traces, is_on: limits.bytes > 0 })
+        Arc::new(Self {
+            rings,
+            sources,
+            traces,
+            is_on: limits.bytes > 0,
+        })
     }
 
     /// Reports whether it keeps records.
@@ -108,28 +115,46 @@ impl Recorder {
         self.is_on
     }
 
-    /// Records a change that a watch has seen. `managed_fields` is the text of the object's managedFields, before they are dropped.
+    /// Records a change that a watch has seen. `managed_fields` is the text of the object's
+    /// managedFields, before they are dropped.
     pub fn change(&self, event: &Event, managed_fields: Option<&str>) {
         let trigger = Trigger::of_event(event);
-        let (Some(object), true) = (trigger.object, self.is_on) else { return };
+        let (Some(object), true) = (trigger.object, self.is_on) else {
+            return;
+        };
         if matches!(trigger.cause, Cause::Initial | Cause::Resync) {
             return;
         }
-        let changed = event.old().and_then(|old| changes(old.json(), event.object().json(), MAX_COMPARED));
-        let named = changed.as_ref().map(|changed| changed.named.as_slice()).unwrap_or_default();
+
+        let changed = event
+            .old()
+            .and_then(|old| changes(old.json(), event.object().json(), MAX_COMPARED));
+        let named = changed
+            .as_ref()
+            .map(|changed| changed.named.as_slice())
+            .unwrap_or_default();
+
         let change = Change {
             at: nondeterminism::wall_clock(),
             object,
             cause: trigger.cause,
-            before: event.old().map(|old| old.resource_version().to_owned()).unwrap_or_default(),
+            before: event
+                .old()
+                .map(|old| old.resource_version().to_owned())
+                .unwrap_or_default(),
             resource_version: trigger.resource_version,
             paths: changed.as_ref().map(|changed| changed.paths(usize::MAX)),
-            writers: managed_fields.map(|text| writers(text, named)).unwrap_or_default(),
+            writers: managed_fields
+                .map(|text| writers(text, named))
+                .unwrap_or_default(),
         };
+
         if let Some(bytes) = encode(&change) {
             let mut marks = Marks::default();
             marks.add(&change.object.key.name);
-            self.rings.lock().push(&History::Changes, bytes, marks, Instant::now());
+            self.rings
+                .lock()
+                .push(&History::Changes, bytes, marks, Instant::now());
         }
     }
 
@@ -137,21 +162,36 @@ impl Recorder {
     pub fn of_plugin(self: &Arc<Self>, plugin: &ObjectKey, source: Source) -> Arc<PluginRecorder> {
         let source = self.sources.lock().begin(source, Instant::now());
         let history = History::Plugin(plugin.clone());
-        Arc::new(PluginRecorder { recorder: self.clone(), plugin: plugin.clone(), history, source })
+        Arc::new(PluginRecorder {
+            recorder: self.clone(),
+            plugin: plugin.clone(),
+            history,
+            source,
+        })
     }
 
-    /// Returns the last reconciles of a Plugin, and the number of older ones. With keys, only theirs; all keys have one name.
-    pub fn reconciles(&self, plugin: &ObjectKey, keys: &[ObjectKey], limit: usize) -> (Vec<Recorded>, usize) {
+    /// Returns the last reconciles of a Plugin, and the number of older ones. With keys, only
+    /// theirs; all keys have one name.
+    pub fn reconciles(
+        &self,
+        plugin: &ObjectKey,
+        keys: &[ObjectKey],
+        limit: usize,
+    ) -> (Vec<Recorded>, usize) {
         let mut found = Vec::new();
         let Some(key) = keys.first() else {
             self.reconciles_with(plugin, &Pattern::all(), |recorded| {
                 found.extend((found.len() < limit).then_some(recorded));
                 found.len() < limit
             });
-            let all = self.rings.lock().count(&History::Plugin(plugin.clone()), Instant::now());
+            let all = self
+                .rings
+                .lock()
+                .count(&History::Plugin(plugin.clone()), Instant::now());
             let older = all.saturating_sub(found.len());
             return (found, older);
         };
+
         let mut older = 0;
         self.reconciles_with(plugin, &Pattern::of(&key.name, &key.name), |recorded| {
             match keys.contains(&recorded.reconcile.key) {
@@ -161,20 +201,40 @@ impl Recorder {
             }
             true
         });
+
         (found, older)
     }
 
-    /// Calls a function with the reconciles of a Plugin whose records contain a pattern, the newest first, until it returns false.
-    fn reconciles_with(&self, plugin: &ObjectKey, pattern: &Pattern, mut each: impl FnMut(Recorded) -> bool) {
-        self.search(&History::Plugin(plugin.clone()), pattern, |record: Encoded<Reconcile>| {
-            let source = self.sources.lock().find(record.source);
-            each(Recorded { plugin: plugin.clone(), source, reconcile: record.reconcile })
-        });
+    /// Calls a function with the reconciles of a Plugin whose records contain a pattern, the newest
+    /// first, until it returns false.
+    fn reconciles_with(
+        &self,
+        plugin: &ObjectKey,
+        pattern: &Pattern,
+        mut each: impl FnMut(Recorded) -> bool,
+    ) {
+        self.search(
+            &History::Plugin(plugin.clone()),
+            pattern,
+            |record: Encoded<Reconcile>| {
+                let source = self.sources.lock().find(record.source);
+                each(Recorded {
+                    plugin: plugin.clone(),
+                    source,
+                    reconcile: record.reconcile,
+                })
+            },
+        );
     }
 
-    /// Calls a function with the records of a ring that contain a pattern, the newest first, until it returns false. The rings are
-    /// not locked meanwhile.
-    fn search<T: DeserializeOwned>(&self, history: &History, pattern: &Pattern, mut each: impl FnMut(T) -> bool) {
+    /// Calls a function with the records of a ring that contain a pattern, the newest first, until
+    /// it returns false. The rings are not locked meanwhile.
+    fn search<T: DeserializeOwned>(
+        &self,
+        history: &History,
+        pattern: &Pattern,
+        mut each: impl FnMut(T) -> bool,
+    ) {
         let now = Instant::now();
         let mut before = Some(u64::MAX);
         while let Some(place) = before {
@@ -195,10 +255,13 @@ impl Recorder {
     pub fn plugins(&self) -> Vec<ObjectKey> {
         let mut rings = self.rings.lock();
         rings.expire(Instant::now());
-        let plugins = rings.keys().into_iter().filter_map(|history| match history {
-            History::Plugin(plugin) => Some(plugin),
-            History::Changes => None,
-        });
+        let plugins = rings
+            .keys()
+            .into_iter()
+            .filter_map(|history| match history {
+                History::Plugin(plugin) => Some(plugin),
+                History::Changes => None,
+            });
         plugins.collect()
     }
 
@@ -218,7 +281,10 @@ pub struct PluginRecorder {
 
 impl Drop for PluginRecorder {
     fn drop(&mut self) {
-        self.recorder.sources.lock().end(self.source, Instant::now());
+        self.recorder
+            .sources
+            .lock()
+            .end(self.source, Instant::now());
     }
 }
 
@@ -231,17 +297,27 @@ impl PluginRecorder {
         if !self.recorder.is_on {
             return;
         }
-        if let Some(bytes) = encode(&Encoded { source: self.source, reconcile }) {
-            self.recorder.rings.lock().push(&self.history, bytes, marks(reconcile), Instant::now());
+
+        if let Some(bytes) = encode(&Encoded {
+            source: self.source,
+            reconcile,
+        }) {
+            self.recorder
+                .rings
+                .lock()
+                .push(&self.history, bytes, marks(reconcile), Instant::now());
         }
     }
 }
 
-/// Returns the marks of the names for which a reconcile may be searched: its key's and those of its calls.
+/// Returns the marks of the names for which a reconcile may be searched: its key's and those of its
+/// calls.
 fn marks(reconcile: &Reconcile) -> Marks {
     let mut marks = Marks::default();
     marks.add(&reconcile.key.name);
     let names = reconcile.calls.iter().filter_map(|call| call.name.as_ref());
-    names.filter(|name| **name != reconcile.key.name).for_each(|name| marks.add(name));
+    names
+        .filter(|name| **name != reconcile.key.name)
+        .for_each(|name| marks.add(name));
     marks
 }

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::{
     MAX_CALLS, PluginRecorder,
-    record::{Call, Reconcile},
+    record::{CallRecord, Reconcile},
     triggers::Triggers,
 };
 use crate::{
     controller::request::ReconcileRequest,
-    gate::operation::Verb,
+    gate::call::{Call, Resource},
     nondeterminism,
     object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
@@ -22,7 +22,7 @@ use crate::{
 /// The maximum length of a text that a plugin chooses, in bytes. Names of objects have at most 253.
 const MAX_TEXT: usize = 256;
 
-/// The identity of a span, as W3C Trace Context has it.
+/// The identity of a span, as in [W3C Trace Context](https://www.w3.org/TR/trace-context/).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanContext {
     /// The id of the trace.
@@ -36,7 +36,10 @@ impl SpanContext {
     pub fn random() -> Self {
         // An id of zero is invalid.
         let trace_id = u128::from_le_bytes(nondeterminism::random_bytes()).max(1);
-        Self { trace_id, span_id: random_span() }
+        Self {
+            trace_id,
+            span_id: random_span(),
+        }
     }
 
     /// Returns the id of the trace in hex, as logs have it.
@@ -73,7 +76,8 @@ pub struct Trace {
 /// The outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The result, as controller-runtime's metrics name it: `success`, `requeue`, `requeue_after` or `error`.
+    /// The result, as controller-runtime's metrics name it: `success`, `requeue`, `requeue_after`
+    /// or `error`.
     pub result: &'static str,
     /// The delay of `requeue_after`.
     pub requeue_after: Option<Duration>,
@@ -81,28 +85,8 @@ pub struct Outcome {
     pub error: Option<Reason>,
 }
 
-/// A call on objects, as the gate describes it before it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedCall<'a> {
-    /// The verb.
-    pub verb: Verb,
-    /// The objects' `group/version`; empty if the call is about no resource.
-    pub api_version: &'a str,
-    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is about no resource.
-    pub resource: &'a str,
-    /// The subresource.
-    pub subresource: Option<&'a str>,
-    /// The namespace; None for all namespaces and for cluster-scoped objects.
-    pub namespace: Option<&'a str>,
-    /// The object's name; None if the call names none.
-    pub name: Option<&'a str>,
-    /// True for a raw request.
-    pub is_raw: bool,
-    /// True for a read that the cache may answer.
-    pub is_cached: bool,
-}
-
-/// A reconcile in flight. Clones are handles of the same one. It ends when the last handle is dropped, if not before.
+/// A reconcile in flight. Clones are handles of the same one. It ends when the last handle is
+/// dropped, if not before.
 #[derive(Clone)]
 pub struct OpenReconcile(Arc<Open>);
 
@@ -115,7 +99,8 @@ struct Open {
 }
 
 impl OpenReconcile {
-    /// Begins the record of a reconcile of an object of this kind. `waited` is the time that the key was in the queue.
+    /// Begins the record of a reconcile of an object of this kind. `waited` is the time that the
+    /// key was in the queue.
     pub fn begin(
         recorder: Arc<PluginRecorder>,
         kind: &GroupVersionKind,
@@ -138,7 +123,13 @@ impl OpenReconcile {
             result: "aborted".to_owned(),
             ..Reconcile::default()
         };
-        Self(Arc::new(Open { recorder, began: Instant::now(), trace, record: Mutex::new(Some(record)) }))
+
+        Self(Arc::new(Open {
+            recorder,
+            began: Instant::now(),
+            trace,
+            record: Mutex::new(Some(record)),
+        }))
     }
 
     /// Returns the trace, if the reconcile is traced.
@@ -149,12 +140,15 @@ impl OpenReconcile {
     /// Returns the triggers; none after the end.
     pub(crate) fn triggers(&self) -> Triggers {
         let record = self.0.record.lock();
-        let of = |record: &Reconcile| Triggers { first: record.triggers.clone(), more: record.more_triggers };
+        let of = |record: &Reconcile| Triggers {
+            first: record.triggers.clone(),
+            more: record.more_triggers,
+        };
         record.as_ref().map(of).unwrap_or_default()
     }
 
     /// Begins the record of a call; None if the reconcile has as many as it may.
-    pub fn begin_call(&self, call: &RecordedCall<'_>) -> Option<OpenCall> {
+    pub fn begin_call(&self, call: &Call) -> Option<OpenCall> {
         let began = self.0.began.elapsed();
         let span = self.0.trace.as_ref().map_or(0, |_| random_span());
         let mut record = self.0.record.lock();
@@ -163,21 +157,36 @@ impl OpenReconcile {
             record.more_calls = record.more_calls.saturating_add(1);
             return None;
         }
+
+        let (api_version, resource, is_raw) = match &call.resource {
+            Resource::Kind(kind) => (&kind.api_version, &kind.kind, false),
+            Resource::Path {
+                api_version,
+                plural,
+                ..
+            } => (api_version, plural, true),
+        };
+
         let at = record.calls.len();
-        record.calls.push(Call {
+        record.calls.push(CallRecord {
             verb: call.verb.as_str().to_owned(),
-            api_version: cut(call.api_version),
-            resource: cut(call.resource),
-            subresource: call.subresource.map(cut).unwrap_or_default(),
-            namespace: call.namespace.map(cut),
-            name: call.name.map(cut),
-            is_raw: call.is_raw,
+            api_version: cut(api_version),
+            resource: cut(resource),
+            subresource: call.subresource.as_deref().map(cut).unwrap_or_default(),
+            namespace: call.namespace.as_deref().map(cut),
+            name: call.name.as_deref().map(cut),
+            is_raw,
             is_cached: call.is_cached,
             began,
             span,
-            ..Call::default()
+            ..CallRecord::default()
         });
-        Some(OpenCall { reconcile: self.clone(), at, span })
+
+        Some(OpenCall {
+            reconcile: self.clone(),
+            at,
+            span,
+        })
     }
 
     /// Adds processor time that the reconcile has used.
@@ -207,13 +216,17 @@ impl Eq for OpenReconcile {}
 
 impl std::fmt::Debug for OpenReconcile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OpenReconcile").field(&*self.0.record.lock()).finish()
+        f.debug_tuple("OpenReconcile")
+            .field(&*self.0.record.lock())
+            .finish()
     }
 }
 
 impl Open {
     fn end(&self, change: impl FnOnce(&mut Reconcile)) {
-        let Some(mut record) = self.record.lock().take() else { return };
+        let Some(mut record) = self.record.lock().take() else {
+            return;
+        };
         record.took = self.began.elapsed();
         change(&mut record);
         self.recorder.add(&record, self.trace.as_ref());
@@ -239,18 +252,25 @@ impl OpenCall {
     /// Returns the identity of its span, if the reconcile is traced.
     pub fn context(&self) -> Option<SpanContext> {
         let trace = self.reconcile.trace()?;
-        Some(SpanContext { trace_id: trace.context.trace_id, span_id: self.span })
+        Some(SpanContext {
+            trace_id: trace.context.trace_id,
+            span_id: self.span,
+        })
     }
 
     /// Changes the record, unless the reconcile has ended.
-    pub fn change(&self, change: impl FnOnce(&mut Call)) {
+    pub fn change(&self, change: impl FnOnce(&mut CallRecord)) {
         let mut record = self.reconcile.0.record.lock();
-        if let Some(call) = record.as_mut().and_then(|record| record.calls.get_mut(self.at)) {
+        if let Some(call) = record
+            .as_mut()
+            .and_then(|record| record.calls.get_mut(self.at))
+        {
             change(call);
         }
     }
 
-    /// Records the response of the API server to a request of this call; `status` is None without a response.
+    /// Records the response of the API server to a request of this call; `status` is None without a
+    /// response.
     pub fn responded(&self, method: &str, status: Option<u16>) {
         self.change(|call| call.response = Some((cut(method), status.unwrap_or_default())));
     }
@@ -275,8 +295,8 @@ tokio::task_local! {
     static CALL: Option<OpenCall>;
 }
 
-/// Runs a call under its record, and ends the record with the result. `failure` returns the kind of a result that is a failure
-/// although it is no error, such as a response with an error's status.
+/// Runs a call under its record, and ends the record with the result. `failure` returns the kind of
+/// a result that is a failure although it is no error, such as a response with an error's status.
 ///
 /// # Errors
 /// The error of the call.
@@ -287,12 +307,17 @@ pub async fn recorded<T>(
 ) -> Result<T, ApiError> {
     let result = CALL.scope(open.clone(), call).await;
     if let Some(open) = open {
-        open.end(result.as_ref().map_or_else(|error| Some(error.kind), failure));
+        open.end(
+            result
+                .as_ref()
+                .map_or_else(|error| Some(error.kind), failure),
+        );
     }
     result
 }
 
-/// Returns the record of the call that the current task runs; None outside of a call, and in one that is not recorded.
+/// Returns the record of the call that the current task runs; None outside of a call, and in one
+/// that is not recorded.
 pub fn current_call() -> Option<OpenCall> {
     CALL.try_with(Clone::clone).unwrap_or_default()
 }
@@ -301,6 +326,7 @@ pub fn current_call() -> Option<OpenCall> {
 mod tests {
     use super::*;
     use crate::{
+        gate::verb::Verb,
         object::ObjectKey,
         recorder::{Limits, Recorder, record::Source},
     };
@@ -320,15 +346,16 @@ mod tests {
         let source = recorder.of_plugin(&plugin, Source::default());
         let open = OpenReconcile::begin(source, &kind, &request, Triggers::default(), None, None);
         let long = "é".repeat(100_000);
-        let call = RecordedCall {
+        let call = Call {
             verb: Verb::Get,
-            api_version: &long,
-            resource: &long,
-            subresource: Some(&long),
-            namespace: Some(&long),
-            name: Some(&long),
-            is_raw: false,
+            resource: Resource::Kind(GroupVersionKind::new(&*long, &*long)),
+            subresource: Some(long.clone()),
+            namespace: Some(long.clone()),
+            name: Some(long),
+            field_selector: None,
+            field_manager: None,
             is_cached: false,
+            is_dry_run: false,
         };
         let begun = (0..1000).filter_map(|_| open.begin_call(&call)).count();
         assert_eq!(begun, MAX_CALLS);

@@ -1,7 +1,8 @@
-//! The records of the flight recorder: reconciles with their triggers and calls, and changes of objects.
+//! The records of the flight recorder: reconciles with their triggers and calls, and changes of
+//! objects.
 //!
-//! They hold names, versions, paths of fields, codes and times. They never hold values of fields or messages of errors,
-//! which may quote a Secret.
+//! They hold names, versions, paths of fields, codes and times. They never hold values of fields or
+//! messages of errors, which may quote a Secret.
 
 use std::time::Duration;
 
@@ -21,18 +22,26 @@ pub struct ObjectRef {
 impl ObjectRef {
     /// Names an object.
     pub fn new(kind: &GroupVersionKind, key: &ObjectKey) -> Self {
-        Self { kind: kind.clone(), key: key.clone() }
+        Self {
+            kind: kind.clone(),
+            key: key.clone(),
+        }
     }
 
     /// Names an object by its own fields `apiVersion` and `kind`.
     pub fn of(object: &Object) -> Self {
         let text = |field| object.scalar_at(field).unwrap_or_default();
-        Self::new(&GroupVersionKind::new(text("apiVersion"), text("kind")), object.key())
+        Self::new(
+            &GroupVersionKind::new(text("apiVersion"), text("kind")),
+            object.key(),
+        )
     }
 
     /// Reports whether both name the same object. Versions of a group have the same objects.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.key == other.key && self.kind.kind == other.kind.kind && self.kind.group() == other.kind.group()
+        self.key == other.key
+            && self.kind.kind == other.kind.kind
+            && self.kind.group() == other.kind.group()
     }
 }
 
@@ -68,12 +77,13 @@ pub struct Reconcile {
     pub cpu: Duration,
     /// The number of failures of the key in a row, before this reconcile.
     pub retries: u32,
-    /// The triggers since the last reconcile of the key, the first one first; at most [`MAX_TRIGGERS`](super::MAX_TRIGGERS).
+    /// The triggers since the last reconcile of the key, the first one first; at most
+    /// [`MAX_TRIGGERS`](super::MAX_TRIGGERS).
     pub triggers: Vec<Trigger>,
     /// The number of triggers that are left out.
     pub more_triggers: u32,
     /// The calls in their order; at most [`MAX_CALLS`](super::MAX_CALLS).
-    pub calls: Vec<Call>,
+    pub calls: Vec<CallRecord>,
     /// The number of calls that are left out.
     pub more_calls: u32,
     /// The result: `success`, `requeue`, `requeue_after`, `error`, or `aborted`.
@@ -87,7 +97,10 @@ pub struct Reconcile {
 impl Reconcile {
     /// Returns the reconciled object.
     pub fn object(&self) -> ObjectRef {
-        ObjectRef { kind: GroupVersionKind::new(&*self.api_version, &*self.kind), key: self.key.clone() }
+        ObjectRef {
+            kind: GroupVersionKind::new(&*self.api_version, &*self.kind),
+            key: self.key.clone(),
+        }
     }
 }
 
@@ -112,8 +125,8 @@ pub enum Cause {
     Modified,
     /// The object was deleted.
     Deleted,
-    /// The object is in the first list of a controller: the host or this replica has begun to run it, or its code or
-    /// configuration is new.
+    /// The object is in the first list of a controller: the host or this replica has begun to run
+    /// it, or its code or configuration is new.
     Initial,
     /// The controller's resync.
     Resync,
@@ -123,12 +136,13 @@ pub enum Cause {
 
 /// A call on objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CallRecord {
     /// The verb.
     pub verb: String,
     /// The objects' `group/version`; empty if the call is about no resource.
     pub api_version: String,
-    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is about no resource.
+    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is
+    /// about no resource.
     pub resource: String,
     /// The subresource; empty without one.
     pub subresource: String,
@@ -146,7 +160,8 @@ pub struct Call {
     pub began: Duration,
     /// The wall time; None if the call has not ended.
     pub took: Option<Duration>,
-    /// The resourceVersion of the object that was read, or after the write; empty if it is not known.
+    /// The resourceVersion of the object that was read, or after the write; empty if it is not
+    /// known.
     pub resource_version: String,
     /// The resourceVersion before the write; empty if it is not known.
     pub before: String,
@@ -164,7 +179,7 @@ pub struct Call {
     pub span: u64,
 }
 
-impl Call {
+impl CallRecord {
     /// Returns the verb, with the subresource after a slash.
     pub fn verb_and_subresource(&self) -> String {
         match self.subresource.as_str() {
@@ -173,9 +188,13 @@ impl Call {
         }
     }
 
-    /// Returns the object that it names; None if it names none, and for a raw request, which names a resource.
+    /// Returns the object that it names; None if it names none, and for a raw request, which names
+    /// a resource.
     pub fn object(&self) -> Option<ObjectRef> {
-        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone()? };
+        let key = ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone()?,
+        };
         let kind = GroupVersionKind::new(&*self.api_version, &*self.resource);
         (!self.is_raw).then_some(ObjectRef { kind, key })
     }
@@ -188,14 +207,19 @@ impl Call {
             && !self.is_dry_run
     }
 
-    /// Reports whether it is about this object. A raw request names the plural of a kind, not the kind: it is about an object
-    /// of the same group whose kind may have this plural.
+    /// Reports whether it is about this object. A raw request names the plural of a kind, not the
+    /// kind: it is about an object of the same group whose kind may have this plural.
     pub fn is_about(&self, object: &ObjectRef) -> bool {
-        let group = |api_version: &str| api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
+        let group = |api_version: &str| {
+            api_version
+                .rsplit_once('/')
+                .map(|(group, _)| group.to_owned())
+        };
         let is_kind = match self.is_raw {
             false => self.resource == object.kind.kind,
             true => is_plural(&self.resource, &object.kind.kind),
         };
+
         is_kind
             && self.name.as_deref() == Some(&*object.key.name)
             && self.namespace == object.key.namespace
@@ -203,13 +227,17 @@ impl Call {
     }
 }
 
-/// Reports whether a resource may be the plural of a kind, as Kubernetes forms it (`meta.UnsafeGuessKindToResource`).
+/// Reports whether a resource may be the plural of a kind, as Kubernetes forms it
+/// (<https://pkg.go.dev/k8s.io/apimachinery/pkg/api/meta#UnsafeGuessKindToResource>).
 fn is_plural(resource: &str, kind: &str) -> bool {
     let kind = kind.to_lowercase();
     let stem = |cut: usize| &kind[..kind.len() - cut];
     match kind.as_bytes().last() {
         Some(b's') => resource.strip_suffix("es") == Some(&*kind) || resource == kind,
-        Some(b'y') => resource.strip_suffix("ies") == Some(stem(1)) || resource.strip_suffix('s') == Some(&*kind),
+        Some(b'y') => {
+            resource.strip_suffix("ies") == Some(stem(1))
+                || resource.strip_suffix('s') == Some(&*kind)
+        }
         _ => resource.strip_suffix('s') == Some(&*kind) || resource == kind,
     }
 }
@@ -229,7 +257,8 @@ pub struct Change {
     pub resource_version: String,
     /// The fields that changed; None if they are not known.
     pub paths: Option<Vec<String>>,
-    /// The writers that may have made the change by the object's managedFields: those of the latest time.
+    /// The writers that may have made the change by the object's managedFields: those of the latest
+    /// time.
     pub writers: Vec<FieldWriter>,
 }
 
@@ -250,16 +279,19 @@ mod tests {
 
     #[test]
     fn raw_call_is_about_object_of_its_plural() {
-        let call = |resource: &str| Call {
+        let call = |resource: &str| CallRecord {
             api_version: "networking.k8s.io/v1".to_owned(),
             resource: resource.to_owned(),
             namespace: Some("n".to_owned()),
             name: Some("a".to_owned()),
             is_raw: true,
-            ..Call::default()
+            ..CallRecord::default()
         };
         let object = |kind: &str| {
-            ObjectRef::new(&GroupVersionKind::new("networking.k8s.io/v1", kind), &ObjectKey::namespaced("n", "a"))
+            ObjectRef::new(
+                &GroupVersionKind::new("networking.k8s.io/v1", kind),
+                &ObjectKey::namespaced("n", "a"),
+            )
         };
         for (resource, kind) in [
             ("ingresses", "Ingress"),
@@ -279,7 +311,10 @@ mod tests {
     #[test]
     fn versions_of_a_group_have_the_same_objects() {
         let of = |version: &str, name: &str| {
-            ObjectRef::new(&GroupVersionKind::new(version, "Foo"), &ObjectKey::namespaced("n", name))
+            ObjectRef::new(
+                &GroupVersionKind::new(version, "Foo"),
+                &ObjectKey::namespaced("n", name),
+            )
         };
         assert!(of("g/v1", "a").is_same(&of("g/v1beta1", "a")));
         assert!(!of("g/v1", "a").is_same(&of("h/v1", "a")));

@@ -1,7 +1,8 @@
 //! Rings of encoded records, bounded together in bytes and in time.
 //!
-//! Each plugin has a ring, and so have the changes of objects. When all rings together exceed their bytes, the largest one
-//! loses its oldest record: a plugin that reconciles often shortens its own history first.
+//! Each plugin has a ring, and so have the changes of objects. When all rings together exceed their
+//! bytes, the largest one loses its oldest record: a plugin that reconciles often shortens its own
+//! history first.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -30,7 +31,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 16 << 20, window: Duration::from_secs(3600) }
+        Self {
+            bytes: 16 << 20,
+            window: Duration::from_secs(3600),
+        }
     }
 }
 
@@ -40,7 +44,8 @@ struct Stored {
     bytes: Box<[u8]>,
 }
 
-/// The names in a record, as two bits for each: a search looks only into records that have the bits of its name.
+/// The names in a record, as two bits for each: a search looks only into records that have the bits
+/// of its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -65,17 +70,24 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Searches for a value with this name, which stands in an encoded record as it is encoded alone.
+    /// Searches for a value with this name, which stands in an encoded record as it is encoded
+    /// alone.
     pub fn of<T: Serialize>(name: &str, value: &T) -> Self {
         let mut marks = Marks::default();
         marks.add(name);
         // Only a value without a length, which no record has, cannot be encoded.
-        Self { marks, finder: Finder::new(&encode(value).unwrap_or_default()).into_owned() }
+        Self {
+            marks,
+            finder: Finder::new(&encode(value).unwrap_or_default()).into_owned(),
+        }
     }
 
     /// Finds all records.
     pub fn all() -> Self {
-        Self { marks: Marks::default(), finder: Finder::new(b"") }
+        Self {
+            marks: Marks::default(),
+            finder: Finder::new(b""),
+        }
     }
 
     fn is_in(&self, stored: &Stored) -> bool {
@@ -95,7 +107,10 @@ struct Ring {
 
 impl Ring {
     fn drop_oldest(&mut self) -> usize {
-        let freed = self.records.pop_front().map_or(0, |oldest| oldest.bytes.len() + OVERHEAD);
+        let freed = self
+            .records
+            .pop_front()
+            .map_or(0, |oldest| oldest.bytes.len() + OVERHEAD);
         self.bytes -= freed;
         self.dropped += 1;
         if self.records.len() < self.records.capacity() / 4 {
@@ -124,29 +139,47 @@ pub(super) struct Rings<K> {
 impl<K: Clone + Eq + Hash> Rings<K> {
     /// Creates empty rings.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, rings: HashMap::new(), bytes: 0 }
+        Self {
+            limits,
+            rings: HashMap::new(),
+            bytes: 0,
+        }
     }
 
-    /// Adds an encoded record in which these names are.
+    /// Adds an encoded record that contains these names.
     pub fn push(&mut self, key: &K, bytes: Box<[u8]>, marks: Marks, now: Instant) {
         if bytes.len() + OVERHEAD > self.limits.bytes {
             self.rings.entry(key.clone()).or_default().lost += 1;
             return;
         }
+
         let ring = match self.rings.get_mut(key) {
             Some(ring) => ring,
             None => self.rings.entry(key.clone()).or_default(),
         };
         let added = bytes.len() + OVERHEAD;
-        ring.records.push_back(Stored { at: now, marks, bytes });
+        ring.records.push_back(Stored {
+            at: now,
+            marks,
+            bytes,
+        });
         ring.bytes += added;
         self.bytes += added;
-        // The oldest of this ring; those of silent rings are dropped when the bytes are needed, or are read no more.
-        while ring.records.front().is_some_and(|oldest| now.duration_since(oldest.at) > self.limits.window) {
+
+        // The oldest of this ring; those of silent rings are dropped when the bytes are needed, or
+        // are read no more.
+        while ring
+            .records
+            .front()
+            .is_some_and(|oldest| now.duration_since(oldest.at) > self.limits.window)
+        {
             self.bytes -= ring.drop_oldest();
         }
+
         while self.bytes > self.limits.bytes {
-            let Some(largest) = self.rings.values_mut().max_by_key(|ring| ring.bytes) else { return };
+            let Some(largest) = self.rings.values_mut().max_by_key(|ring| ring.bytes) else {
+                return;
+            };
             largest.lost += 1;
             self.bytes -= largest.drop_oldest();
         }
@@ -156,31 +189,56 @@ impl<K: Clone + Eq + Hash> Rings<K> {
     pub fn expire(&mut self, now: Instant) {
         let window = self.limits.window;
         for ring in self.rings.values_mut() {
-            while ring.records.front().is_some_and(|oldest| now.duration_since(oldest.at) > window) {
+            while ring
+                .records
+                .front()
+                .is_some_and(|oldest| now.duration_since(oldest.at) > window)
+            {
                 self.bytes -= ring.drop_oldest();
             }
         }
+
         self.rings.retain(|_, ring| !ring.records.is_empty());
     }
 
-    /// Searches a ring for records that contain a pattern, the newest first. `before` is the `rest` of the search so far, and at first `u64::MAX`.
+    /// Searches a ring for records that contain a pattern, the newest first. `before` is the `rest`
+    /// of the search so far, and at first `u64::MAX`.
     pub fn search(&self, key: &K, pattern: &Pattern, before: u64, now: Instant) -> Found {
-        let Some(ring) = self.rings.get(key) else { return Found::default() };
-        let end = usize::try_from(before.saturating_sub(ring.dropped)).unwrap_or(usize::MAX).min(ring.records.len());
+        let Some(ring) = self.rings.get(key) else {
+            return Found::default();
+        };
+
+        let end = usize::try_from(before.saturating_sub(ring.dropped))
+            .unwrap_or(usize::MAX)
+            .min(ring.records.len());
         let start = end.saturating_sub(AT_ONCE);
-        let young = |stored: &&Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
-        let searched: Vec<&Stored> = ring.records.range(start..end).rev().take_while(young).collect();
+        let young =
+            |stored: &&Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
+
+        let searched: Vec<&Stored> = ring
+            .records
+            .range(start..end)
+            .rev()
+            .take_while(young)
+            .collect();
+
         let is_end = start == 0 || searched.len() < end - start;
         let has_pattern = searched.into_iter().filter(|stored| pattern.is_in(stored));
         let records = has_pattern.map(|stored| stored.bytes.clone()).collect();
         let rest = ring.dropped + u64::try_from(start).unwrap_or_default();
-        Found { records, rest: (!is_end).then_some(rest) }
+        Found {
+            records,
+            rest: (!is_end).then_some(rest),
+        }
     }
 
     /// Returns the number of records of a ring that are not too old.
     pub fn count(&self, key: &K, now: Instant) -> usize {
-        let young = |stored: &Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
-        self.rings.get(key).map_or(0, |ring| ring.records.len() - ring.records.partition_point(|stored| !young(stored)))
+        let young =
+            |stored: &Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
+        self.rings.get(key).map_or(0, |ring| {
+            ring.records.len() - ring.records.partition_point(|stored| !young(stored))
+        })
     }
 
     /// Returns the keys of the rings.
@@ -188,11 +246,16 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         self.rings.keys().cloned().collect()
     }
 
-    /// Returns the number of records, their bytes, and the number of those that were lost because the rings were full.
+    /// Returns the number of records, their bytes, and the number of those that were lost because
+    /// the rings were full.
     pub fn counts(&self) -> Counts {
         let records = self.rings.values().map(|ring| ring.records.len()).sum();
         let lost = self.rings.values().map(|ring| ring.lost).sum();
-        Counts { records, bytes: self.bytes, lost }
+        Counts {
+            records,
+            bytes: self.bytes,
+            lost,
+        }
     }
 }
 
@@ -207,12 +270,12 @@ pub struct Counts {
     pub lost: u64,
 }
 
-/// Encodes a record.
 pub(super) fn encode<T: Serialize>(record: &T) -> Option<Box<[u8]>> {
-    postcard::to_allocvec(record).ok().map(Vec::into_boxed_slice)
+    postcard::to_allocvec(record)
+        .ok()
+        .map(Vec::into_boxed_slice)
 }
 
-/// Decodes a record.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
     postcard::from_bytes(bytes)
 }
@@ -224,7 +287,10 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(60);
 
     fn rings(records: usize) -> Rings<&'static str> {
-        Rings::new(Limits { bytes: records * (encoded(0).len() + OVERHEAD), window: WINDOW })
+        Rings::new(Limits {
+            bytes: records * (encoded(0).len() + OVERHEAD),
+            window: WINDOW,
+        })
     }
 
     fn encoded(number: u32) -> Box<[u8]> {
@@ -242,12 +308,21 @@ mod tests {
         read_with(rings, key, &Pattern::all(), now)
     }
 
-    fn read_with(rings: &Rings<&'static str>, key: &'static str, pattern: &Pattern, now: Instant) -> Vec<u32> {
+    fn read_with(
+        rings: &Rings<&'static str>,
+        key: &'static str,
+        pattern: &Pattern,
+        now: Instant,
+    ) -> Vec<u32> {
         let mut all = Vec::new();
         let mut before = Some(u64::MAX);
         while let Some(place) = before {
             let Found { records, rest } = rings.search(&key, pattern, place, now);
-            all.extend(records.iter().map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes"))));
+            all.extend(
+                records
+                    .iter()
+                    .map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes"))),
+            );
             before = rest;
         }
         all
@@ -261,7 +336,11 @@ mod tests {
         (0..10).for_each(|number| push(&mut rings, "busy", number, now));
         assert_eq!(read(&rings, "silent", now), [7]);
         assert_eq!(read(&rings, "busy", now), [9, 8, 7]);
-        let Counts { records, bytes, lost } = rings.counts();
+        let Counts {
+            records,
+            bytes,
+            lost,
+        } = rings.counts();
         assert_eq!((records, lost), (4, 7));
         assert_eq!(bytes, rings.limits.bytes);
     }
@@ -275,7 +354,10 @@ mod tests {
         let later = start + WINDOW + Duration::from_secs(1);
         assert_eq!(read(&rings, "a", later), [0; 0]);
         push(&mut rings, "a", 3, later);
-        assert_eq!((read(&rings, "a", later), rings.counts().records), (vec![3], 2));
+        assert_eq!(
+            (read(&rings, "a", later), rings.counts().records),
+            (vec![3], 2)
+        );
         rings.expire(later);
         assert_eq!((rings.counts().records, rings.keys()), (1, vec!["a"]));
         assert_eq!(rings.counts().lost, 0, "they were too old");
@@ -289,7 +371,10 @@ mod tests {
         (0..last).for_each(|number| push(&mut rings, "a", number, now));
         assert_eq!(read(&rings, "a", now), (0..last).rev().collect::<Vec<_>>());
         assert_eq!(rings.count(&"a", now), last as usize);
-        assert_eq!(read_with(&rings, "a", &Pattern::of("7", &7_u32.to_le_bytes()), now), [7]);
+        assert_eq!(
+            read_with(&rings, "a", &Pattern::of("7", &7_u32.to_le_bytes()), now),
+            [7]
+        );
 
         let all = Pattern::all();
         let first = rings.search(&"a", &all, u64::MAX, now);
@@ -298,8 +383,15 @@ mod tests {
         let third = rings.search(&"a", &all, second.rest.expect("more"), now);
         assert_eq!(third.rest, None);
         let found = [first.records, second.records, third.records].concat();
-        let found: Vec<u32> = found.iter().map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes"))).collect();
-        assert_eq!(found, (10..last).rev().collect::<Vec<_>>(), "all but the dropped ones");
+        let found: Vec<u32> = found
+            .iter()
+            .map(|bytes| u32::from_le_bytes(decode(bytes).expect("decodes")))
+            .collect();
+        assert_eq!(
+            found,
+            (10..last).rev().collect::<Vec<_>>(),
+            "all but the dropped ones"
+        );
     }
 
     #[tokio::test(start_paused = true)]

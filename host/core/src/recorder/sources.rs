@@ -8,7 +8,7 @@ use super::record::Source;
 
 /// The sources that records may refer to.
 pub(super) struct Sources {
-    /// The time for which a source is kept after its plugin has stopped to use it: records are no older.
+    /// How long a source is kept after its plugin has stopped using it: records are no older.
     window: Duration,
     next: u64,
     known: HashMap<u64, Known>,
@@ -16,22 +16,38 @@ pub(super) struct Sources {
 
 struct Known {
     source: Arc<Source>,
-    /// The time from which no plugin uses it; None while one does.
+    /// When the last plugin stopped using it; None while one does.
     ended: Option<Instant>,
 }
 
 impl Sources {
     /// Creates an empty collection for records of this age.
     pub fn new(window: Duration) -> Self {
-        Self { window, next: 0, known: HashMap::new() }
+        Self {
+            window,
+            next: 0,
+            known: HashMap::new(),
+        }
     }
 
     /// Adds a source that a plugin uses from now on, and returns its number.
     pub fn begin(&mut self, source: Source, now: Instant) -> u64 {
-        let is_needed = |known: &Known| known.ended.is_none_or(|ended| now.duration_since(ended) <= self.window);
+        let is_needed = |known: &Known| {
+            known
+                .ended
+                .is_none_or(|ended| now.duration_since(ended) <= self.window)
+        };
         self.known.retain(|_, known| is_needed(known));
         self.next += 1;
-        self.known.insert(self.next, Known { source: Arc::new(source), ended: None });
+
+        self.known.insert(
+            self.next,
+            Known {
+                source: Arc::new(source),
+                ended: None,
+            },
+        );
+
         self.next
     }
 
@@ -44,7 +60,10 @@ impl Sources {
 
     /// Returns a source; an empty one if it is forgotten.
     pub fn find(&self, number: u64) -> Arc<Source> {
-        self.known.get(&number).map(|known| known.source.clone()).unwrap_or_default()
+        self.known
+            .get(&number)
+            .map(|known| known.source.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -56,14 +75,20 @@ mod tests {
     async fn source_is_forgotten_a_window_after_its_last_use() {
         let window = Duration::from_secs(60);
         let mut sources = Sources::new(window);
-        let source = |digest: &str| Source { digest: digest.to_owned(), ..Source::default() };
+        let source = |digest: &str| Source {
+            digest: digest.to_owned(),
+            ..Source::default()
+        };
         let start = Instant::now();
         let [first, second] = ["a", "b"].map(|digest| sources.begin(source(digest), start));
         sources.end(first, start);
         sources.begin(source("c"), start + window);
         assert_eq!(sources.find(first).digest, "a", "a record may refer to it");
         sources.begin(source("d"), start + 2 * window);
-        assert_eq!((&*sources.find(first).digest, &*sources.find(second).digest), ("", "b"));
+        assert_eq!(
+            (&*sources.find(first).digest, &*sources.find(second).digest),
+            ("", "b")
+        );
         assert_eq!(sources.known.len(), 3);
     }
 }

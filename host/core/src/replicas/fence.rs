@@ -1,4 +1,5 @@
-//! The local fence: a replica may send requests of plugins only while its Lease cannot have been taken.
+//! The local fence: a replica may send requests of plugins only while its Lease cannot have been
+//! taken.
 
 use std::{
     sync::{
@@ -13,7 +14,8 @@ use crate::status::{ApiError, ErrorKind};
 /// The least time for a request. One with less would end without a response.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// The end of a replica's Lease on a clock that also counts the time in which the machine or the process is stopped.
+/// The end of a replica's Lease on a clock that also counts the time in which the machine or the
+/// process is stopped.
 #[derive(Debug)]
 pub struct Fence {
     /// Returns the time since a fixed moment (`CLOCK_BOOTTIME`).
@@ -25,7 +27,10 @@ pub struct Fence {
 impl Fence {
     /// Creates a fence that permits nothing yet.
     pub fn new(clock: fn() -> Duration) -> Arc<Self> {
-        Arc::new(Self { clock, end: AtomicU64::new(0) })
+        Arc::new(Self {
+            clock,
+            end: AtomicU64::new(0),
+        })
     }
 
     /// Returns the time on the fence's clock.
@@ -33,7 +38,8 @@ impl Fence {
         (self.clock)()
     }
 
-    /// Permits requests that end before this time. The time is that before the renewal was sent, plus the Lease's duration.
+    /// Permits requests that end before this time. The time is that before the renewal was sent,
+    /// plus the Lease's duration.
     pub fn extend(&self, end: Duration) {
         let nanos = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
         self.end.fetch_max(nanos, Ordering::AcqRel);
@@ -49,7 +55,8 @@ impl Fence {
         Duration::from_nanos(self.end.load(Ordering::Acquire)).saturating_sub(self.now())
     }
 
-    /// Returns the time since the Lease ended; zero if it has not, or if the fence was closed before.
+    /// Returns the time since the Lease ended; zero if it has not, or if the fence was closed
+    /// before.
     pub fn overdue(&self) -> Duration {
         match self.end.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -57,7 +64,7 @@ impl Fence {
         }
     }
 
-    /// Checks that a request may be sent. Returns the time within which it must end.
+    /// Checks that a request may be sent. Returns how long it may take.
     ///
     /// # Errors
     /// `Unavailable` when the Lease has ended or is about to.
@@ -84,7 +91,10 @@ mod tests {
     #[test]
     fn permits_requests_until_the_lease_ends() {
         let fence = Fence::new(clock);
-        assert_eq!(fence.check().expect_err("not held").kind, ErrorKind::Unavailable);
+        assert_eq!(
+            fence.check().expect_err("not held").kind,
+            ErrorKind::Unavailable
+        );
         fence.extend(Duration::from_secs(4));
         assert_eq!(fence.check(), Ok(Duration::from_secs(4)));
         // An earlier renewal whose response comes late changes nothing.
@@ -93,7 +103,10 @@ mod tests {
         assert_eq!(fence.check(), Ok(LEAST));
         // As after SIGSTOP.
         NOW.store(9_000, Ordering::Release);
-        assert_eq!((fence.check().is_err(), fence.remaining()), (true, Duration::ZERO));
+        assert_eq!(
+            (fence.check().is_err(), fence.remaining()),
+            (true, Duration::ZERO)
+        );
         fence.extend(Duration::from_secs(13));
         assert_eq!(fence.check(), Ok(Duration::from_secs(4)));
         fence.close();

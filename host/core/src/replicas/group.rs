@@ -38,8 +38,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Parses a stored group: the last epoch, the members as `EPOCH=IDENTITY`, and the epochs of those that leave, both
-    /// separated by commas.
+    /// Parses a stored group: the last epoch, the members as `EPOCH=IDENTITY`, and the epochs of
+    /// those that leave, both separated by commas.
     ///
     /// # Errors
     /// Names the first member that cannot be parsed.
@@ -47,19 +47,31 @@ impl Group {
         let leaving: Vec<&str> = leaving.split(',').collect();
         let parse = |text: &str| {
             let (epoch, identity) = text.split_once('=')?;
-            let member = Member { identity: identity.to_owned(), is_leaving: leaving.contains(&epoch) };
+            let member = Member {
+                identity: identity.to_owned(),
+                is_leaving: leaving.contains(&epoch),
+            };
             Some((Epoch(epoch.parse().ok()?), member))
         };
+
         let texts = members.split(',').filter(|text| !text.is_empty());
         let parsed = texts.map(|text| parse(text).ok_or_else(|| InvalidGroup(text.to_owned())));
         let members: BTreeMap<Epoch, Member> = parsed.collect::<Result<_, _>>()?;
         let largest = members.keys().next_back().map_or(0, |epoch| epoch.0);
-        Ok(Self { begin: 0, last_epoch: last_epoch.max(largest), members })
+        Ok(Self {
+            begin: 0,
+            last_epoch: last_epoch.max(largest),
+            members,
+        })
     }
 
     /// Records that the epochs up to `begin` are those of earlier groups: new ones are larger.
     pub fn begun_after(self, begin: u32) -> Self {
-        Self { begin, last_epoch: self.last_epoch.max(begin), ..self }
+        Self {
+            begin,
+            last_epoch: self.last_epoch.max(begin),
+            ..self
+        }
     }
 
     /// Reports whether an epoch is that of an earlier group, whose object was deleted.
@@ -74,14 +86,20 @@ impl Group {
 
     /// Formats the members as [`Group::parse`] reads them.
     pub fn members_text(&self) -> String {
-        let texts = self.members.iter().map(|(epoch, member)| format!("{epoch}={}", member.identity));
+        let texts = self
+            .members
+            .iter()
+            .map(|(epoch, member)| format!("{epoch}={}", member.identity));
         texts.collect::<Vec<_>>().join(",")
     }
 
     /// Formats the epochs of the members that leave as [`Group::parse`] reads them.
     pub fn leaving_text(&self) -> String {
         let leaving = self.members.iter().filter(|(_, member)| member.is_leaving);
-        leaving.map(|(epoch, _)| epoch.to_string()).collect::<Vec<_>>().join(",")
+        leaving
+            .map(|(epoch, _)| epoch.to_string())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// Adds a replica, and returns its epoch. An earlier membership of the same identity ends.
@@ -89,13 +107,23 @@ impl Group {
         self.members.retain(|_, member| member.identity != identity);
         self.last_epoch += 1;
         let epoch = Epoch(self.last_epoch);
-        self.members.insert(epoch, Member { identity: identity.to_owned(), is_leaving: false });
+        self.members.insert(
+            epoch,
+            Member {
+                identity: identity.to_owned(),
+                is_leaving: false,
+            },
+        );
+
         epoch
     }
 
     /// Records that a member leaves. Reports whether that is a change.
     pub fn begin_leaving(&mut self, epoch: Epoch) -> bool {
-        let member = self.members.get_mut(&epoch).filter(|member| !member.is_leaving);
+        let member = self
+            .members
+            .get_mut(&epoch)
+            .filter(|member| !member.is_leaving);
         member.map(|member| member.is_leaving = true).is_some()
     }
 
@@ -116,7 +144,8 @@ impl Group {
 
     /// Reports whether a member other than this one stays.
     pub fn has_others(&self, epoch: Epoch) -> bool {
-        self.members().any(|(other, member)| other != epoch && !member.is_leaving)
+        self.members()
+            .any(|(other, member)| other != epoch && !member.is_leaving)
     }
 }
 
@@ -145,17 +174,40 @@ mod tests {
         let text = group.members_text();
         assert_eq!(text, "1=pod-1_0b,2=pod-2_1c");
         assert_eq!(Group::parse(2, &text, &group.leaving_text()), Ok(group));
-        assert_eq!(Group::parse(7, "", ""), Ok(Group { last_epoch: 7, ..Group::default() }));
-        assert_eq!(Group::parse(0, "3=a", "").expect("a group").last_epoch(), Epoch(3));
-        assert!(Group::parse(0, "1=a,b", "").expect_err("invalid").to_string().contains("\"b\""));
+        assert_eq!(
+            Group::parse(7, "", ""),
+            Ok(Group {
+                last_epoch: 7,
+                ..Group::default()
+            })
+        );
+        assert_eq!(
+            Group::parse(0, "3=a", "").expect("a group").last_epoch(),
+            Epoch(3)
+        );
+        assert!(
+            Group::parse(0, "1=a,b", "")
+                .expect_err("invalid")
+                .to_string()
+                .contains("\"b\"")
+        );
     }
 
     #[test]
     fn epochs_of_a_new_group_are_larger_than_those_of_earlier_ones() {
         let mut group = Group::default().begun_after(40);
         let first = group.join("a");
-        assert_eq!((first, group.is_earlier(Epoch(40)), group.is_earlier(first)), (Epoch(41), true, false));
-        let stored = Group::parse(57, "41=a", "").expect("a group").begun_after(40);
-        assert_eq!(stored.last_epoch(), Epoch(57), "a begin changes nothing later");
+        assert_eq!(
+            (first, group.is_earlier(Epoch(40)), group.is_earlier(first)),
+            (Epoch(41), true, false)
+        );
+        let stored = Group::parse(57, "41=a", "")
+            .expect("a group")
+            .begun_after(40);
+        assert_eq!(
+            stored.last_epoch(),
+            Epoch(57),
+            "a begin changes nothing later"
+        );
     }
 }

@@ -2,7 +2,11 @@
 
 use crate::{
     object::ObjectKey,
-    replicas::{Epoch, Group, Shard, assigned, assigned_shards},
+    replicas::{
+        group::{Epoch, Group},
+        rendezvous::{assigned, assigned_shards},
+        shard::Shard,
+    },
 };
 
 /// The owner of a shard as the Plugin's status names it.
@@ -21,7 +25,8 @@ pub enum Role {
     Own,
     /// Becomes its owner by a conditional write, and runs it.
     Claim,
-    /// Loads the Plugin and syncs its informers, and then names itself as the successor. Another replica still runs the shard.
+    /// Loads the Plugin and syncs its informers, and then names itself as the successor. Another
+    /// replica still runs the shard.
     Prepare,
     /// Stops it, and then names the successor as the owner.
     HandOver {
@@ -35,11 +40,13 @@ pub enum Role {
 /// The task of a replica for a Plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Plays its role for each shard; one of them at least is not [`Role::Elsewhere`].
-    Play(Vec<(Shard, Role)>),
-    /// Stops these shards, and then removes itself as their owner: the Plugin is to have another number of shards.
+    /// Acts for each shard in its role; at least one of them is not [`Role::Elsewhere`].
+    Act(Vec<(Shard, Role)>),
+    /// Stops these shards, and then removes itself as their owner: the Plugin is to have another
+    /// number of shards.
     Free(Vec<Shard>),
-    /// Sets the number of shards by a conditional write: no replica acts for any of the former ones.
+    /// Sets the number of shards by a conditional write: no replica acts for any of the former
+    /// ones.
     Resize,
     /// Reads the group again: an owner joined after this version of the group.
     Refresh,
@@ -47,8 +54,8 @@ pub enum Plan {
     Elsewhere,
 }
 
-/// A hand-over that was sent. Until the replica sees another version of the Plugin, it may have been stored, or may be stored
-/// later: the response may have been lost, and the watch may be late.
+/// A hand-over that was sent. Until the replica sees another version of the Plugin, it may have
+/// been stored, or may be stored later: the response may have been lost, and the watch may be late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentHandOver {
     /// The resourceVersion that the write is conditional on.
@@ -62,42 +69,73 @@ impl SentHandOver {
         Self { version, shards }
     }
 
-    /// Reports whether the replica must change the Plugin before it plays these roles: it would act for a shard that another one may
-    /// own by now. A conditional change conflicts if the hand-over was stored, and otherwise prevents that.
+    /// Reports whether the replica must change the Plugin before it acts in these roles: it would act
+    /// for a shard that another one may own by now. A conditional change conflicts if the hand-over
+    /// was stored, and otherwise prevents that.
     pub fn must_be_withdrawn(&self, version: &str, roles: &[(Shard, Role)]) -> bool {
-        let is_handed_again =
-            |(shard, role): &(Shard, Role)| !self.shards.contains(shard) || matches!(role, Role::HandOver { .. });
+        let is_handed_again = |(shard, role): &(Shard, Role)| {
+            !self.shards.contains(shard) || matches!(role, Role::HandOver { .. })
+        };
         version == self.version && !roles.iter().all(is_handed_again)
     }
 }
 
-/// Decides what the replica with the epoch `me` does with a Plugin that is to have `wanted` shards. `owners` has an entry for
-/// each shard that the Plugin has now. `group` may be old, but only by missing changes at its end.
-pub fn plan(me: Epoch, plugin: &ObjectKey, wanted: u32, owners: &[Option<Owner>], group: &Group) -> Plan {
+/// Decides what the replica with the epoch `me` does with a Plugin that is to have `wanted` shards.
+/// `owners` has an entry for each shard that the Plugin has now. `group` may be old, but only by
+/// missing changes at its end.
+pub fn plan(
+    me: Epoch,
+    plugin: &ObjectKey,
+    wanted: u32,
+    owners: &[Option<Owner>],
+    group: &Group,
+) -> Plan {
     if group.get(me).is_none() {
         return Plan::Elsewhere;
     }
-    if owners.iter().flatten().any(|owner| owner.epoch > group.last_epoch()) {
+
+    if owners
+        .iter()
+        .flatten()
+        .any(|owner| owner.epoch > group.last_epoch())
+    {
         return Plan::Refresh;
     }
+
     let shards = || Shard::all(u32::try_from(owners.len()).unwrap_or(u32::MAX));
     if owners.len() != wanted as usize {
         let is_own = |owner: &Option<Owner>| owner.is_some_and(|owner| owner.epoch == me);
-        let own: Vec<Shard> = shards().zip(owners).filter(|(_, owner)| is_own(owner)).map(|(shard, _)| shard).collect();
-        let is_any_run = owners.iter().flatten().any(|owner| group.get(owner.epoch).is_some());
+        let own: Vec<Shard> = shards()
+            .zip(owners)
+            .filter(|(_, owner)| is_own(owner))
+            .map(|(shard, _)| shard)
+            .collect();
+        let is_any_run = owners
+            .iter()
+            .flatten()
+            .any(|owner| group.get(owner.epoch).is_some());
+
         return match (own.is_empty(), is_any_run) {
             (false, _) => Plan::Free(own),
             (true, false) if assigned(plugin, group) == Some(me) => Plan::Resize,
             _ => Plan::Elsewhere,
         };
     }
-    let epochs: Vec<Option<Epoch>> = owners.iter().map(|owner| owner.map(|owner| owner.epoch)).collect();
+
+    let epochs: Vec<Option<Epoch>> = owners
+        .iter()
+        .map(|owner| owner.map(|owner| owner.epoch))
+        .collect();
     let assigned = assigned_shards(plugin, &epochs, group);
-    let roles = owners.iter().zip(assigned).map(|(owner, assigned)| role(me, assigned, *owner, group));
+    let roles = owners
+        .iter()
+        .zip(assigned)
+        .map(|(owner, assigned)| role(me, assigned, *owner, group));
     let roles: Vec<(Shard, Role)> = shards().zip(roles).collect();
+
     match roles.iter().all(|(_, role)| *role == Role::Elsewhere) {
         true => Plan::Elsewhere,
-        false => Plan::Play(roles),
+        false => Plan::Act(roles),
     }
 }
 
@@ -135,23 +173,35 @@ mod tests {
         let members = ["a", "b"].map(|identity| group.join(identity));
         let plugin = ObjectKey::namespaced("team", "plugin");
         let assigned = assigned(&plugin, &group).expect("a member");
-        let other = if assigned == members[0] { members[1] } else { members[0] };
-        Stage { group, plugin, assigned, other }
+        let other = if assigned == members[0] {
+            members[1]
+        } else {
+            members[0]
+        };
+        Stage {
+            group,
+            plugin,
+            assigned,
+            other,
+        }
     }
 
     impl Stage {
         /// The roles of the assigned replica and of the other one, for a Plugin that is not split.
         fn roles(&self, owner: Option<Owner>) -> [Role; 2] {
-            [self.assigned, self.other].map(|me| match plan(me, &self.plugin, 1, &[owner], &self.group) {
-                Plan::Play(roles) => roles[0].1,
-                Plan::Elsewhere => Role::Elsewhere,
-                plan => panic!("{plan:?}"),
+            [self.assigned, self.other].map(|me| {
+                match plan(me, &self.plugin, 1, &[owner], &self.group) {
+                    Plan::Act(roles) => roles[0].1,
+                    Plan::Elsewhere => Role::Elsewhere,
+                    plan => panic!("{plan:?}"),
+                }
             })
         }
 
         /// The plans of both replicas for a Plugin that is to have `wanted` shards.
         fn plans(&self, wanted: u32, owners: &[Option<Owner>]) -> [Plan; 2] {
-            [self.assigned, self.other].map(|me| plan(me, &self.plugin, wanted, owners, &self.group))
+            [self.assigned, self.other]
+                .map(|me| plan(me, &self.plugin, wanted, owners, &self.group))
         }
     }
 
@@ -165,26 +215,43 @@ mod tests {
         assert_eq!(stage.roles(None), [Role::Claim, Role::Elsewhere]);
         let dead = stage.group.join("c");
         stage.group.remove(dead);
-        assert_eq!(stage.roles(owned(dead, None)), [Role::Claim, Role::Elsewhere]);
+        assert_eq!(
+            stage.roles(owned(dead, None)),
+            [Role::Claim, Role::Elsewhere]
+        );
     }
 
     #[test]
     fn hand_over_waits_until_the_successor_is_prepared() {
-        let Stage { assigned, other, .. } = stage();
+        let Stage {
+            assigned, other, ..
+        } = stage();
         let stage = stage();
         assert_eq!(stage.roles(owned(other, None)), [Role::Prepare, Role::Own]);
         let handed = Role::HandOver { to: assigned };
-        assert_eq!(stage.roles(owned(other, Some(assigned))), [Role::Prepare, handed]);
-        assert_eq!(stage.roles(owned(assigned, None)), [Role::Own, Role::Elsewhere]);
+        assert_eq!(
+            stage.roles(owned(other, Some(assigned))),
+            [Role::Prepare, handed]
+        );
+        assert_eq!(
+            stage.roles(owned(assigned, None)),
+            [Role::Own, Role::Elsewhere]
+        );
     }
 
     #[test]
     fn successor_that_is_not_assigned_any_more_gets_nothing() {
         let mut stage = stage();
         stage.group.begin_leaving(stage.assigned);
-        assert_eq!(stage.roles(owned(stage.other, Some(stage.assigned))), [Role::Elsewhere, Role::Own]);
+        assert_eq!(
+            stage.roles(owned(stage.other, Some(stage.assigned))),
+            [Role::Elsewhere, Role::Own]
+        );
         stage.group.remove(stage.assigned);
-        assert_eq!(stage.roles(owned(stage.other, Some(stage.assigned))), [Role::Elsewhere, Role::Own]);
+        assert_eq!(
+            stage.roles(owned(stage.other, Some(stage.assigned))),
+            [Role::Elsewhere, Role::Own]
+        );
     }
 
     #[test]
@@ -192,10 +259,19 @@ mod tests {
         let mut stage = stage();
         stage.group.begin_leaving(stage.assigned);
         let handed = Role::HandOver { to: stage.other };
-        assert_eq!(stage.roles(owned(stage.assigned, None)), [Role::Own, Role::Prepare]);
-        assert_eq!(stage.roles(owned(stage.assigned, Some(stage.other))), [handed, Role::Prepare]);
+        assert_eq!(
+            stage.roles(owned(stage.assigned, None)),
+            [Role::Own, Role::Prepare]
+        );
+        assert_eq!(
+            stage.roles(owned(stage.assigned, Some(stage.other))),
+            [handed, Role::Prepare]
+        );
         stage.group.begin_leaving(stage.other);
-        assert_eq!(stage.roles(owned(stage.assigned, Some(stage.other))), [Role::Own, Role::Elsewhere]);
+        assert_eq!(
+            stage.roles(owned(stage.assigned, Some(stage.other))),
+            [Role::Own, Role::Elsewhere]
+        );
         assert_eq!(stage.roles(None), [Role::Elsewhere, Role::Elsewhere]);
     }
 
@@ -219,18 +295,36 @@ mod tests {
     #[test]
     fn number_of_shards_changes_when_no_replica_acts_for_the_former_ones() {
         let mut stage = stage();
-        let Stage { assigned, other, .. } = stage;
+        let Stage {
+            assigned, other, ..
+        } = stage;
         let [first, second] = {
             let mut shards = Shard::all(2);
-            [shards.next().expect("a shard"), shards.next().expect("a shard")]
+            [
+                shards.next().expect("a shard"),
+                shards.next().expect("a shard"),
+            ]
         };
         let both = [owned(assigned, None), owned(other, Some(assigned))];
-        assert_eq!(stage.plans(4, &both), [Plan::Free(vec![first]), Plan::Free(vec![second])]);
+        assert_eq!(
+            stage.plans(4, &both),
+            [Plan::Free(vec![first]), Plan::Free(vec![second])]
+        );
         let one = [None, owned(other, None)];
-        assert_eq!(stage.plans(4, &one), [Plan::Elsewhere, Plan::Free(vec![second])]);
-        assert_eq!(stage.plans(4, &[None, None]), [Plan::Resize, Plan::Elsewhere]);
+        assert_eq!(
+            stage.plans(4, &one),
+            [Plan::Elsewhere, Plan::Free(vec![second])]
+        );
+        assert_eq!(
+            stage.plans(4, &[None, None]),
+            [Plan::Resize, Plan::Elsewhere]
+        );
         stage.group.remove(other);
-        assert_eq!(stage.plans(4, &one)[0], Plan::Resize, "a replica that is gone does not act");
+        assert_eq!(
+            stage.plans(4, &one)[0],
+            Plan::Resize,
+            "a replica that is gone does not act"
+        );
         assert_eq!(stage.plans(1, &[None; 4])[0], Plan::Resize);
     }
 }

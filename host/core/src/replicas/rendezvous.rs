@@ -6,44 +6,60 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     object::ObjectKey,
-    replicas::{Epoch, Group},
+    replicas::group::{Epoch, Group},
 };
 
 /// Returns the member that should run a Plugin; None if all members leave.
 ///
-/// Each Plugin belongs to the member with the highest hash of both. So the members get about as many Plugins each, a
-/// member that joins takes Plugins from all others, and one that leaves gives its own to all others. All replicas, of any
-/// version, must compute the same hash.
+/// Each Plugin belongs to the member with the highest hash of both. So the members get about as
+/// many Plugins each, a member that joins takes Plugins from all others, and one that leaves gives
+/// its own to all others. All replicas, of any version, must compute the same hash.
 pub fn assigned(plugin: &ObjectKey, group: &Group) -> Option<Epoch> {
     let staying = group.members().filter(|(_, member)| !member.is_leaving);
     let scored = staying.map(|(epoch, member)| (score(plugin, &member.identity), epoch));
     scored.max().map(|(_, epoch)| epoch)
 }
 
-/// Returns the member that should run each shard of a Plugin; None if all members leave. `owners` are those that run the shards
-/// now.
+/// Returns the member that should run each shard of a Plugin; None if all members leave. `owners`
+/// are those that run the shards now.
 ///
-/// No member gets two shards more than another. The members are ranked by the hash of the Plugin, as [`assigned`] ranks them, and
-/// the first ones get one shard more if the number does not divide. An owner keeps as many shards as it may have; the
-/// others go to the members with room that have the highest hash of the shard. So a change of members moves no more shards than it
-/// must: those of a member that is gone, or those that a new member gets. For one shard this is [`assigned`].
-pub fn assigned_shards(plugin: &ObjectKey, owners: &[Option<Epoch>], group: &Group) -> Vec<Option<Epoch>> {
+/// No member gets two shards more than another. The members are ranked by the hash of the Plugin,
+/// as [`assigned`] ranks them, and the first ones get one shard more if the number does not divide.
+/// An owner keeps as many shards as it may have; the others go to the members with room that have
+/// the highest hash of the shard. So a change of members moves no more shards than it must: those
+/// of a member that is gone, or those that a new member gets. For one shard this is [`assigned`].
+pub fn assigned_shards(
+    plugin: &ObjectKey,
+    owners: &[Option<Epoch>],
+    group: &Group,
+) -> Vec<Option<Epoch>> {
     let mut members = ranked(plugin, owners.len(), group);
     let mut assigned = vec![None; owners.len()];
     for member in &mut members {
-        let mut own: Vec<usize> = (0..owners.len()).filter(|index| owners[*index] == Some(member.epoch)).collect();
+        let mut own: Vec<usize> = (0..owners.len())
+            .filter(|index| owners[*index] == Some(member.epoch))
+            .collect();
         own.sort_by_cached_key(|index| Reverse(shard_score(plugin, *index, member.identity)));
         own.truncate(member.room);
         member.room -= own.len();
-        own.into_iter().for_each(|index| assigned[index] = Some(member.epoch));
+        own.into_iter()
+            .for_each(|index| assigned[index] = Some(member.epoch));
     }
-    for (index, assigned) in assigned.iter_mut().enumerate().filter(|(_, assigned)| assigned.is_none()) {
+
+    for (index, assigned) in assigned
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, assigned)| assigned.is_none())
+    {
         let with_room = members.iter_mut().filter(|member| member.room > 0);
-        if let Some(member) = with_room.max_by_key(|member| shard_score(plugin, index, member.identity)) {
+        if let Some(member) =
+            with_room.max_by_key(|member| shard_score(plugin, index, member.identity))
+        {
             member.room -= 1;
             *assigned = Some(member.epoch);
         }
     }
+
     assigned
 }
 
@@ -55,30 +71,45 @@ struct Ranked<'a> {
     room: usize,
 }
 
-/// Returns the members that stay, the one with the highest hash of the Plugin first. Together they have room for all shards.
+/// Returns the members that stay, the one with the highest hash of the Plugin first. Together they
+/// have room for all shards.
 fn ranked<'a>(plugin: &ObjectKey, shards: usize, group: &'a Group) -> Vec<Ranked<'a>> {
     let staying = group.members().filter(|(_, member)| !member.is_leaving);
-    let mut members: Vec<_> =
-        staying.map(|(epoch, member)| Ranked { epoch, identity: &member.identity, room: 0 }).collect();
+    let mut members: Vec<_> = staying
+        .map(|(epoch, member)| Ranked {
+            epoch,
+            identity: &member.identity,
+            room: 0,
+        })
+        .collect();
+
     members.sort_by_cached_key(|member| Reverse((score(plugin, member.identity), member.epoch)));
     let count = members.len();
     for (rank, member) in members.iter_mut().enumerate() {
         // As many for each, and the remainder for the first ones.
         member.room = (shards + count - 1 - rank) / count;
     }
+
     members
 }
 
-/// Returns the hash of a Plugin and a member. A slash cannot be part of a name, and a zero byte of neither.
+/// Returns the hash of a Plugin and a member. A slash cannot be part of a name, and a zero byte of
+/// neither.
 fn score(plugin: &ObjectKey, identity: &str) -> [u8; 32] {
     let namespace = plugin.namespace.as_deref().unwrap_or_default();
-    Sha256::new().chain_update(format!("{namespace}/{}\0{identity}", plugin.name)).finalize().into()
+    Sha256::new()
+        .chain_update(format!("{namespace}/{}\0{identity}", plugin.name))
+        .finalize()
+        .into()
 }
 
 /// Returns the hash of a shard of a Plugin and a member.
 fn shard_score(plugin: &ObjectKey, index: usize, identity: &str) -> [u8; 32] {
     let namespace = plugin.namespace.as_deref().unwrap_or_default();
-    Sha256::new().chain_update(format!("{namespace}/{}/{index}\0{identity}", plugin.name)).finalize().into()
+    Sha256::new()
+        .chain_update(format!("{namespace}/{}/{index}\0{identity}", plugin.name))
+        .finalize()
+        .into()
 }
 
 #[cfg(test)]
@@ -88,11 +119,16 @@ mod tests {
     use super::*;
 
     fn plugins() -> Vec<ObjectKey> {
-        (0..3000).map(|at| ObjectKey::namespaced(format!("team-{}", at % 7), format!("plugin-{at}"))).collect()
+        (0..3000)
+            .map(|at| ObjectKey::namespaced(format!("team-{}", at % 7), format!("plugin-{at}")))
+            .collect()
     }
 
     fn spread(group: &Group) -> BTreeMap<ObjectKey, Epoch> {
-        plugins().into_iter().map(|plugin| (plugin.clone(), assigned(&plugin, group).expect("a member"))).collect()
+        plugins()
+            .into_iter()
+            .map(|plugin| (plugin.clone(), assigned(&plugin, group).expect("a member")))
+            .collect()
     }
 
     #[test]
@@ -113,12 +149,20 @@ mod tests {
         let before = spread(&group);
         let joined = group.join("d");
         let with_four = spread(&group);
-        assert!(before.iter().all(|(plugin, owner)| with_four[plugin] == *owner || with_four[plugin] == joined));
+        assert!(
+            before
+                .iter()
+                .all(|(plugin, owner)| with_four[plugin] == *owner || with_four[plugin] == joined)
+        );
         group.begin_leaving(joined);
         assert_eq!(spread(&group), before, "one that leaves gets no Plugins");
         group.remove(members[1]);
         let without = spread(&group);
-        assert!(before.iter().all(|(plugin, owner)| without[plugin] == *owner || *owner == members[1]));
+        assert!(
+            before
+                .iter()
+                .all(|(plugin, owner)| without[plugin] == *owner || *owner == members[1])
+        );
         for member in members {
             group.begin_leaving(member);
         }
@@ -131,21 +175,33 @@ mod tests {
         let members = ["a", "b", "c"].map(|identity| group.join(identity));
         let of = |name: &str| {
             let owner = assigned(&ObjectKey::namespaced("team", name), &group);
-            members.iter().position(|member| Some(*member) == owner).expect("a member")
+            members
+                .iter()
+                .position(|member| Some(*member) == owner)
+                .expect("a member")
         };
-        assert_eq!(["one", "two", "three", "four", "five", "six"].map(of), [2, 2, 0, 0, 1, 0]);
+        assert_eq!(
+            ["one", "two", "three", "four", "five", "six"].map(of),
+            [2, 2, 0, 0, 1, 0]
+        );
     }
 
     /// Lets the shards move to the members that they are assigned to.
     fn settled(plugin: &ObjectKey, owners: &[Option<Epoch>], group: &Group) -> Vec<Option<Epoch>> {
         let settled = assigned_shards(plugin, owners, group);
-        assert_eq!(assigned_shards(plugin, &settled, group), settled, "an assignment that was carried out stays");
+        assert_eq!(
+            assigned_shards(plugin, &settled, group),
+            settled,
+            "an assignment that was carried out stays"
+        );
         settled
     }
 
     fn shares(owners: &[Option<Epoch>], group: &Group) -> Vec<usize> {
         let staying = group.members().filter(|(_, member)| !member.is_leaving);
-        staying.map(|(epoch, _)| owners.iter().filter(|owner| **owner == Some(epoch)).count()).collect()
+        staying
+            .map(|(epoch, _)| owners.iter().filter(|owner| **owner == Some(epoch)).count())
+            .collect()
     }
 
     #[test]
@@ -154,7 +210,11 @@ mod tests {
         let members = ["a", "b", "c"].map(|identity| group.join(identity));
         for plugin in plugins().iter().take(100) {
             for owner in [None, Some(members[0]), Some(Epoch(99))] {
-                assert_eq!(assigned_shards(plugin, &[owner], &group), [assigned(plugin, &group)], "{plugin}");
+                assert_eq!(
+                    assigned_shards(plugin, &[owner], &group),
+                    [assigned(plugin, &group)],
+                    "{plugin}"
+                );
             }
         }
     }
@@ -172,8 +232,16 @@ mod tests {
                 for change in ["join", "kill", "leave"] {
                     let changed = match change {
                         "join" => group.join("d"),
-                        "kill" => group.members().map(|(epoch, _)| epoch).next().expect("a member"),
-                        _ => group.members().map(|(epoch, _)| epoch).nth(1).expect("a member"),
+                        "kill" => group
+                            .members()
+                            .map(|(epoch, _)| epoch)
+                            .next()
+                            .expect("a member"),
+                        _ => group
+                            .members()
+                            .map(|(epoch, _)| epoch)
+                            .nth(1)
+                            .expect("a member"),
                     };
                     match change {
                         "kill" => assert!(group.remove(changed)),
@@ -181,18 +249,33 @@ mod tests {
                         _ => {}
                     }
                     let now = settled(plugin, &owners, &group);
-                    let moved: Vec<_> = owners.iter().zip(&now).filter(|(before, now)| before != now).collect();
+                    let moved: Vec<_> = owners
+                        .iter()
+                        .zip(&now)
+                        .filter(|(before, now)| before != now)
+                        .collect();
                     let is_needed = |(before, now): &(&Option<Epoch>, &Option<Epoch>)| {
                         **before == Some(changed) || **now == Some(changed)
                     };
-                    assert!(moved.iter().all(is_needed), "{plugin} {count} {change}: {moved:?}");
+                    assert!(
+                        moved.iter().all(is_needed),
+                        "{plugin} {count} {change}: {moved:?}"
+                    );
                     moved_to_balance.push(moved.len());
                     let shares = shares(&now, &group);
                     let least = shares.iter().min().copied().unwrap_or_default();
-                    assert!(shares.iter().all(|share| *share <= least + 1), "{plugin} {count} {change}: {shares:?}");
+                    assert!(
+                        shares.iter().all(|share| *share <= least + 1),
+                        "{plugin} {count} {change}: {shares:?}"
+                    );
                     owners = now;
                 }
-                assert!(moved_to_balance.iter().all(|moved| *moved <= count.div_ceil(3)), "{moved_to_balance:?}");
+                assert!(
+                    moved_to_balance
+                        .iter()
+                        .all(|moved| *moved <= count.div_ceil(3)),
+                    "{moved_to_balance:?}"
+                );
             }
         }
     }
@@ -210,7 +293,11 @@ mod tests {
             // The last ones first: not the order in which they are assigned.
             for index in (0..owners.len()).rev() {
                 owners[index] = target[index];
-                assert_eq!(assigned_shards(plugin, &owners, &grown), target, "{plugin} after {index}");
+                assert_eq!(
+                    assigned_shards(plugin, &owners, &grown),
+                    target,
+                    "{plugin} after {index}"
+                );
             }
         }
     }
@@ -220,6 +307,9 @@ mod tests {
         let mut group = Group::default();
         let member = group.join("a");
         group.begin_leaving(member);
-        assert_eq!(assigned_shards(&plugins()[0], &[Some(member), None], &group), [None, None]);
+        assert_eq!(
+            assigned_shards(&plugins()[0], &[Some(member), None], &group),
+            [None, None]
+        );
     }
 }

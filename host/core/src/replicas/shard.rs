@@ -7,10 +7,11 @@ use crate::object::ObjectKey;
 /// The FNV-1a offset basis and prime for 64 bits.
 const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0000_0100_0000_01b3);
 
-/// One of the equal parts into which the keys of a Plugin are split.
+/// One of the equal parts of a Plugin's keys.
 ///
-/// A key belongs to the shard that a hash of its namespace and name selects. So the key alone decides: it may come from an event of
-/// another kind, and its object may be gone. All replicas, of any version, must compute the same hash.
+/// A key belongs to the shard that a hash of its namespace and name selects. So the key alone
+/// decides: it may come from an event of another kind, and its object may be gone. All replicas, of
+/// any version, must compute the same hash.
 ///
 /// ```
 /// use operetta_core::{object::ObjectKey, replicas::Shard};
@@ -63,13 +64,15 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Returns the FNV-1a hash of `NAMESPACE/NAME`, with the bits mixed by the finalizer of MurmurHash3: the lowest bit of FNV-1a
-/// is only the parity of the lowest bits of all characters.
+/// Returns the FNV-1a hash of `NAMESPACE/NAME`, with the bits mixed by the finalizer of
+/// MurmurHash3: the lowest bit of FNV-1a is only the parity of the lowest bits of all characters.
 fn hash(key: &ObjectKey) -> u64 {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let bytes = namespace.bytes().chain(*b"/").chain(key.name.bytes());
     let (basis, prime) = FNV;
-    let mut hash = bytes.fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(prime));
+    let mut hash = bytes.fold(basis, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(prime)
+    });
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)
@@ -79,10 +82,13 @@ fn hash(key: &ObjectKey) -> u64 {
 mod tests {
     use super::*;
 
-    /// Keys as users name them: numbers at the end, the namespace's name within the name, and no namespace.
+    /// Keys as users name them: numbers at the end, the namespace's name within the name, and no
+    /// namespace.
     fn keys() -> Vec<ObjectKey> {
-        let namespaced = (0..3000).map(|at| ObjectKey::namespaced(format!("team-{}", at % 9), format!("web-{at}")));
-        let repeated = (0..3000).map(|at| ObjectKey::namespaced(format!("app-{at}"), format!("app-{at}")));
+        let namespaced = (0..3000)
+            .map(|at| ObjectKey::namespaced(format!("team-{}", at % 9), format!("web-{at}")));
+        let repeated =
+            (0..3000).map(|at| ObjectKey::namespaced(format!("app-{at}"), format!("app-{at}")));
         let cluster_scoped = (0..3000).map(|at| ObjectKey::cluster_scoped(format!("node-{at:05}")));
         namespaced.chain(repeated).chain(cluster_scoped).collect()
     }
@@ -91,7 +97,9 @@ mod tests {
     fn every_key_belongs_to_one_shard() {
         for count in [0, 1, 2, 3, 7, 32] {
             for key in keys() {
-                let shards = Shard::all(count).filter(|shard| shard.contains(&key)).count();
+                let shards = Shard::all(count)
+                    .filter(|shard| shard.contains(&key))
+                    .count();
                 assert_eq!(shards, 1, "{key} of {count} shards");
             }
         }
@@ -104,7 +112,10 @@ mod tests {
                 let share = 3000 / count as usize;
                 for shard in Shard::all(count) {
                     let keys = keys.iter().filter(|key| shard.contains(key)).count();
-                    assert!(keys.abs_diff(share) < share / 3, "shard {shard} has {keys} keys of 3000");
+                    assert!(
+                        keys.abs_diff(share) < share / 3,
+                        "shard {shard} has {keys} keys of 3000"
+                    );
                 }
             }
         }
@@ -113,7 +124,10 @@ mod tests {
     #[test]
     fn hash_is_that_of_earlier_versions() {
         let shard_of = |key: ObjectKey| {
-            Shard::all(16).find(|shard| shard.contains(&key)).map(|shard| shard.to_string()).unwrap_or_default()
+            Shard::all(16)
+                .find(|shard| shard.contains(&key))
+                .map(|shard| shard.to_string())
+                .unwrap_or_default()
         };
         let keys = ["one", "two", "three"].map(|name| ObjectKey::namespaced("team", name));
         assert_eq!(keys.map(shard_of), ["8/16", "9/16", "11/16"]);

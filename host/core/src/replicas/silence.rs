@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-/// The last changes of Leases that one replica saw, by its own clock. No other clock matters: a Lease is silent if this
-/// replica has seen no change of it for the Lease's duration.
+/// The last changes of Leases that one replica saw, by its own clock. No other clock matters: a
+/// Lease is silent if this replica has seen no change of it for the Lease's duration.
 #[derive(Debug, Default)]
 pub struct Silence {
     /// The Leases by name.
@@ -19,12 +19,21 @@ struct Seen {
 }
 
 impl Silence {
-    /// Records that a Lease was seen. A change of its version restarts its time. That it is gone counts as a version.
+    /// Records that a Lease was seen. A change of its version restarts its time. That it is gone
+    /// counts as a version.
     pub fn observe(&mut self, lease: &str, version: &str, duration: Duration, now: Duration) {
-        match self.seen.get_mut(lease).filter(|seen| seen.version == version) {
+        match self
+            .seen
+            .get_mut(lease)
+            .filter(|seen| seen.version == version)
+        {
             Some(seen) => seen.duration = duration,
             None => {
-                let seen = Seen { version: version.to_owned(), since: now, duration };
+                let seen = Seen {
+                    version: version.to_owned(),
+                    since: now,
+                    duration,
+                };
                 self.seen.insert(lease.to_owned(), seen);
             }
         }
@@ -42,13 +51,20 @@ impl Silence {
 
     /// Returns the version of a Lease that has been silent for its duration.
     pub fn silent(&self, lease: &str, now: Duration) -> Option<&str> {
-        let seen = self.seen.get(lease).filter(|seen| now >= seen.since + seen.duration)?;
+        let seen = self
+            .seen
+            .get(lease)
+            .filter(|seen| now >= seen.since + seen.duration)?;
         Some(&seen.version)
     }
 
     /// Returns the time when the next Lease becomes silent, if none changes.
     pub fn next(&self, now: Duration) -> Option<Duration> {
-        self.seen.values().map(|seen| seen.since + seen.duration).filter(|at| *at > now).min()
+        self.seen
+            .values()
+            .map(|seen| seen.since + seen.duration)
+            .filter(|at| *at > now)
+            .min()
     }
 }
 
@@ -67,9 +83,20 @@ mod tests {
         assert_eq!(silence.next(13 * SECOND), Some(14 * SECOND));
         assert_eq!(silence.silent("a", 14 * SECOND), Some("1"));
         silence.observe("a", "2", 4 * SECOND, 15 * SECOND);
-        assert_eq!(silence.silent("a", 18 * SECOND), None, "a change restarts the time");
-        assert_eq!(silence.silent("b", 99 * SECOND), None, "one that was never seen is not silent");
+        assert_eq!(
+            silence.silent("a", 18 * SECOND),
+            None,
+            "a change restarts the time"
+        );
+        assert_eq!(
+            silence.silent("b", 99 * SECOND),
+            None,
+            "one that was never seen is not silent"
+        );
         silence.retain(|lease| lease != "a");
-        assert_eq!((silence.silent("a", 99 * SECOND), silence.next(SECOND)), (None, None));
+        assert_eq!(
+            (silence.silent("a", 99 * SECOND), silence.next(SECOND)),
+            (None, None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Ours in the field: a process that syncs an informer as the host does, and says how long that took.
+//! Ours in the field: a process that syncs an informer as the host does, and says how long that
+//! took.
 
 use std::{
     io,
@@ -10,8 +11,8 @@ use futures::{StreamExt, TryStreamExt, future, stream};
 use operetta_core::object::kind::GroupVersionKind;
 use operetta_kube::{
     client::{
+        api_client::{ApiClient, Identity},
         connect::connect,
-        wire::{Identity, Wire},
     },
     discovery::Discovery,
     informer::{Handler, Scope, registry::InformerRegistry},
@@ -24,11 +25,16 @@ use crate::load::{MARKER, kind};
 /// Kinds that are looked up at once.
 const LOOKUPS: usize = 32;
 
-/// `--kubeconfig F --peer NAME [--kinds N]`: one line when the informers have synced, one for each marked object that
-/// comes later; ends with its input.
+/// `--kubeconfig F --peer NAME [--kinds N]`: one line when the informers have synced, one for each
+/// marked object that comes later; ends with its input.
 pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
     let start = Instant::now();
-    let value = |name: &str| arguments.iter().skip_while(|argument| *argument != name).nth(1);
+    let value = |name: &str| {
+        arguments
+            .iter()
+            .skip_while(|argument| *argument != name)
+            .nth(1)
+    };
     let of = |name: &str| value(name).ok_or_else(|| anyhow::anyhow!("{name} is missing"));
     let kubeconfig = of("--kubeconfig")?;
     let name = of("--peer")?;
@@ -46,13 +52,18 @@ pub fn sync(arguments: &[String]) -> anyhow::Result<()> {
         // As the host makes it.
         let workers = std::thread::available_parallelism()?.get();
         let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(workers).event_interval(1).global_queue_interval(1).enable_all().build()?
+        runtime
+            .worker_threads(workers)
+            .event_interval(1)
+            .global_queue_interval(1)
+            .enable_all()
+            .build()?
     };
     runtime.block_on(async {
         let client = connect(Some(kubeconfig.as_ref()), None).await?;
-        let wire = Wire::new(client, &Identity::Host).map_err(|error| anyhow::anyhow!("{error:?}"))?;
-        let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::new(wire);
+        let api_client = ApiClient::new(client, &Identity::Host).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        let discovery = Discovery::new(api_client.clone());
+        let registry = InformerRegistry::new(api_client);
         // Kept: a subscription that is dropped ends its watch.
         let subscriptions: Vec<_> = stream::iter(kinds)
             .map(|kind| {

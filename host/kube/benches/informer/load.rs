@@ -17,24 +17,45 @@ const MARKED: &str = "team-00";
 /// Requests at once.
 const AT_ONCE: usize = 64;
 
-/// Creates Pods as a large cluster has them, with their status. Returns the bytes of one as the API server sends it.
+/// Creates Pods as a large cluster has them, with their status. Returns the bytes of one as the API
+/// server sends it.
 pub async fn create_pods(client: &Client, count: usize) -> anyhow::Result<usize> {
-    let pods = (0..count).map(|at| serde_json::from_str(&pods::pod(at))).collect::<Result<Vec<Value>, _>>()?;
-    let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let pods = (0..count)
+        .map(|at| serde_json::from_str(&pods::pod(at)))
+        .collect::<Result<Vec<Value>, _>>()?;
+    let text = |pod: &Value, field: &str| {
+        pod["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     // Admission asks for the ServiceAccount that a Pod names.
-    let account = |pod: &Value| pod["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned();
-    let mut accounts: BTreeSet<(String, String)> =
-        pods.iter().map(|pod| (text(pod, "namespace"), account(pod))).collect();
+    let account = |pod: &Value| {
+        pod["spec"]["serviceAccountName"]
+            .as_str()
+            .unwrap_or("default")
+            .to_owned()
+    };
+    let mut accounts: BTreeSet<(String, String)> = pods
+        .iter()
+        .map(|pod| (text(pod, "namespace"), account(pod)))
+        .collect();
     accounts.insert((MARKED.into(), "default".into()));
     for (namespace, name) in &accounts {
         // There already, where another of its accounts came before.
-        post(client, "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
+        post(
+            client,
+            "/api/v1/namespaces",
+            &json!({"metadata": {"name": namespace}}),
+        )
+        .await?;
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
         post(client, &path, &json!({"metadata": {"name": name}})).await?;
     }
     let created = stream::iter(pods.into_iter().map(|mut pod| {
         let path = format!("/api/v1/namespaces/{}/pods", text(&pod, "namespace"));
-        // Not all of it: the API server itself notes at length who set what, and a Pod would be larger than most are.
+        // Not all of it: the API server itself notes at length who set what, and a Pod would be
+        // larger than most are.
         let mut status = pod["status"].take();
         for field in ["conditions", "containerStatuses"] {
             status.as_object_mut().map(|fields| fields.remove(field));
@@ -42,24 +63,49 @@ pub async fn create_pods(client: &Client, count: usize) -> anyhow::Result<usize>
         let status = json!({"status": status});
         // The API server sets these.
         for field in ["managedFields", "resourceVersion", "uid"] {
-            pod["metadata"].as_object_mut().map(|fields| fields.remove(field));
+            pod["metadata"]
+                .as_object_mut()
+                .map(|fields| fields.remove(field));
         }
         async move {
             post(client, &path, &pod).await?;
             let path = format!("{path}/{}/status", text(&pod, "name"));
-            send(client, "PATCH", &path, "application/merge-patch+json", &status).await
+            send(
+                client,
+                "PATCH",
+                &path,
+                "application/merge-patch+json",
+                &status,
+            )
+            .await
         }
     }));
-    created.buffer_unordered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await?;
-    let list = send(client, "GET", "/api/v1/pods?limit=20", "application/json", &Value::Null).await?;
+    created
+        .buffer_unordered(AT_ONCE)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
+    let list = send(
+        client,
+        "GET",
+        "/api/v1/pods?limit=20",
+        "application/json",
+        &Value::Null,
+    )
+    .await?;
     let list: Value = serde_json::from_str(&list)?;
-    let some = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let some = list["items"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     Ok(some.iter().map(|pod| pod.to_string().len()).sum::<usize>() / some.len().max(1))
 }
 
 /// The kind of this number.
 pub fn kind(at: usize) -> GroupVersionKind {
-    GroupVersionKind::new(format!("g{:02}.bench.operetta.dev/v1", at % 100), format!("Kind{at:04}"))
+    GroupVersionKind::new(
+        format!("g{:02}.bench.operetta.dev/v1", at % 100),
+        format!("Kind{at:04}"),
+    )
 }
 
 /// Installs that many kinds, and waits until they are served.
@@ -80,18 +126,30 @@ pub async fn create_kinds(client: &Client, count: usize) -> anyhow::Result<()> {
         });
         async move { post(client, PATH, &definition).await }
     }));
-    created.buffer_unordered(16).try_for_each(|_| async { Ok(()) }).await?;
-    within(Duration::from_secs(600), "the kinds are served", async || {
-        let mut served = 0;
-        for group in 0..count.min(100) {
-            let path = format!("/apis/{}", kind(group).api_version);
-            let list = send(client, "GET", &path, "application/json", &Value::Null).await;
-            let list: Value =
-                list.and_then(|text| Ok(serde_json::from_str(&text)?)).map_err(|error| error.to_string())?;
-            served += list["resources"].as_array().map_or(0, Vec::len);
-        }
-        if served >= count { Ok(()) } else { Err(format!("{served} of {count}")) }
-    })
+    created
+        .buffer_unordered(16)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
+    within(
+        Duration::from_secs(600),
+        "the kinds are served",
+        async || {
+            let mut served = 0;
+            for group in 0..count.min(100) {
+                let path = format!("/apis/{}", kind(group).api_version);
+                let list = send(client, "GET", &path, "application/json", &Value::Null).await;
+                let list: Value = list
+                    .and_then(|text| Ok(serde_json::from_str(&text)?))
+                    .map_err(|error| error.to_string())?;
+                served += list["resources"].as_array().map_or(0, Vec::len);
+            }
+            if served >= count {
+                Ok(())
+            } else {
+                Err(format!("{served} of {count}"))
+            }
+        },
+    )
     .await;
     Ok(())
 }
@@ -107,23 +165,37 @@ pub async fn create_marker(client: &Client, round: usize) -> anyhow::Result<()> 
         "metadata": {"name": marker(round), "labels": {MARKER: "true"}},
         "spec": {"containers": [{"name": "app", "image": "registry.example.com/app:v1"}]},
     });
-    post(client, &format!("/api/v1/namespaces/{MARKED}/pods"), &pod).await.map(drop)
+    post(client, &format!("/api/v1/namespaces/{MARKED}/pods"), &pod)
+        .await
+        .map(drop)
 }
 
-/// Kills the API server when it has taken writes that no watch of Pods has seen, and waits until it is back: it then
-/// answers their resourceVersion with 410 Gone.
+/// Kills the API server when it has taken writes that no watch of Pods has seen, and waits until it
+/// is back: it then answers their resourceVersion with 410 Gone.
 pub async fn forget_watches(control_plane: &ControlPlane) -> anyhow::Result<()> {
     let client = control_plane.client().await;
     for _ in 0..20 {
         let path = format!("/api/v1/namespaces/{MARKED}/configmaps");
-        post(&client, &path, &json!({"metadata": {"generateName": "write-"}})).await?;
+        post(
+            &client,
+            &path,
+            &json!({"metadata": {"generateName": "write-"}}),
+        )
+        .await?;
     }
     control_plane.kill_apiserver();
     control_plane.wait_ready().await;
     // Ready comes before each kind can be written.
     eventually("Pods can be listed", async || {
         let client = control_plane.client().await;
-        let listed = send(&client, "GET", "/api/v1/pods?limit=1", "application/json", &Value::Null).await;
+        let listed = send(
+            &client,
+            "GET",
+            "/api/v1/pods?limit=1",
+            "application/json",
+            &Value::Null,
+        )
+        .await;
         listed.map(drop).map_err(|error| error.to_string())
     })
     .await;
@@ -139,16 +211,33 @@ pub fn lists(control_plane: &ControlPlane) -> usize {
             && event.response_status.code == 200
     });
     let streams = audit.open_watches("pods");
-    first_pages.count() + streams.iter().filter(|event| event.request_uri.contains("sendInitialEvents=true")).count()
+    first_pages.count()
+        + streams
+            .iter()
+            .filter(|event| event.request_uri.contains("sendInitialEvents=true"))
+            .count()
 }
 
 async fn post(client: &Client, path: &str, object: &Value) -> anyhow::Result<String> {
     send(client, "POST", path, "application/json", object).await
 }
 
-async fn send(client: &Client, method: &str, path: &str, media_type: &str, object: &Value) -> anyhow::Result<String> {
-    let body = if object.is_null() { Vec::new() } else { object.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(path).header("content-type", media_type);
+async fn send(
+    client: &Client,
+    method: &str,
+    path: &str,
+    media_type: &str,
+    object: &Value,
+) -> anyhow::Result<String> {
+    let body = if object.is_null() {
+        Vec::new()
+    } else {
+        object.to_string().into_bytes()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media_type);
     let response = client.send(request.body(Body::from(body))?).await?;
     let status = response.status();
     let text = String::from_utf8(response.into_body().collect().await?.to_bytes().to_vec())?;

@@ -1,19 +1,25 @@
-//! The start of an informer: `make bench-informer`, on a real API server of its own with nothing else at work.
+//! The start of an informer: `make bench-informer`, on a real API server of its own with nothing
+//! else at work.
 //!
-//! - `informer.initial_list`: seconds from the start of a program until its informer has synced 20,000 Pods;
-//!   `informer.initial_cpu` is the processor time that it has used by then, `informer.initial_rss` what is resident two
-//!   seconds later, `informer.initial_peak_rss` the most that was.
-//! - `informer.relist_peak`: the most that is resident during a relist, over what was before. The API server is killed
-//!   after writes that the watch has not seen: back again it does not know the watch's resourceVersion any more.
-//! - `informer.thousand_kinds`: seconds until informers on 1,000 custom kinds, in 100 groups, have synced.
+//! - `informer.initial_list`: seconds from the start of a program until its informer has synced
+//!   20,000 Pods; `informer.initial_cpu` is the processor time that it has used by then,
+//!   `informer.initial_rss` what is resident two seconds later, `informer.initial_peak_rss` the
+//!   most that was.
+//! - `informer.relist_peak`: the most that is resident during a relist, over what was before. The
+//!   API server is killed after writes that the watch has not seen: back again it does not know the
+//!   watch's resourceVersion any more.
+//! - `informer.thousand_kinds`: seconds until informers on 1,000 custom kinds, in 100 groups, have
+//!   synced.
 //!
-//! Each contestant is a fresh process in each round, in turn, and looked at from outside. Ours is this program itself: one
-//! informer of an `InformerRegistry`, on the host's allocator and runtime, and as `operetta-one-thread` on a runtime of
-//! one thread. The peers keep the same Pods: client-go's shared informer typed in JSON (`client-go`, what a clientset does
-//! that receives nothing, and what the targets are of), typed in protobuf, and unstructured; kube-rs's watcher and reflector
-//! with Pod and with DynamicObject. All have one handler that looks at a label.
+//! Each contestant is a fresh process in each round, in turn, and looked at from outside. Ours is
+//! this program itself: one informer of an `InformerRegistry`, on the host's allocator and runtime,
+//! and as `operetta-one-thread` on a runtime of one thread. The peers keep the same Pods:
+//! client-go's shared informer typed in JSON (`client-go`, what a clientset does that receives
+//! nothing, and what the targets are of), typed in protobuf, and unstructured; kube-rs's watcher
+//! and reflector with Pod and with DynamicObject. All have one handler that looks at a label.
 //!
-//! `PODS`, `KINDS` and `ROUNDS` take other numbers, to see whether it works; 0 kinds leave the last metric out.
+//! `PODS`, `KINDS` and `ROUNDS` take other numbers, to see whether it works; 0 kinds leave the last
+//! metric out.
 
 mod contestant;
 mod load;
@@ -54,7 +60,9 @@ fn main() -> anyhow::Result<()> {
     if arguments.first().is_some_and(|argument| argument == "sync") {
         return contestant::sync(&arguments[1..]);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(bench())
 }
 
@@ -62,11 +70,17 @@ async fn bench() -> anyhow::Result<()> {
     let pods = number("PODS", 20_000);
     let kinds = number("KINDS", 1_000);
     let rounds = number("ROUNDS", 5);
-    let field = Field { peers: Peers::build(), control_plane: ControlPlane::start(&[]).map_err(anyhow::Error::msg)? };
+    let field = Field {
+        peers: Peers::build(),
+        control_plane: ControlPlane::start(&[]).map_err(anyhow::Error::msg)?,
+    };
     let client = field.control_plane.client().await;
     let start = std::time::Instant::now();
     let bytes = load::create_pods(&client, pods).await?;
-    println!("{pods} Pods of {bytes} bytes, made in {:.0} s", start.elapsed().as_secs_f64());
+    println!(
+        "{pods} Pods of {bytes} bytes, made in {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
 
     let mut report = Report::new("informer");
     for row in field.initial(pods, rounds)? {
@@ -105,8 +119,14 @@ impl Field {
             _ if name.starts_with("kube-rs") => self.peers.program(name, "peer-kube-rs"),
             _ => self.peers.program(name, "peer-go"),
         };
-        let Some(program) = program else { return Ok(None) };
-        let kubeconfig = self.control_plane.kubeconfig().to_string_lossy().into_owned();
+        let Some(program) = program else {
+            return Ok(None);
+        };
+        let kubeconfig = self
+            .control_plane
+            .kubeconfig()
+            .to_string_lossy()
+            .into_owned();
         let kinds = kinds.to_string();
         let mut arguments = vec!["sync", "--kubeconfig", &kubeconfig, "--peer", name];
         if kinds != "0" {
@@ -117,31 +137,53 @@ impl Field {
         let cpu_seconds = usage::cpu_time(process.pid()).as_secs_f64();
         let seconds = line["samples"][0].as_f64();
         let objects = line["objects"].as_u64();
-        let objects = objects.and_then(|objects| usize::try_from(objects).ok()).unwrap_or_default();
-        anyhow::ensure!(objects == expected, "{name} has {objects} objects of {expected}: {line}");
+        let objects = objects
+            .and_then(|objects| usize::try_from(objects).ok())
+            .unwrap_or_default();
+        anyhow::ensure!(
+            objects == expected,
+            "{name} has {objects} objects of {expected}: {line}"
+        );
         let seconds = seconds.ok_or_else(|| anyhow::anyhow!("{name} says {line}"))?;
-        Ok(Some(Synced { process, seconds, cpu_seconds }))
+        Ok(Some(Synced {
+            process,
+            seconds,
+            cpu_seconds,
+        }))
     }
 
     fn initial(&self, pods: usize, rounds: usize) -> anyhow::Result<Vec<Row>> {
         let mut measured: BTreeMap<&str, [Vec<f64>; 4]> = BTreeMap::new();
         for round in 0..=rounds {
             for name in CONTESTANTS {
-                let Some(synced) = self.start(name, 0, pods)? else { continue };
+                let Some(synced) = self.start(name, 0, pods)? else {
+                    continue;
+                };
                 std::thread::sleep(SETTLED);
                 let pid = synced.process.pid();
-                let memory = [usage::memory_bytes(pid), usage::peak_memory_bytes(pid)].map(megabytes);
+                let memory =
+                    [usage::memory_bytes(pid), usage::peak_memory_bytes(pid)].map(megabytes);
                 if round > 0 {
                     let values = measured.entry(name).or_default();
                     let round = [synced.seconds, synced.cpu_seconds, memory[0], memory[1]];
-                    values.iter_mut().zip(round).for_each(|(values, value)| values.push(value));
+                    values
+                        .iter_mut()
+                        .zip(round)
+                        .for_each(|(values, value)| values.push(value));
                 }
             }
         }
-        let metrics = [("list", "s"), ("cpu", "s"), ("rss", "MB"), ("peak_rss", "MB")];
+        let metrics = [
+            ("list", "s"),
+            ("cpu", "s"),
+            ("rss", "MB"),
+            ("peak_rss", "MB"),
+        ];
         let rows = metrics.iter().enumerate().map(|(at, (metric, unit))| {
-            let samples: BTreeMap<_, _> =
-                measured.iter().map(|(name, values)| (*name, Samples::new(values[at].clone()))).collect();
+            let samples: BTreeMap<_, _> = measured
+                .iter()
+                .map(|(name, values)| (*name, Samples::new(values[at].clone())))
+                .collect();
             let mut row = row_of(format!("informer.initial_{metric}"), unit, &samples);
             if let (Some(share), Some(reference)) = (TARGETS.get(at), samples.get("client-go")) {
                 row = row.target(share * reference.median());
@@ -161,8 +203,13 @@ impl Field {
         }
         for round in 0..rounds {
             tokio::time::sleep(SETTLED).await;
-            let steady: Vec<u64> = contestants.iter().map(|(_, one, _)| usage::memory_bytes(one.pid())).collect();
-            contestants.iter().for_each(|(_, process, _)| usage::forget_peak(process.pid()));
+            let steady: Vec<u64> = contestants
+                .iter()
+                .map(|(_, one, _)| usage::memory_bytes(one.pid()))
+                .collect();
+            contestants
+                .iter()
+                .for_each(|(_, process, _)| usage::forget_peak(process.pid()));
             let lists_before = load::lists(&self.control_plane);
             load::forget_watches(&self.control_plane).await?;
             load::create_marker(&self.control_plane.client().await, round).await?;
@@ -175,12 +222,20 @@ impl Field {
             }
             let lists = load::lists(&self.control_plane) - lists_before;
             if lists < contestants.len() {
-                println!("without informer.relist_peak: {lists} lists of {} contestants", contestants.len());
+                println!(
+                    "without informer.relist_peak: {lists} lists of {} contestants",
+                    contestants.len()
+                );
                 return Ok(None);
             }
         }
-        let samples = contestants.into_iter().map(|(name, _, values)| (name, Samples::new(values))).collect();
-        Ok(Some(row_of("informer.relist_peak".into(), "x", &samples).target(1.3)))
+        let samples = contestants
+            .into_iter()
+            .map(|(name, _, values)| (name, Samples::new(values)))
+            .collect();
+        Ok(Some(
+            row_of("informer.relist_peak".into(), "x", &samples).target(1.3),
+        ))
     }
 
     fn thousand_kinds(&self, kinds: usize, rounds: usize) -> anyhow::Result<Row> {
@@ -192,7 +247,10 @@ impl Field {
                 }
             }
         }
-        let samples = samples.into_iter().map(|(name, values)| (name, Samples::new(values))).collect();
+        let samples = samples
+            .into_iter()
+            .map(|(name, values)| (name, Samples::new(values)))
+            .collect();
         Ok(row_of("informer.thousand_kinds".into(), "s", &samples).target(10.0))
     }
 }

@@ -1,25 +1,29 @@
 //! Costs of the cache: `make bench-store`.
 //!
-//! Memory, of three sets of objects, managedFields dropped; of each one `store.json_per_SET`, the JSON that is kept, for
-//! scale; `store.bytes_per_SET`, what the store counts, keys and the index by owner included, without the allocator's
-//! rounding; `store.bytes_of_json_SET`, the one over the other; and `store.rss_per_SET`, what a process that only fills the
-//! stores grows by. The sets are
+//! Memory, of three sets of objects, managedFields dropped; of each one `store.json_per_SET`, the
+//! JSON that is kept, for scale; `store.bytes_per_SET`, what the store counts, keys and the index
+//! by owner included, without the allocator's rounding; `store.bytes_of_json_SET`, the one over the
+//! other; and `store.rss_per_SET`, what a process that only fills the stores grows by. The sets are
 //! - `pod`: [`PODS`] generated Pods of 5.7 KB (testkit's `pods`);
-//! - `object_mixed`: what a control plane has of its own, and the CRDs of known projects (`mixed.rs`);
+//! - `object_mixed`: what a control plane has of its own, and the CRDs of known projects
+//!   (`mixed.rs`);
 //! - `crd`: these CRDs alone.
 //!
-//! `_compressed` is the same when the store has compressed them, which the host does where a kind has more than 1,000 objects
-//! and 8 MiB: with Pods here, not with the CRDs.
+//! `_compressed` is the same when the store has compressed them, which the host does where a kind
+//! has more than 1,000 objects and 8 MiB: with Pods here, not with the CRDs.
 //!
-//! Time, of the Pods, medians over passes: `store.get` is one cached read of a key by chance until its text is at hand,
-//! `_hot` of one of the same [`HOT`]; `store.list_per_object` is one object of a list by index that finds a fifth of them.
-//! `store.read` is the reading of one Pod as the API server sends it.
+//! Time, of the Pods, medians over passes: `store.get` is one cached read of a key by chance until
+//! its text is at hand, `_hot` of one of the same [`HOT`]; `store.list_per_object` is one object of
+//! a list by index that finds a fifth of them. `store.read` is the reading of one Pod as the API
+//! server sends it.
 //!
-//! The peers fill client-go's indexers and kube-rs's reflector stores with the same objects, and read a field of each that
-//! they get or list. They have objects to work with, ours has text that a guest is still to read. `-stripped` are without
-//! managedFields, as ours; the others keep them, which is their default. Go's bytes include its size classes.
+//! The peers fill client-go's indexers and kube-rs's reflector stores with the same objects, and
+//! read a field of each that they get or list. They have objects to work with, ours has text that a
+//! guest is still to read. `-stripped` are without managedFields, as ours; the others keep them,
+//! which is their default. Go's bytes include its size classes.
 //!
-//! `PODS`, `COPIES` and `ROUNDS` take other numbers, to see whether it works; 0 copies leave the mixed set out.
+//! `PODS`, `COPIES` and `ROUNDS` take other numbers, to see whether it works; 0 copies leave the
+//! mixed set out.
 
 mod memory;
 mod mixed;
@@ -56,7 +60,10 @@ fn main() -> anyhow::Result<()> {
     if only_starts() {
         return Ok(());
     }
-    if arguments.first().is_some_and(|argument| argument == memory::FILL) {
+    if arguments
+        .first()
+        .is_some_and(|argument| argument == memory::FILL)
+    {
         return memory::fill();
     }
     let count = number("PODS", PODS);
@@ -70,8 +77,23 @@ fn main() -> anyhow::Result<()> {
     }
     let file = folder.join("pods.jsonl");
     pods::write(&file, count)?;
-    let typed = ["client-go", "client-go-stripped", "client-go-unstructured", "kube-rs", "kube-rs-dynamic"];
-    memory::rows(&mut report, &peers, &Set { name: "pod", file: &file, peers: &typed, target: Some(4_400.0) })?;
+    let typed = [
+        "client-go",
+        "client-go-stripped",
+        "client-go-unstructured",
+        "kube-rs",
+        "kube-rs-dynamic",
+    ];
+    memory::rows(
+        &mut report,
+        &peers,
+        &Set {
+            name: "pod",
+            file: &file,
+            peers: &typed,
+            target: Some(4_400.0),
+        },
+    )?;
     times(&mut report, &peers, &file, count, number("ROUNDS", ROUNDS));
     std::fs::remove_file(&file)?;
     println!("{}", report.finish()?.display());
@@ -84,21 +106,32 @@ fn times(report: &mut Report, peers: &Peers, file: &Path, count: usize, rounds: 
         writer.apply(Arc::new(read(&pod(at))));
     }
     let keys = keys(&store);
-    let hot: Vec<ObjectKey> = keys.iter().take(HOT).cycle().take(keys.len()).cloned().collect();
+    let hot: Vec<ObjectKey> = keys
+        .iter()
+        .take(HOT)
+        .cycle()
+        .take(keys.len())
+        .cloned()
+        .collect();
     let found = keys.len().min(count / 5);
-    let beside = |metric: &str, peer_names: &[&'static str], question: Value, ours: &dyn Fn() -> f64| {
-        let mut question = question;
-        question["metric"] = metric.into();
-        question["file"] = file.to_string_lossy().into();
-        question["found"] = found.into();
-        let (ours, theirs) = peers.beside(rounds, peer_names, &question, ours);
-        let row = Row::new(metric, "us", ours);
-        theirs.iter().fold(row, |row, (name, samples)| row.peer(*name, samples))
-    };
+    let beside =
+        |metric: &str, peer_names: &[&'static str], question: Value, ours: &dyn Fn() -> f64| {
+            let mut question = question;
+            question["metric"] = metric.into();
+            question["file"] = file.to_string_lossy().into();
+            question["found"] = found.into();
+            let (ours, theirs) = peers.beside(rounds, peer_names, &question, ours);
+            let row = Row::new(metric, "us", ours);
+            theirs
+                .iter()
+                .fold(row, |row, (name, samples)| row.peer(*name, samples))
+        };
     let gets = |among: usize| json!({"size": PASS, "passes": keys.len() / PASS, "among": among});
     let both = ["client-go", "kube-rs"];
     report.row(beside("store.get", &both, gets(keys.len()), &|| get(&store, &keys)).target(1.0));
-    report.row(beside("store.get_hot", &both, gets(HOT), &|| get(&store, &hot)));
+    report.row(beside("store.get_hot", &both, gets(HOT), &|| {
+        get(&store, &hot)
+    }));
     let (_used, lookup) = label(&store, &mut writer, &keys[..found]);
     let lists = json!({"passes": PASSES});
     let listed = || list(&store, &lookup, found);
@@ -117,17 +150,29 @@ fn times(report: &mut Report, peers: &Peers, file: &Path, count: usize, rounds: 
 
     let start = Instant::now();
     assert!(store.pack_now(), "Pods are worth it");
-    println!("compressed {count} Pods in {:.1} s", start.elapsed().as_secs_f64());
+    println!(
+        "compressed {count} Pods in {:.1} s",
+        start.elapsed().as_secs_f64()
+    );
     let per_pod = Samples::new(vec![store.bytes() as f64 / count as f64]);
     report.row(Row::new("store.bytes_per_pod_compressed", "B", per_pod).target(800.0));
     let of = |keys: &[ObjectKey]| Samples::of(rounds, || get(&store, keys));
     report.row(Row::new("store.get_compressed", "us", of(&keys)).target(3.0));
     report.row(Row::new("store.get_compressed_hot", "us", of(&hot)));
-    report.row(Row::new("store.list_per_object_compressed", "us", Samples::of(rounds, listed)));
+    report.row(Row::new(
+        "store.list_per_object_compressed",
+        "us",
+        Samples::of(rounds, listed),
+    ));
 }
 
 fn read(text: &str) -> Object {
-    Object::from_json(text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("a Pod")
+    Object::from_json(
+        text,
+        &GroupVersionKind::new("v1", "Pod"),
+        ManagedFields::Drop,
+    )
+    .expect("a Pod")
 }
 
 /// Keys in no order.
@@ -147,10 +192,18 @@ fn label(store: &Arc<Store>, writer: &mut Writer, keys: &[ObjectKey]) -> (IndexU
     let used = store.declare_index(&label);
     for key in keys {
         let object = store.get(key).expect("it is there");
-        let text = object.json().replacen("\"labels\":{", "\"labels\":{\"bench\":\"yes\",", 1);
+        let text = object
+            .json()
+            .replacen("\"labels\":{", "\"labels\":{\"bench\":\"yes\",", 1);
         writer.apply(Arc::new(read(&text)));
     }
-    (used, Lookup::Index { key: label, value: "yes".to_owned() })
+    (
+        used,
+        Lookup::Index {
+            key: label,
+            value: "yes".to_owned(),
+        },
+    )
 }
 
 /// The median of short passes: being preempted now and then does not count.
@@ -169,7 +222,9 @@ fn list(store: &Store, lookup: &Lookup, expected: usize) -> f64 {
     let pass = || {
         let start = Instant::now();
         let found = store.list(lookup, None, None);
-        let found = found.map(|object| black_box(object.json().len())).fold(0, |found, _| found + 1);
+        let found = found
+            .map(|object| black_box(object.json().len()))
+            .fold(0, |found, _| found + 1);
         assert_eq!(found, expected);
         start.elapsed().as_secs_f64() * 1e6 / found as f64
     };

@@ -1,4 +1,5 @@
-//! Memory of a set of objects, in our stores and in the peers': each a process of its own that reads the same file.
+//! Memory of a set of objects, in our stores and in the peers': each a process of its own that
+//! reads the same file.
 
 use std::{
     collections::HashMap,
@@ -51,7 +52,10 @@ impl Stores {
         let of: TypeMeta = serde_json::from_str(text).context("apiVersion and kind")?;
         let kind = GroupVersionKind::new(of.api_version, of.kind);
         let object = Object::from_json(text, &kind, ManagedFields::Drop)?;
-        self.0.entry(kind).or_insert_with(|| Store::new().1).apply(Arc::new(object));
+        self.0
+            .entry(kind)
+            .or_insert_with(|| Store::new().1)
+            .apply(Arc::new(object));
         Ok(())
     }
 
@@ -66,19 +70,27 @@ impl Stores {
     }
 }
 
-/// Objects as lines of JSON on standard input, one line of what each takes on standard output, as the peers do it.
+/// Objects as lines of JSON on standard input, one line of what each takes on standard output, as
+/// the peers do it.
 pub fn fill() -> anyhow::Result<()> {
     let before = usage::memory_bytes(process::id());
     let mut stores = Stores::default();
     let mut count = 0;
     for line in io::stdin().lock().lines() {
-        stores.apply(&line?).with_context(|| format!("object {count}"))?;
+        stores
+            .apply(&line?)
+            .with_context(|| format!("object {count}"))?;
         count += 1;
     }
     let grown = usage::memory_bytes(process::id()) - before;
     let stored: usize = stores.each().map(|store| store.len()).sum();
-    anyhow::ensure!(stored == count && count > 0, "{count} objects came, {stored} are stored");
-    let objects = stores.each().flat_map(|store| store.list(&Lookup::All, None, None));
+    anyhow::ensure!(
+        stored == count && count > 0,
+        "{count} objects came, {stored} are stored"
+    );
+    let objects = stores
+        .each()
+        .flat_map(|store| store.list(&Lookup::All, None, None));
     let json: usize = objects.map(|object| object.json().len()).sum();
     let each = |bytes: usize| bytes as f64 / count as f64;
     let line = json!({
@@ -92,13 +104,21 @@ pub fn fill() -> anyhow::Result<()> {
 pub fn rows(report: &mut Report, peers: &Peers, set: &Set<'_>) -> anyhow::Result<()> {
     let file = File::open(set.file).with_context(|| set.file.display().to_string())?;
     let answer = Process::start("operetta", &std::env::current_exe()?, &[FILL], file.into()).line();
-    let figure = |value: &Value| value.as_f64().with_context(|| format!("operetta answers {answer}"));
+    let figure = |value: &Value| {
+        value
+            .as_f64()
+            .with_context(|| format!("operetta answers {answer}"))
+    };
     let json = figure(&answer["json"])?;
     let bytes = figure(&answer["samples"][0])?;
     let rss = figure(&answer["rss"])?;
     println!("{} objects for store.*_{}", answer["objects"], set.name);
     let row = |metric: &str, unit: &str, value: f64| {
-        Row::new(format!("store.{metric}_{}", set.name), unit, Samples::new(vec![value]))
+        Row::new(
+            format!("store.{metric}_{}", set.name),
+            unit,
+            Samples::new(vec![value]),
+        )
     };
     let mut of_bytes = row("bytes_per", "B", bytes);
     let mut of_json = row("bytes_of_json", "x", bytes / json);
@@ -107,13 +127,17 @@ pub fn rows(report: &mut Report, peers: &Peers, set: &Set<'_>) -> anyhow::Result
         of_bytes = of_bytes.target(target);
     }
     for name in set.peers {
-        let Some(cost) = peers.store(name, set.file) else { continue };
+        let Some(cost) = peers.store(name, set.file) else {
+            continue;
+        };
         let one = |value| Samples::new(vec![value]);
         of_bytes = of_bytes.peer(*name, &one(cost.heap_bytes));
         of_json = of_json.peer(*name, &one(cost.heap_bytes / json));
         of_rss = of_rss.peer(*name, &one(cost.rss_bytes));
     }
     report.row(row("json_per", "B", json));
-    [of_bytes, of_json, of_rss].into_iter().for_each(|row| report.row(row));
+    [of_bytes, of_json, of_rss]
+        .into_iter()
+        .for_each(|row| report.row(row));
     Ok(())
 }

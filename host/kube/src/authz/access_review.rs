@@ -15,17 +15,18 @@ use operetta_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{client::wire::Wire, discovery::ApiResource};
+use crate::{client::api_client::ApiClient, discovery::ApiResource};
 
 /// A reviewer that creates SubjectAccessReviews as the host.
 pub struct SubjectAccessReviews {
-    wire: Wire,
+    api_client: ApiClient,
 }
 
 impl SubjectAccessReviews {
-    /// Creates a reviewer that sends over `wire`. Its identity must be allowed to create subjectaccessreviews.
-    pub fn new(wire: Wire) -> Self {
-        Self { wire }
+    /// Creates a reviewer that sends over `api_client`. Its identity must be allowed to create
+    /// subjectaccessreviews.
+    pub fn new(api_client: ApiClient) -> Self {
+        Self { api_client }
     }
 }
 
@@ -42,7 +43,11 @@ pub struct Subject {
 
 impl From<&ServiceAccount> for Subject {
     fn from(account: &ServiceAccount) -> Self {
-        Self { user: account.user(), groups: account.groups().to_vec(), ..Self::default() }
+        Self {
+            user: account.user(),
+            groups: account.groups().to_vec(),
+            ..Self::default()
+        }
     }
 }
 
@@ -83,16 +88,36 @@ impl SubjectAccessReviews {
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
-    pub async fn has(&self, subject: &Subject, need: &Need, name: Option<&str>) -> Result<bool, ApiError> {
+    pub async fn has(
+        &self,
+        subject: &Subject,
+        need: &Need,
+        name: Option<&str>,
+    ) -> Result<bool, ApiError> {
         self.ask(subject, need, ANY_VERSION, name).await
     }
 
-    async fn ask(&self, subject: &Subject, need: &Need, version: &str, name: Option<&str>) -> Result<bool, ApiError> {
+    async fn ask(
+        &self,
+        subject: &Subject,
+        need: &Need,
+        version: &str,
+        name: Option<&str>,
+    ) -> Result<bool, ApiError> {
         let attributes = match need.path.as_str() {
             "" => json!({"resourceAttributes": attributes(need, version, name)}),
             path => json!({"nonResourceAttributes": {"verb": need.verb, "path": path}}),
         };
-        ask(&self.wire, "SubjectAccessReview", &Spec { subject, attributes }).await
+
+        ask(
+            &self.api_client,
+            "SubjectAccessReview",
+            &Spec {
+                subject,
+                attributes,
+            },
+        )
+        .await
     }
 }
 
@@ -101,52 +126,88 @@ pub(crate) const ANY_VERSION: &str = "*";
 
 /// Builds the `resourceAttributes` of a review about every name, or one.
 fn attributes(need: &Need, version: &str, name: Option<&str>) -> Value {
-    let (resource, subresource) = need.resource.split_once('/').unwrap_or((&need.resource, ""));
-    let mut attributes = json!({"verb": need.verb, "group": need.group, "resource": resource, "version": version});
+    let (resource, subresource) = need
+        .resource
+        .split_once('/')
+        .unwrap_or((&need.resource, ""));
+    let mut attributes =
+        json!({"verb": need.verb, "group": need.group, "resource": resource, "version": version});
     let subresource = Some(subresource).filter(|text| !text.is_empty());
-    for (field, value) in [("subresource", subresource), ("namespace", need.namespace.as_deref()), ("name", name)] {
+
+    for (field, value) in [
+        ("subresource", subresource),
+        ("namespace", need.namespace.as_deref()),
+        ("name", name),
+    ] {
         if let Some(value) = value {
             attributes[field] = json!(value);
         }
     }
+
     attributes
 }
 
 /// Creates a review of this kind and returns its decision.
-async fn ask(wire: &Wire, kind: &str, spec: &impl Serialize) -> Result<bool, ApiError> {
+async fn ask(api_client: &ApiClient, kind: &str, spec: &impl Serialize) -> Result<bool, ApiError> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
-    let request = Request::post(format!("/apis/authorization.k8s.io/v1/{}s", kind.to_lowercase()))
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(review.to_string().into_bytes())
-        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-    let answer: Review = serde_json::from_str(&wire.send(request).await?).map_err(|error| {
-        ApiError::new(ErrorKind::Other, format!("failed to decode the answer to an access review: {error}"))
-    })?;
+    let request = Request::post(format!(
+        "/apis/authorization.k8s.io/v1/{}s",
+        kind.to_lowercase()
+    ))
+    .header(http::header::CONTENT_TYPE, "application/json")
+    .body(review.to_string().into_bytes())
+    .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+
+    let answer: Review =
+        serde_json::from_str(&api_client.send(request).await?).map_err(|error| {
+            ApiError::new(
+                ErrorKind::Other,
+                format!("failed to decode the answer to an access review: {error}"),
+            )
+        })?;
+
     Ok(answer.status.allowed)
 }
 
 fn need(access: &Access) -> (Need, Option<&str>) {
-    let Access { verb, group, resource, namespace, name, version: _ } = access;
-    (Need::resource(verb.as_str(), group, resource, namespace.as_deref()), name.as_deref())
+    let Access {
+        verb,
+        group,
+        resource,
+        namespace,
+        name,
+        version: _,
+    } = access;
+
+    (
+        Need::resource(verb.as_str(), group, resource, namespace.as_deref()),
+        name.as_deref(),
+    )
 }
 
 #[async_trait]
 impl AccessReviewer for SubjectAccessReviews {
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
         let (need, name) = need(access);
-        self.ask(&subject.into(), &need, &access.version, name).await
+        self.ask(&subject.into(), &need, &access.version, name)
+            .await
     }
 
     async fn review_host(&self, access: &Access) -> Result<bool, ApiError> {
         let (need, name) = need(access);
         // Every authenticated user may ask about itself.
         let spec = json!({"resourceAttributes": attributes(&need, &access.version, name)});
-        ask(&self.wire, "SelfSubjectAccessReview", &spec).await
+        ask(&self.api_client, "SelfSubjectAccessReview", &spec).await
     }
 }
 
 /// Returns the access of a read from the cache of `resource`, for its access review.
-pub(crate) fn reading(resource: &ApiResource, verb: ReadVerb, namespace: Option<&str>, name: Option<&str>) -> Access {
+pub(crate) fn reading(
+    resource: &ApiResource,
+    verb: ReadVerb,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Access {
     Access {
         verb: verb.into(),
         group: resource.kind.group().to_owned(),
@@ -176,6 +237,9 @@ mod tests {
         let (need, name) = need(&access);
         let attributes = attributes(&need, &access.version, name);
         assert_eq!(attributes["version"], "v1beta1");
-        assert_eq!((&attributes["group"], &attributes["name"]), (&json!("policy"), &json!("b")));
+        assert_eq!(
+            (&attributes["group"], &attributes["name"]),
+            (&json!("policy"), &json!("b"))
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! The differences between the permissions that a plugin needs and those of its ServiceAccount, one line each.
+//! The differences between the permissions that a plugin needs and those of its ServiceAccount, one
+//! line each.
 //!
-//! Permissions that Kubernetes grants to everybody are not a difference. A rule with a wildcard always is.
+//! Permissions that Kubernetes grants to everybody are not a difference. A rule with a wildcard
+//! always is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +12,7 @@ use std::{
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::authz::{
-    held::Held,
+    granted_roles::GrantedRole,
     required_permissions::Needed,
     rules::{all, gives, ordered},
 };
@@ -34,32 +36,52 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Replaces the characters that end a line in YAML: the names of Roles and the texts of their rules may have any.
+/// Replaces the characters that end a line in YAML: the names of Roles and the texts of their rules
+/// may have any.
 pub fn one_line(text: &str) -> String {
     let ends = |c: char| c.is_control() || ['\u{2028}', '\u{2029}'].contains(&c);
-    text.chars().map(|c| if ends(c) { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if ends(c) { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Returns the permissions that are needed and missing.
 pub fn lacks(needs: &[Needed]) -> Vec<Difference> {
     let mut verbs: BTreeMap<(Option<&str>, String), BTreeSet<String>> = BTreeMap::new();
     for Needed { need, name, .. } in needs.iter().filter(|needed| !needed.allowed) {
-        let what =
-            if need.path.is_empty() { about(&need.group, &need.resource, name.as_slice()) } else { need.path.clone() };
-        verbs.entry((need.namespace.as_deref(), what)).or_default().insert(need.verb.clone());
+        let what = if need.path.is_empty() {
+            about(&need.group, &need.resource, name.as_slice())
+        } else {
+            need.path.clone()
+        };
+        verbs
+            .entry((need.namespace.as_deref(), what))
+            .or_default()
+            .insert(need.verb.clone());
     }
-    let lines = verbs.iter().map(|((namespace, what), verbs)| Difference::Lacks(right(verbs, what, *namespace)));
+
+    let lines = verbs
+        .iter()
+        .map(|((namespace, what), verbs)| Difference::Lacks(right(verbs, what, *namespace)));
     lines.collect()
 }
 
 /// Returns the permissions that are granted and unused.
-pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
+pub fn unused(needs: &[Needed], held: &[GrantedRole]) -> Vec<Difference> {
     let mut lines = Vec::new();
     for held in held.iter().filter(|held| !held.is_default) {
-        let own: Vec<&Needed> =
-            needs.iter().filter(|needed| held.namespace.is_none() || held.namespace == needed.need.namespace).collect();
+        let own: Vec<&Needed> = needs
+            .iter()
+            .filter(|needed| held.namespace.is_none() || held.namespace == needed.need.namespace)
+            .collect();
+
         // A binding in a namespace does not grant non-resource paths.
-        let parts = held.rules.iter().flat_map(parts).filter(|part| held.namespace.is_none() || part.path.is_empty());
+        let parts = held
+            .rules
+            .iter()
+            .flat_map(parts)
+            .filter(|part| held.namespace.is_none() || part.path.is_empty());
+
         for part in parts {
             for (used, verbs) in part.unused_verbs(&own, held) {
                 let right = right(&verbs, &part.what(), held.namespace.as_deref());
@@ -71,6 +93,7 @@ pub fn unused(needs: &[Needed], held: &[Held]) -> Vec<Difference> {
             }
         }
     }
+
     lines
 }
 
@@ -85,47 +108,91 @@ struct Part<'a> {
 fn parts(rule: &PolicyRule) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     for group in all(rule.api_groups.as_ref()) {
-        parts.extend(all(rule.resources.as_ref()).iter().map(|resource| Part { rule, group, resource, path: "" }));
+        parts.extend(all(rule.resources.as_ref()).iter().map(|resource| Part {
+            rule,
+            group,
+            resource,
+            path: "",
+        }));
     }
-    parts.extend(all(rule.non_resource_urls.as_ref()).iter().map(|path| Part { rule, group: "", resource: "", path }));
+
+    parts.extend(
+        all(rule.non_resource_urls.as_ref())
+            .iter()
+            .map(|path| Part {
+                rule,
+                group: "",
+                resource: "",
+                path,
+            }),
+    );
+
     parts
 }
 
 impl Part<'_> {
     fn what(&self) -> String {
         let names = all(self.rule.resource_names.as_ref());
-        if self.path.is_empty() { about(self.group, self.resource, names) } else { self.path.to_owned() }
+        if self.path.is_empty() {
+            about(self.group, self.resource, names)
+        } else {
+            self.path.to_owned()
+        }
     }
 
     /// Returns the verbs that were not used, or not in full, by the part that was used.
-    fn unused_verbs(&self, needs: &[&Needed], held: &Held) -> BTreeMap<String, BTreeSet<String>> {
+    fn unused_verbs(
+        &self,
+        needs: &[&Needed],
+        held: &GrantedRole,
+    ) -> BTreeMap<String, BTreeSet<String>> {
         let mut unused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for verb in &self.rule.verbs {
-            let alone = PolicyRule { verbs: vec![verb.clone()], ..self.alone() };
-            let used: Vec<&&Needed> = needs.iter().filter(|needed| gives(&alone, needed)).collect();
+            let alone = PolicyRule {
+                verbs: vec![verb.clone()],
+                ..self.alone()
+            };
+            let used: Vec<&&Needed> = needs
+                .iter()
+                .filter(|needed| gives(&alone, needed))
+                .collect();
             let wildcard = self.path.is_empty()
-                && [self.group, self.resource, verb.as_str()].iter().any(|text| text.contains('*'));
-            let namespaces_used: BTreeSet<&str> =
-                used.iter().filter_map(|needed| needed.need.namespace.as_deref()).collect();
+                && [self.group, self.resource, verb.as_str()]
+                    .iter()
+                    .any(|text| text.contains('*'));
+            let namespaces_used: BTreeSet<&str> = used
+                .iter()
+                .filter_map(|needed| needed.need.namespace.as_deref())
+                .collect();
             let everywhere = used.iter().any(|needed| needed.need.namespace.is_none());
+
             let how = if used.is_empty() {
                 String::new()
             } else if wildcard {
                 ", which is more than it used".to_owned()
             } else if held.namespace.is_none() && !everywhere {
-                format!(", used in {} only", namespaces_used.into_iter().collect::<Vec<_>>().join(", "))
+                format!(
+                    ", used in {} only",
+                    namespaces_used.into_iter().collect::<Vec<_>>().join(", ")
+                )
             } else {
                 continue;
             };
+
             unused.entry(how).or_default().insert(verb.clone());
         }
+
         unused
     }
 
     fn alone(&self) -> PolicyRule {
         if !self.path.is_empty() {
-            return PolicyRule { non_resource_urls: Some(vec![self.path.to_owned()]), ..PolicyRule::default() };
+            return PolicyRule {
+                non_resource_urls: Some(vec![self.path.to_owned()]),
+                ..PolicyRule::default()
+            };
         }
+
         PolicyRule {
             api_groups: Some(vec![self.group.to_owned()]),
             resources: Some(vec![self.resource.to_owned()]),
@@ -137,16 +204,27 @@ impl Part<'_> {
 
 fn right(verbs: &BTreeSet<String>, what: &str, namespace: Option<&str>) -> String {
     let verbs = ordered(verbs).collect::<Vec<_>>().join(",");
-    let location = namespace.map_or_else(|| "everywhere".to_owned(), |namespace| format!("in namespace {namespace:?}"));
+    let location = namespace.map_or_else(
+        || "everywhere".to_owned(),
+        |namespace| format!("in namespace {namespace:?}"),
+    );
     format!("{verbs} {what} {location}")
 }
 
 /// Writes a resource as kubectl names it: `deployments.apps/scale`.
 fn about(group: &str, resource: &str, names: &[String]) -> String {
-    let (plural, rest) =
-        resource.split_once('/').map_or((resource, String::new()), |(plural, sub)| (plural, format!("/{sub}")));
+    let (plural, rest) = resource
+        .split_once('/')
+        .map_or((resource, String::new()), |(plural, sub)| {
+            (plural, format!("/{sub}"))
+        });
     let dot = if group.is_empty() { "" } else { "." };
-    let names = if names.is_empty() { String::new() } else { format!(" named {}", names.join(", ")) };
+    let names = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" named {}", names.join(", "))
+    };
+
     format!("{plural}{dot}{group}{rest}{names}")
 }
 
@@ -157,12 +235,22 @@ mod tests {
 
     use super::*;
 
-    fn needed(verb: &str, group: &str, resource: &str, namespace: Option<&str>, allowed: bool) -> Needed {
-        Needed { need: Need::resource(verb, group, resource, namespace), allowed, ..Needed::default() }
+    fn needed(
+        verb: &str,
+        group: &str,
+        resource: &str,
+        namespace: Option<&str>,
+        allowed: bool,
+    ) -> Needed {
+        Needed {
+            need: Need::resource(verb, group, resource, namespace),
+            allowed,
+            ..Needed::default()
+        }
     }
 
-    fn held(namespace: Option<&str>, rules: Value) -> Held {
-        Held {
+    fn held(namespace: Option<&str>, rules: Value) -> GrantedRole {
+        GrantedRole {
             role: "Role r".to_owned(),
             binding: "RoleBinding b".to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -172,7 +260,14 @@ mod tests {
     }
 
     fn shown(differences: Vec<Difference>) -> Vec<String> {
-        differences.iter().map(|difference| difference.to_string().replace(" (Role r, RoleBinding b)", "")).collect()
+        differences
+            .iter()
+            .map(|difference| {
+                difference
+                    .to_string()
+                    .replace(" (Role r, RoleBinding b)", "")
+            })
+            .collect()
     }
 
     #[test]
@@ -182,8 +277,14 @@ mod tests {
             needed("create", "", "events", Some("n"), false),
             needed("get", "", "events", Some("n"), true),
             needed("update", "apps", "deployments/scale", None, false),
-            Needed { name: Some("a".to_owned()), ..needed("get", "", "secrets", Some("n"), false) },
-            Needed { need: Need::path("/apis/x"), ..Needed::default() },
+            Needed {
+                name: Some("a".to_owned()),
+                ..needed("get", "", "secrets", Some("n"), false)
+            },
+            Needed {
+                need: Need::path("/apis/x"),
+                ..Needed::default()
+            },
         ];
         assert_eq!(
             shown(lacks(&needs)),
@@ -198,13 +299,24 @@ mod tests {
 
     #[test]
     fn what_was_not_used_is_named_with_who_gives_it() {
-        let needs = [needed("get", "", "pods", Some("n"), true), needed("list", "", "pods", Some("n"), true)];
-        let rules =
-            json!([{"apiGroups": ["", "apps"], "resources": ["pods"], "verbs": ["get", "list", "delete", "create"]}]);
+        let needs = [
+            needed("get", "", "pods", Some("n"), true),
+            needed("list", "", "pods", Some("n"), true),
+        ];
+        let rules = json!([{"apiGroups": ["", "apps"], "resources": ["pods"], "verbs": ["get", "list", "delete", "create"]}]);
         let lines = unused(&needs, &[held(Some("n"), rules.clone())]);
-        assert_eq!(lines[0].to_string(), "unused: create,delete pods in namespace \"n\" (Role r, RoleBinding b)");
-        assert_eq!(shown(lines)[1..], ["unused: get,list,create,delete pods.apps in namespace \"n\""]);
-        let is_default = Held { is_default: true, ..held(Some("n"), rules) };
+        assert_eq!(
+            lines[0].to_string(),
+            "unused: create,delete pods in namespace \"n\" (Role r, RoleBinding b)"
+        );
+        assert_eq!(
+            shown(lines)[1..],
+            ["unused: get,list,create,delete pods.apps in namespace \"n\""]
+        );
+        let is_default = GrantedRole {
+            is_default: true,
+            ..held(Some("n"), rules)
+        };
         assert_eq!(unused(&needs, &[is_default]), []);
     }
 
@@ -214,13 +326,19 @@ mod tests {
         let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]);
         assert_eq!(
             shown(unused(&needs, &[held(None, all)])),
-            ["unused: * *.* everywhere, which is more than it used", "unused: * * everywhere"]
+            [
+                "unused: * *.* everywhere, which is more than it used",
+                "unused: * * everywhere"
+            ]
         );
         let verbs = json!([{"apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["*"]},
                            {"nonResourceURLs": ["*"], "verbs": ["*"]}]);
         assert_eq!(
             shown(unused(&needs, &[held(Some("n"), verbs)])),
-            ["unused: * pods in namespace \"n\", which is more than it used", "unused: * secrets in namespace \"n\""]
+            [
+                "unused: * pods in namespace \"n\", which is more than it used",
+                "unused: * secrets in namespace \"n\""
+            ]
         );
     }
 
@@ -232,12 +350,18 @@ mod tests {
             needed("list", "", "pods", None, true),
         ];
         let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]);
-        assert_eq!(shown(unused(&needs, &[held(None, rules)])), ["unused: get pods everywhere, used in a, b only"]);
+        assert_eq!(
+            shown(unused(&needs, &[held(None, rules)])),
+            ["unused: get pods everywhere, used in a, b only"]
+        );
     }
 
     #[test]
     fn a_rule_for_names_is_used_by_calls_about_them() {
-        let get = |name: &str| Needed { name: Some(name.to_owned()), ..needed("get", "", "secrets", Some("n"), true) };
+        let get = |name: &str| Needed {
+            name: Some(name.to_owned()),
+            ..needed("get", "", "secrets", Some("n"), true)
+        };
         let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get", "update"]}]);
         assert_eq!(
             shown(unused(&[get("a")], &[held(Some("n"), rules.clone())])),
@@ -254,6 +378,10 @@ mod tests {
         let rules = json!([{"apiGroups": [""], "resources": ["pods\nkind: ClusterRole\u{2028}x"], "verbs": ["get"]}]);
         let lines = unused(&[], &[held(None, rules)]);
         assert_eq!(lines.len(), 1);
-        assert!(!lines[0].to_string().contains(['\n', '\u{2028}']), "{}", lines[0]);
+        assert!(
+            !lines[0].to_string().contains(['\n', '\u{2028}']),
+            "{}",
+            lines[0]
+        );
     }
 }

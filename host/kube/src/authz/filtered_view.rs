@@ -1,15 +1,19 @@
-//! A plugin's view of a shared informer: the events of the namespaces that RBAC allows it to list and watch.
+//! A plugin's view of a shared informer: the events of the namespaces that RBAC allows it to list
+//! and watch.
 //!
 //! A [`FilteredView`] is between an informer and a handler. It guarantees:
 //!
-//! - the handler receives nothing of a namespace before the API server has confirmed that the plugin's ServiceAccount
-//!   may list and watch the resource there;
-//! - after that, the handler receives all objects of that namespace in the store as additions, and then each change.
-//!   Deletions during the review are not lost. Only of objects that also came during the review at most 1,000 are kept: as
-//!   after a relist, the handler does not learn of the others;
-//! - a review that fails decides nothing: the handler receives nothing until the next one, and then what it has missed;
-//! - when the permission is revoked, the handler receives nothing more: at once when a role or a binding changed, and at
-//!   the latest when the decision expires. It is not notified of objects that are deleted later;
+//! - the handler receives nothing of a namespace before the API server has confirmed that the
+//!   plugin's ServiceAccount may list and watch the resource there;
+//! - after that, the handler receives all objects of that namespace in the store as additions, and
+//!   then each change. Deletions during the review are not lost. Only of objects that also came
+//!   during the review at most 1,000 are kept: as after a relist, the handler does not learn of the
+//!   others;
+//! - a review that fails decides nothing: the handler receives nothing until the next one, and then
+//!   what it has missed;
+//! - when the permission is revoked, the handler receives nothing more: at once when a role or a
+//!   binding changed, and at the latest when the decision expires. It is not notified of objects
+//!   that are deleted later;
 //! - a namespace costs one access review, not one for each object.
 
 use std::{
@@ -22,7 +26,9 @@ use futures::{StreamExt, stream};
 use operetta_core::{
     authz::access_review::{Decision, Grants, ReadVerb, ServiceAccount, SubjectGrants, remedy},
     handler::event::Event,
-    status::ApiError,
+    object::selector::required_name,
+    remedy::Advice,
+    status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -32,7 +38,7 @@ use tokio::{
 };
 
 use crate::{
-    authz::{access_review::reading, required_permissions, waiting::Waiting},
+    authz::{access_review::reading, pending_deletions::PendingDeletions},
     discovery::ApiResource,
     informer::{Handler, Informer, Subscription},
     store::Lookup,
@@ -63,6 +69,8 @@ pub struct ViewState {
     pub visible: BTreeSet<String>,
     /// The error, if the API server could not be asked.
     pub error: Option<String>,
+    /// True if the error is that the API server asks to wait (code 429).
+    pub throttled: bool,
 }
 
 impl ViewState {
@@ -79,32 +87,33 @@ struct Inner {
     only: Location,
     /// The name that the informer's field selector requires. A permission for that name is enough.
     name: Option<String>,
-    locations: Mutex<BTreeMap<Location, Sight>>,
+    locations: Mutex<BTreeMap<Location, Visibility>>,
     wake: Notify,
 }
 
 /// The result of the reviews of all locations.
-struct Look {
+struct Reviewed {
     state: ViewState,
     /// The time when the first decision expires.
     until: Instant,
 }
 
 /// The visibility of a namespace.
-enum Sight {
+enum Visibility {
     /// Without a decision.
-    Asked(Waiting),
+    Asked(PendingDeletions),
     Visible,
     Hidden,
 }
 
-impl Sight {
+impl Visibility {
     /// Returns a namespace without a decision.
     fn asked() -> Self {
-        Self::Asked(Waiting::default())
+        Self::Asked(PendingDeletions::default())
     }
 
-    /// Waits for another decision. Deletions from now on, or since the decision is missing, wait, too.
+    /// Waits for another decision. Deletions wait as well, from now on or since the decision went
+    /// missing.
     fn suspend(&mut self) {
         if matches!(self, Self::Visible) {
             *self = Self::asked();
@@ -113,7 +122,8 @@ impl Sight {
 }
 
 impl FilteredView {
-    /// Opens a view of `informer` for `handler`, limited to `grants` and to the namespace `only`, or to all namespaces.
+    /// Opens a view of `informer` for `handler`, limited to `grants` and to the namespace `only`,
+    /// or to all namespaces.
     pub fn open(
         informer: &Arc<Informer>,
         grants: SubjectGrants,
@@ -122,15 +132,32 @@ impl FilteredView {
         resync: Option<Duration>,
     ) -> Self {
         let only = only.filter(|_| informer.resource.namespaced);
-        let name = required_permissions::named(&informer.scope.fields);
-        // The scope is reviewed at once, so that the plugin's status reports it before there are objects.
-        let locations = Mutex::new(BTreeMap::from([(only.clone(), Sight::asked())]));
-        let inner = Arc::new(Inner { grants, handler, only, name, locations, wake: Notify::new() });
+        let name = required_name(&informer.scope.fields);
+        // The scope is reviewed at once, so that the plugin's status reports it before there are
+        // objects.
+        let locations = Mutex::new(BTreeMap::from([(only.clone(), Visibility::asked())]));
+
+        let inner = Arc::new(Inner {
+            grants,
+            handler,
+            only,
+            name,
+            locations,
+            wake: Notify::new(),
+        });
+
         let delivered = inner.clone();
         let subscription = informer.subscribe(Arc::new(move |event| delivered.take(event)), resync);
         let (sender, state) = watch::channel(ViewState::default());
-        let task = tokio::spawn(decide(inner.clone(), Arc::downgrade(informer), sender)).abort_handle();
-        Self { subscription, inner, state, task }
+        let task =
+            tokio::spawn(decide(inner.clone(), Arc::downgrade(informer), sender)).abort_handle();
+
+        Self {
+            subscription,
+            inner,
+            state,
+            task,
+        }
     }
 
     /// Returns the informer.
@@ -138,8 +165,8 @@ impl FilteredView {
         self.subscription.informer()
     }
 
-    /// Returns the permission that makes the whole scope visible, and the commands that grant it.
-    pub fn needs(&self) -> (String, String) {
+    /// Returns the permission that makes the whole scope visible, with the commands that grant it.
+    pub fn needs(&self) -> Advice {
         let Inner { grants, only, .. } = &*self.inner;
         right_to_watch(grants.subject(), &self.informer().resource, only.as_deref())
     }
@@ -156,18 +183,28 @@ impl Drop for FilteredView {
     }
 }
 
-/// Describes the permission to watch a resource in a namespace or in all, which an account lacks, and returns the
-/// commands that grant it.
-pub fn right_to_watch(account: &ServiceAccount, resource: &ApiResource, namespace: Option<&str>) -> (String, String) {
+/// Describes the permission to watch a resource in a namespace or in all, which an account lacks,
+/// with the commands that grant it.
+pub fn right_to_watch(
+    account: &ServiceAccount,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+) -> Advice {
     let access = reading(resource, ReadVerb::Watch, namespace, None);
-    let right = format!("ServiceAccount {}/{} may not list and {access}", account.namespace, account.name);
+    let right = format!(
+        "ServiceAccount {}/{} may not list and {access}",
+        account.namespace, account.name
+    );
+
     // A reconciler also reads the objects of its events.
     let what = (access.group.as_str(), access.resource.as_str());
-    (right, remedy(account, "get,list,watch", what, access.namespace.as_deref()))
+    let remedy = remedy(account, "get,list,watch", what, access.namespace.as_deref());
+    Advice::from(right).with(": ", remedy)
 }
 
-/// Returns the namespaces in which a plugin may list and watch a resource; None for all of them. If it may not in all
-/// of them, only `home` and the namespaces in which a RoleBinding names the plugin's ServiceAccount are reviewed.
+/// Returns the namespaces in which a plugin may list and watch a resource; None for all of them. If
+/// it may not in all of them, only `home` and the namespaces in which a RoleBinding names the
+/// plugin's ServiceAccount are reviewed.
 ///
 /// # Errors
 /// The API server's error when it cannot be asked.
@@ -184,30 +221,52 @@ pub async fn watchable_namespaces(
     if only.is_some() || !resource.namespaced {
         return Ok(Some(BTreeSet::new()));
     }
-    let candidates = grants.bound_namespaces().unwrap_or_default().into_iter().chain(home.map(str::to_owned));
+
+    let candidates = grants
+        .bound_namespaces()
+        .unwrap_or_default()
+        .into_iter()
+        .chain(home.map(str::to_owned));
     let candidates: BTreeSet<String> = candidates.collect();
     let asked = stream::iter(candidates).map(async |namespace| {
         let may = may_watch(resource, name, Some(&namespace), grants).await?;
         Ok::<_, ApiError>(may.allowed.then_some(namespace))
     });
     let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-    answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>().map(Some)
+
+    answers
+        .into_iter()
+        .filter_map(Result::transpose)
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
-/// Returns whether the subject may list and watch a resource. A permission lasts until the first of both decisions
-/// expires.
+/// Returns whether the subject may list and watch a resource. A permission lasts until the first of
+/// both decisions expires.
 async fn may_watch(
     resource: &ApiResource,
     name: Option<&str>,
     namespace: Option<&str>,
     grants: &SubjectGrants,
 ) -> Result<Decision, ApiError> {
-    let list = grants.allows_events(&reading(resource, ReadVerb::List, namespace, name)).await?;
+    let list = grants
+        .allows_events(&reading(resource, ReadVerb::List, namespace, name))
+        .await?;
     if !list.allowed {
         return Ok(list);
     }
-    let watch = grants.allows_events(&reading(resource, ReadVerb::Watch, namespace, name)).await?;
-    Ok(if watch.allowed { Decision { until: list.until.min(watch.until), ..watch } } else { watch })
+
+    let watch = grants
+        .allows_events(&reading(resource, ReadVerb::Watch, namespace, name))
+        .await?;
+    Ok(if watch.allowed {
+        Decision {
+            until: list.until.min(watch.until),
+            ..watch
+        }
+    } else {
+        watch
+    })
 }
 
 impl Inner {
@@ -224,126 +283,194 @@ impl Inner {
         if self.only.is_some() && self.only != *location {
             return false;
         }
+
         let mut locations = self.locations.lock();
-        if matches!(locations.get(&None), Some(Sight::Visible)) {
+        if matches!(locations.get(&None), Some(Visibility::Visible)) {
             return true;
         }
+
         if !locations.contains_key(location) {
             // No RoleBinding there names the subject, so no review is needed.
             let is_hidden = self.is_out_of_reach(location);
-            locations.insert(location.clone(), if is_hidden { Sight::Hidden } else { Sight::asked() });
+            locations.insert(
+                location.clone(),
+                if is_hidden {
+                    Visibility::Hidden
+                } else {
+                    Visibility::asked()
+                },
+            );
+
             if !is_hidden {
                 self.wake.notify_one();
             }
         }
+
         let own = match locations.get(location) {
-            Some(Sight::Visible) => return true,
-            Some(Sight::Asked(_)) => location,
+            Some(Visibility::Visible) => return true,
+            Some(Visibility::Asked(_)) => location,
             // All namespaces may become visible.
             _ => &None,
         };
-        if let Some(Sight::Asked(waiting)) = locations.get_mut(own) {
-            waiting.take(event);
+        if let Some(Visibility::Asked(pending)) = locations.get_mut(own) {
+            pending.take(event);
         }
+
         false
     }
 
-    /// Reviews all known locations, and delivers the objects of those that became visible. Returns the state, and the
-    /// time when the first decision expires.
-    async fn look(&self, informer: &Informer) -> Look {
-        let state = ViewState { asked: true, ..ViewState::default() };
-        let mut look = Look { state, until: Instant::now() + Grants::KEEP_WATCHED };
+    /// Reviews all known locations, and delivers the objects of those that became visible. Returns
+    /// the state, and the time when the first decision expires.
+    async fn review_all(&self, informer: &Informer) -> Reviewed {
+        let state = ViewState {
+            asked: true,
+            ..ViewState::default()
+        };
+        let mut reviewed = Reviewed {
+            state,
+            until: Instant::now() + Grants::KEEP_WATCHED,
+        };
         let whole = self.sees(informer, &self.only).await;
-        look.state.whole = self.decided(informer, &self.only, whole, &mut look);
-        look.state.asked = look.state.error.is_none();
-        if self.only.is_some() || look.state.whole {
-            return look;
+        reviewed.state.whole = self.decided(informer, &self.only, whole, &mut reviewed);
+        reviewed.state.asked = reviewed.state.error.is_none();
+        if self.only.is_some() || reviewed.state.whole {
+            return reviewed;
         }
+
         let within_reach = self.grants.namespaces();
         let is_asked = |location: &&Location| match (location, &within_reach) {
             (None, _) => false,
             (Some(namespace), Some(within_reach)) => within_reach.contains(namespace),
             (Some(_), None) => true,
         };
+
         let locations: Vec<Location> = {
             let mut locations = self.locations.lock();
             // The others are hidden without a review.
-            for (location, sight) in locations.iter_mut().filter(|(location, _)| location.is_some()) {
+            for (location, visibility) in locations
+                .iter_mut()
+                .filter(|(location, _)| location.is_some())
+            {
                 if !is_asked(&location) {
-                    *sight = Sight::Hidden;
+                    *visibility = Visibility::Hidden;
                 }
             }
             locations.keys().filter(is_asked).cloned().collect()
         };
+
         let mut answers = stream::iter(locations)
             .map(async |location| (self.sees(informer, &location).await, location))
             .buffer_unordered(AT_ONCE);
+
         while let Some((answer, location)) = answers.next().await {
-            if self.decided(informer, &location, answer, &mut look) {
-                look.state.visible.extend(location);
+            if self.decided(informer, &location, answer, &mut reviewed) {
+                reviewed.state.visible.extend(location);
             }
         }
-        look
+
+        reviewed
     }
 
     /// Reports whether the subject has no permission in a namespace beyond those in all namespaces.
     fn is_out_of_reach(&self, location: &Location) -> bool {
-        let Some(namespace) = location else { return false };
-        self.grants.namespaces().is_some_and(|namespaces| !namespaces.contains(namespace))
+        let Some(namespace) = location else {
+            return false;
+        };
+        self.grants
+            .namespaces()
+            .is_some_and(|namespaces| !namespaces.contains(namespace))
     }
 
     async fn sees(&self, informer: &Informer, location: &Location) -> Result<Decision, ApiError> {
-        may_watch(&informer.resource, self.name.as_deref(), location.as_deref(), &self.grants).await
+        may_watch(
+            &informer.resource,
+            self.name.as_deref(),
+            location.as_deref(),
+            &self.grants,
+        )
+        .await
     }
 
-    /// Records a decision, and delivers the objects that became visible. After an error nothing is delivered until another
-    /// review, which soon follows.
+    /// Records a decision, and delivers the objects that became visible. After an error nothing is
+    /// delivered until another review, which soon follows.
     fn decided(
         &self,
         informer: &Informer,
         location: &Location,
         answer: Result<Decision, ApiError>,
-        look: &mut Look,
+        reviewed: &mut Reviewed,
     ) -> bool {
-        let Decision { allowed: visible, until } = match answer {
+        let Decision {
+            allowed: visible,
+            until,
+        } = match answer {
             Ok(decision) => decision,
             Err(error) => {
-                look.state.error = Some(error.status.message);
-                look.until = look.until.min(Instant::now() + Grants::KEEP);
-                self.locations.lock().entry(location.clone()).and_modify(Sight::suspend);
+                reviewed.state.throttled = error.kind == ErrorKind::TooManyRequests;
+                reviewed.state.error = Some(error.status.message);
+                reviewed.until = reviewed.until.min(Instant::now() + Grants::KEEP);
+                self.locations
+                    .lock()
+                    .entry(location.clone())
+                    .and_modify(Visibility::suspend);
                 return false;
             }
         };
-        look.until = look.until.min(until);
-        let sight = if visible { Sight::Visible } else { Sight::Hidden };
+
+        reviewed.until = reviewed.until.min(until);
+        let visibility = if visible {
+            Visibility::Visible
+        } else {
+            Visibility::Hidden
+        };
         let mut locations = self.locations.lock();
-        let before = locations.insert(location.clone(), sight);
-        let mut waiting = Vec::new();
+        let before = locations.insert(location.clone(), visibility);
+        let mut undecided = Vec::new();
+
         if visible && location.is_none() {
             // The whole scope contains all others.
-            waiting =
-                std::mem::replace(&mut *locations, BTreeMap::from([(None, Sight::Visible)])).into_values().collect();
+            undecided = std::mem::replace(
+                &mut *locations,
+                BTreeMap::from([(None, Visibility::Visible)]),
+            )
+            .into_values()
+            .collect();
         }
+
         drop(locations);
-        if !visible || matches!(before, Some(Sight::Visible)) {
+        if !visible || matches!(before, Some(Visibility::Visible)) {
             return visible;
         }
+
         // From here on the informer delivers changes itself. Some changes may be delivered twice.
-        for object in informer.cache.store.list(&Lookup::All, location.as_deref(), None) {
-            (self.handler)(&Event::Added { object, initial: true });
+        for object in informer
+            .cache
+            .store
+            .list(&Lookup::All, location.as_deref(), None)
+        {
+            (self.handler)(&Event::Added {
+                object,
+                initial: true,
+            });
         }
-        waiting.extend(before);
-        for sight in waiting {
-            if let Sight::Asked(waiting) = sight {
-                waiting.deleted().iter().for_each(|event| (self.handler)(event));
+
+        undecided.extend(before);
+        for visibility in undecided {
+            if let Visibility::Asked(pending) = visibility {
+                pending
+                    .deleted()
+                    .iter()
+                    .for_each(|event| (self.handler)(event));
             }
         }
+
         true
     }
 }
 
-/// Reviews again when a new location appears, when permissions change, when their watch fails or is back, and when
-/// decisions expire. The authorizer may not have seen a change yet: decisions soon after one expire soon.
+/// Reviews again when a new location appears, when permissions change, when their watch fails or is
+/// back, and when decisions expire. The authorizer may not have seen a change yet: decisions soon
+/// after one expire soon.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
     let mut watched = inner.grants.watched();
@@ -351,10 +478,13 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
         changes.mark_unchanged();
         watched.mark_unchanged();
         let next = Instant::now() + Grants::UNSETTLED;
-        let Look { state, until } = {
-            let Some(informer) = informer.upgrade() else { return };
-            inner.look(&informer).await
+        let Reviewed { state, until } = {
+            let Some(informer) = informer.upgrade() else {
+                return;
+            };
+            inner.review_all(&informer).await
         };
+
         sender.send_if_modified(|before| std::mem::replace(before, state.clone()) != state);
         tokio::select! {
             () = inner.wake.notified() => {}
@@ -387,8 +517,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        authz::waiting::PASSING,
-        client::wire::{Identity, Wire},
+        authz::pending_deletions::PASSING,
+        client::api_client::{ApiClient, Identity},
         informer::{Scope, registry::InformerRegistry},
     };
 
@@ -405,7 +535,10 @@ mod tests {
         async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
             self.asked.fetch_add(1, Ordering::Relaxed);
             if self.fails.load(Ordering::Relaxed) {
-                return Err(ApiError::new(ErrorKind::Unavailable, "no answer".to_owned()));
+                return Err(ApiError::new(
+                    ErrorKind::Unavailable,
+                    "no answer".to_owned(),
+                ));
             }
             Ok(self.allows.load(Ordering::Relaxed))
         }
@@ -413,8 +546,11 @@ mod tests {
 
     /// An informer of Pods whose API server never answers.
     fn pods() -> Arc<Informer> {
-        let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, ApiError>>());
-        let wire = Wire::new(Client::new(silent, "default"), &Identity::Host).expect("a wire");
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, ApiError>>()
+        });
+        let api_client =
+            ApiClient::new(Client::new(silent, "default"), &Identity::Host).expect("a client");
         let resource = ApiResource {
             kind: GroupVersionKind::new("v1", "Pod"),
             plural: "pods".to_owned(),
@@ -422,12 +558,13 @@ mod tests {
             subresources: vec![],
             watchable: true,
         };
-        InformerRegistry::new(wire).informer(&Arc::new(resource), Scope::everything())
+        InformerRegistry::new(api_client).informer(&Arc::new(resource), Scope::everything())
     }
 
     fn pod(name: &str) -> Arc<Object> {
-        let metadata =
-            format!(r#"{{"namespace": "team", "name": "{name}", "uid": "uid-{name}", "resourceVersion": "1"}}"#);
+        let metadata = format!(
+            r#"{{"namespace": "team", "name": "{name}", "uid": "uid-{name}", "resourceVersion": "1"}}"#
+        );
         let text = format!(r#"{{"metadata": {metadata}}}"#);
         let kind = GroupVersionKind::new("v1", "Pod");
         Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("an object"))
@@ -435,11 +572,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn view_closes_when_the_decision_of_another_view_expires() {
-        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let switch = Arc::new(Switch {
+            allows: AtomicBool::new(true),
+            ..Switch::default()
+        });
         let grants = Grants::new(switch.clone());
         grants.set_watched(true);
         tokio::time::sleep(Grants::KEEP_WATCHED).await;
-        let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+        let grants = grants.of(ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "plugin".to_owned(),
+        });
         let informer = pods();
         let open = || FilteredView::open(&informer, grants.clone(), None, Arc::new(|_| {}), None);
         let is_open = |view: &FilteredView| view.state().borrow().whole;
@@ -447,11 +590,18 @@ mod tests {
         let first = open();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(is_open(&first));
-        let expires = may_watch(&informer.resource, None, None, &grants).await.expect("known").until;
+        let expires = may_watch(&informer.resource, None, None, &grants)
+            .await
+            .expect("known")
+            .until;
         assert_eq!(switch.asked.load(Ordering::Relaxed), 2, "list and watch");
 
         tokio::time::sleep_until(expires - Duration::from_secs(10)).await;
-        assert_eq!(switch.asked.load(Ordering::Relaxed), 2, "nothing else is asked meanwhile");
+        assert_eq!(
+            switch.asked.load(Ordering::Relaxed),
+            2,
+            "nothing else is asked meanwhile"
+        );
         // An authorizer whose changes no watch reports.
         switch.allows.store(false, Ordering::Relaxed);
         let second = open();
@@ -464,16 +614,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn failed_review_holds_deletions_until_the_decision() {
         for is_revoked in [false, true] {
-            let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+            let switch = Arc::new(Switch {
+                allows: AtomicBool::new(true),
+                ..Switch::default()
+            });
             let grants = Grants::new(switch.clone());
-            let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+            let grants = grants.of(ServiceAccount {
+                namespace: "team".to_owned(),
+                name: "plugin".to_owned(),
+            });
             let deleted = Arc::new(AtomicUsize::new(0));
             let counted = deleted.clone();
             let handler: Handler = Arc::new(move |event| {
-                counted.fetch_add(usize::from(matches!(event, Event::Deleted { .. })), Ordering::Relaxed);
+                counted.fetch_add(
+                    usize::from(matches!(event, Event::Deleted { .. })),
+                    Ordering::Relaxed,
+                );
             });
             let view = FilteredView::open(&pods(), grants, None, handler, None);
-            let delete = || view.inner.take(&Event::Deleted { object: pod("a") });
+            let delete = || view.inner.take(&Event::deleted(pod("a")));
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert!(view.state().borrow().whole);
 
@@ -482,22 +641,40 @@ mod tests {
             assert!(view.state().borrow().error.is_some());
             delete();
             tokio::time::sleep(Grants::KEEP * 3).await;
-            assert_eq!(deleted.load(Ordering::Relaxed), 0, "delivered without a decision");
+            assert_eq!(
+                deleted.load(Ordering::Relaxed),
+                0,
+                "delivered without a decision"
+            );
 
             switch.allows.store(!is_revoked, Ordering::Relaxed);
             switch.fails.store(false, Ordering::Relaxed);
             tokio::time::sleep(Grants::KEEP * 2).await;
-            assert_eq!(deleted.load(Ordering::Relaxed), usize::from(!is_revoked), "revoked: {is_revoked}");
+            assert_eq!(
+                deleted.load(Ordering::Relaxed),
+                usize::from(!is_revoked),
+                "revoked: {is_revoked}"
+            );
             delete();
-            assert_eq!(deleted.load(Ordering::Relaxed), 2 * usize::from(!is_revoked), "revoked: {is_revoked}");
+            assert_eq!(
+                deleted.load(Ordering::Relaxed),
+                2 * usize::from(!is_revoked),
+                "revoked: {is_revoked}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn deletions_that_wait_for_a_decision_are_bounded() {
-        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let switch = Arc::new(Switch {
+            allows: AtomicBool::new(true),
+            ..Switch::default()
+        });
         let grants = Grants::new(switch.clone());
-        let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: "plugin".to_owned() });
+        let grants = grants.of(ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "plugin".to_owned(),
+        });
         let deleted = Arc::new(Mutex::new(Vec::new()));
         let noted = deleted.clone();
         let handler: Handler = Arc::new(move |event| {
@@ -508,9 +685,9 @@ mod tests {
         let view = FilteredView::open(&pods(), grants, None, handler, None);
         let waiting = || -> usize {
             let locations = view.inner.locations.lock();
-            let count = |sight: &Sight| match sight {
-                Sight::Asked(waiting) => waiting.len(),
-                Sight::Visible | Sight::Hidden => 0,
+            let count = |visibility: &Visibility| match visibility {
+                Visibility::Asked(pending) => pending.len(),
+                Visibility::Visible | Visibility::Hidden => 0,
             };
             locations.values().map(count).sum()
         };
@@ -520,33 +697,54 @@ mod tests {
         let before = pod("before");
         for index in 0..10_000 {
             let object = pod(&format!("passing-{index}"));
-            view.inner.take(&Event::Added { object: object.clone(), initial: false });
-            view.inner.take(&Event::Modified { old: object.clone(), object: object.clone() });
-            view.inner.take(&Event::Deleted { object });
+            view.inner.take(&Event::Added {
+                object: object.clone(),
+                initial: false,
+            });
+            view.inner.take(&Event::Modified {
+                old: object.clone(),
+                object: object.clone(),
+            });
+            view.inner.take(&Event::deleted(object));
             assert!(waiting() <= PASSING + 1, "{} wait", waiting());
             if index == 5_000 {
-                view.inner.take(&Event::Deleted { object: before.clone() });
+                view.inner.take(&Event::deleted(before.clone()));
             }
         }
         switch.fails.store(false, Ordering::Relaxed);
         tokio::time::sleep(Grants::KEEP * 2).await;
         let deleted = deleted.lock();
         assert_eq!(deleted.len(), PASSING + 1);
-        assert_eq!(deleted[PASSING], "before", "an object that was there before is never left out");
+        assert_eq!(
+            deleted[PASSING], "before",
+            "an object that was there before is never left out"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn views_of_one_account_share_reviews() {
-        let switch = Arc::new(Switch { allows: AtomicBool::new(true), ..Switch::default() });
+        let switch = Arc::new(Switch {
+            allows: AtomicBool::new(true),
+            ..Switch::default()
+        });
         let grants = Grants::new(switch.clone());
         grants.set_watched(true);
         tokio::time::sleep(Grants::KEEP_WATCHED).await;
         let informer = pods();
         let mut views = Vec::new();
         for account in 0..3 {
-            let grants = grants.of(ServiceAccount { namespace: "team".to_owned(), name: format!("plugin-{account}") });
+            let grants = grants.of(ServiceAccount {
+                namespace: "team".to_owned(),
+                name: format!("plugin-{account}"),
+            });
             for _ in 0..20 {
-                views.push(FilteredView::open(&informer, grants.clone(), None, Arc::new(|_| {}), None));
+                views.push(FilteredView::open(
+                    &informer,
+                    grants.clone(),
+                    None,
+                    Arc::new(|_| {}),
+                    None,
+                ));
             }
         }
         let hours = 10;
@@ -554,7 +752,10 @@ mod tests {
         let asked = switch.asked.load(Ordering::Relaxed);
         // List and watch of each account, with lifetimes of 22 to 30 minutes.
         let most = 3 * 2 * (3 * hours as usize);
-        assert!((most * 2 / 3..=most).contains(&asked), "{asked} reviews in {hours} hours");
+        assert!(
+            (most * 2 / 3..=most).contains(&asked),
+            "{asked} reviews in {hours} hours"
+        );
         drop(views);
     }
 }

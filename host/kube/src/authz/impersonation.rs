@@ -1,8 +1,10 @@
-//! The host's permission to impersonate ServiceAccounts: the host's own identity and the accounts it may impersonate.
+//! The host's permission to impersonate ServiceAccounts: the host's own identity and the accounts
+//! it may impersonate.
 //!
-//! There are two forms of the permission. Constrained impersonation (Kubernetes 1.36) checks
-//! `impersonate:serviceaccount` for the account and `impersonate-on:serviceaccount:VERB` for the request. Before 1.36,
-//! `impersonate` alone decides.
+//! There are two forms of the permission. Constrained impersonation (Kubernetes 1.36,
+//! [KEP-5284](https://github.com/kubernetes/enhancements/issues/5284)) checks
+//! `impersonate:serviceaccount` for the account and `impersonate-on:serviceaccount:VERB` for the
+//! request. Before 1.36, `impersonate` alone decides.
 
 use http::Request;
 use operetta_core::{
@@ -21,7 +23,7 @@ use crate::{
         access_review::ANY_VERSION,
         impersonation_refusal::{CONSTRAINED, CONSTRAINED_GROUP, LEGACY},
     },
-    client::wire::Wire,
+    client::api_client::ApiClient,
 };
 
 /// The extra field of the user of a plugin's write: the epoch of the replica that sent it.
@@ -29,15 +31,20 @@ pub const EPOCH: &str = "operetta.dev/epoch";
 
 /// The permissions of the host to impersonate ServiceAccounts.
 pub struct Impersonation {
-    wire: Wire,
+    api_client: ApiClient,
     own_user: OnceCell<String>,
     permissions: HostPermissions,
 }
 
 impl Impersonation {
-    /// Creates a client of the identity of `wire`, which is the host. It reports the user and groups to `permissions`.
-    pub fn new(wire: Wire, permissions: HostPermissions) -> Self {
-        Self { wire, own_user: OnceCell::new(), permissions }
+    /// Creates a client of the identity of `api_client`, which is the host. It reports the user and
+    /// groups to `permissions`.
+    pub fn new(api_client: ApiClient, permissions: HostPermissions) -> Self {
+        Self {
+            api_client,
+            own_user: OnceCell::new(),
+            permissions,
+        }
     }
 
     /// Returns the host's user name at the API server.
@@ -45,7 +52,10 @@ impl Impersonation {
     /// # Errors
     /// The API server's error when it cannot be asked.
     pub async fn own_user(&self) -> Result<&str, ApiError> {
-        self.own_user.get_or_try_init(|| self.review_self()).await.map(String::as_str)
+        self.own_user
+            .get_or_try_init(|| self.review_self())
+            .await
+            .map(String::as_str)
     }
 
     /// Returns the ServiceAccount of the host; None if the host runs as another kind of user.
@@ -53,15 +63,21 @@ impl Impersonation {
     /// # Errors
     /// Fails as [`Self::own_user`] does.
     pub async fn own_account(&self) -> Result<Option<ServiceAccount>, ApiError> {
-        let account = self.own_user().await?.strip_prefix("system:serviceaccount:");
+        let account = self
+            .own_user()
+            .await?
+            .strip_prefix("system:serviceaccount:");
         Ok(account
             .and_then(|account| account.split_once(':'))
-            .map(|(namespace, name)| ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }))
+            .map(|(namespace, name)| ServiceAccount {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }))
     }
 
-    /// Reports whether the host may impersonate a ServiceAccount at all. The API server checks each request made that
-    /// way. A denial is decided again after [`HostPermissions::KEEP`]: it stops a plugin, and authorizers besides RBAC
-    /// do not report that they allow it now.
+    /// Reports whether the host may impersonate a ServiceAccount at all. The API server checks each
+    /// request made that way. A denial is decided again after [`HostPermissions::KEEP`]: it stops a
+    /// plugin, and authorizers besides RBAC do not report that they allow it now.
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
@@ -74,19 +90,26 @@ impl Impersonation {
             namespace: Some(account.namespace.clone()),
             name: Some(account.name.clone()),
         });
-        if forms.iter().any(|form| self.permissions.is_known_allowed(form)) {
+
+        if forms
+            .iter()
+            .any(|form| self.permissions.is_known_allowed(form))
+        {
             return Ok(true);
         }
+
         for form in &forms {
             if self.permissions.allows_now(form).await? {
                 return Ok(true);
             }
         }
+
         Ok(false)
     }
 
-    /// Reports whether writes as a ServiceAccount may carry an epoch. Only unconstrained impersonation supports that:
-    /// `impersonate:serviceaccount` names nothing but the account. The API server must allow `impersonate` for both.
+    /// Reports whether writes as a ServiceAccount may carry an epoch. Only unconstrained
+    /// impersonation supports that: `impersonate:serviceaccount` names nothing but the account. The
+    /// API server must allow `impersonate` for both.
     ///
     /// # Errors
     /// `Unavailable` when the API server cannot be asked.
@@ -99,6 +122,7 @@ impl Impersonation {
             namespace: None,
             name: None,
         };
+
         let of_account = Access {
             group: String::new(),
             resource: "serviceaccounts".to_owned(),
@@ -106,6 +130,7 @@ impl Impersonation {
             name: Some(account.name.clone()),
             ..extra.clone()
         };
+
         Ok(self.permissions.allows(&extra).await? && self.permissions.allows(&of_account).await?)
     }
 
@@ -115,25 +140,34 @@ impl Impersonation {
         struct Review {
             status: ReviewStatus,
         }
+
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct ReviewStatus {
             user_info: UserInfo,
         }
+
         #[derive(Deserialize)]
         struct UserInfo {
             username: String,
             #[serde(default)]
             groups: Vec<String>,
         }
+
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
             .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        let review: Review = serde_json::from_str(&self.wire.send(request).await?).map_err(|error| {
-            ApiError::new(ErrorKind::Other, format!("failed to decode the answer to a SelfSubjectReview: {error}"))
-        })?;
+
+        let review: Review =
+            serde_json::from_str(&self.api_client.send(request).await?).map_err(|error| {
+                ApiError::new(
+                    ErrorKind::Other,
+                    format!("failed to decode the answer to a SelfSubjectReview: {error}"),
+                )
+            })?;
+
         let UserInfo { username, groups } = review.status.user_info;
         self.permissions.set_user(&username, &groups);
         Ok(username)

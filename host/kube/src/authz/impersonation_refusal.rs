@@ -1,9 +1,13 @@
 //! The verbs of impersonation, and the rewording of denied impersonation.
 //!
-//! A plugin gets the API server's denial as one of its own ServiceAccount, with the command that grants the permission.
+//! A plugin gets the API server's denial as one of its own ServiceAccount, with the command that
+//! grants the permission.
 
 use bytes::Bytes;
-use operetta_core::authz::access_review::ServiceAccount;
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    remedy::{Advice, Remedy},
+};
 use serde_json::{Value, json};
 
 /// The verb of constrained impersonation that names the account.
@@ -16,18 +20,23 @@ pub const CONSTRAINED_GROUP: &str = "authentication.k8s.io";
 pub const CONSTRAINED_ON: &str = "impersonate-on:serviceaccount:";
 
 /// Returns the command that lets the host impersonate a ServiceAccount.
-pub fn grant_command(account: &ServiceAccount) -> String {
-    format!("operetta grant {} -n {}", account.name, account.namespace)
+pub fn grant_command(account: &ServiceAccount) -> Option<Remedy> {
+    Remedy::new(["operetta", "grant", &account.name, "-n", &account.namespace])
 }
 
-/// Rewords a denial of the host's impersonation as a denial of the ServiceAccount, with the command that grants the
-/// permission. Returns another body unchanged.
+/// Rewords a denial of the host's impersonation as a denial of the ServiceAccount, with the command
+/// that grants the permission. Returns another body unchanged.
 ///
-/// If constrained impersonation does not cover a request, the API server denies it in the name of the host, before it
-/// checks the ServiceAccount's permissions. The plugin must get a response about its own permissions.
+/// If constrained impersonation does not cover a request, the API server denies it in the name of
+/// the host, before it checks the ServiceAccount's permissions. The plugin must get a response
+/// about its own permissions.
 pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
-    let Ok(mut status) = serde_json::from_slice::<Value>(&body) else { return body };
-    let reworded = status["message"].as_str().and_then(|message| reword_message(message, account));
+    let Ok(mut status) = serde_json::from_slice::<Value>(&body) else {
+        return body;
+    };
+    let reworded = status["message"]
+        .as_str()
+        .and_then(|message| reword_message(message, account));
     let Some(message) = reworded else { return body };
     status["message"] = json!(message);
     Bytes::from(status.to_string())
@@ -39,10 +48,15 @@ fn reword_message(message: &str, account: &ServiceAccount) -> Option<String> {
         // The name before it is the host's.
         let (about, _host) = before.rsplit_once("User \"")?;
         let user = account.user();
-        return Some(format!("{about}User {user:?} cannot {after}, or the host was not granted it: {grant}"));
+        let message =
+            format!("{about}User {user:?} cannot {after}, or the host was not granted it");
+        return Some(Advice::from(message).with(": ", grant).text);
     }
-    let of_account = [CONSTRAINED, LEGACY].iter().any(|verb| message.contains(&format!("\" cannot {verb} resource ")));
-    of_account.then(|| format!("{message}: {grant}"))
+
+    let of_account = [CONSTRAINED, LEGACY]
+        .iter()
+        .any(|verb| message.contains(&format!("\" cannot {verb} resource ")));
+    of_account.then(|| Advice::from(message).with(": ", grant).text)
 }
 
 #[cfg(test)]
@@ -52,9 +66,13 @@ mod tests {
     const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 
     fn reworded(message: &str) -> String {
-        let account = ServiceAccount { namespace: "team".to_owned(), name: "p".to_owned() };
+        let account = ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "p".to_owned(),
+        };
         let body = json!({"kind": "Status", "code": 403, "message": message}).to_string();
-        let status: Value = serde_json::from_slice(&reword(Bytes::from(body), &account)).expect("JSON");
+        let status: Value =
+            serde_json::from_slice(&reword(Bytes::from(body), &account)).expect("JSON");
         assert_eq!(status["code"], 403);
         status["message"].as_str().expect("a message").to_owned()
     }
@@ -74,15 +92,26 @@ mod tests {
 
     #[test]
     fn denied_impersonation_has_the_remedy() {
-        for (verb, group) in [("impersonate:serviceaccount", "authentication.k8s.io"), ("impersonate", "")] {
-            let refused = format!("User \"{HOST}\" cannot {verb} resource \"serviceaccounts\" in API group {group:?}");
-            assert_eq!(reworded(&refused), format!("{refused}: operetta grant p -n team"));
+        for (verb, group) in [
+            ("impersonate:serviceaccount", "authentication.k8s.io"),
+            ("impersonate", ""),
+        ] {
+            let refused = format!(
+                "User \"{HOST}\" cannot {verb} resource \"serviceaccounts\" in API group {group:?}"
+            );
+            assert_eq!(
+                reworded(&refused),
+                format!("{refused}: operetta grant p -n team")
+            );
         }
     }
 
     #[test]
     fn other_refusals_stay_as_they_are() {
-        let account = ServiceAccount { namespace: "team".to_owned(), name: "p".to_owned() };
+        let account = ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "p".to_owned(),
+        };
         for body in [
             r#"{"message":"pods is forbidden: User \"u\" cannot list resource \"pods\""}"#,
             r#"{"message":7}"#,

@@ -1,15 +1,16 @@
-//! Permissions: the API server's authorizer, what the host itself may watch, and what each plugin may see and needs.
+//! Permissions: the API server's authorizer, what the host itself may watch, and what each plugin
+//! may see and needs.
 
 pub mod access_review;
 pub mod difference;
 pub mod filtered_view;
-pub mod held;
+pub mod granted_roles;
 pub mod impersonation;
 pub mod impersonation_refusal;
+mod pending_deletions;
 pub mod permission_watch;
 mod plugin_permissions;
 pub mod probe;
 pub mod required_permissions;
 pub mod rules;
-mod waiting;
 pub mod watch_scope;

@@ -18,8 +18,8 @@ use crate::{
 /// The API version of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Ends the cached access reviews that a change of a role or a binding concerns, until it is dropped. While one of its watches fails,
-/// the cache uses shorter lifetimes.
+/// Ends the cached access reviews that a change of a role or a binding concerns, until it is
+/// dropped. While one of its watches fails, the cache uses shorter lifetimes.
 pub struct PermissionWatch {
     _subscriptions: Vec<Subscription>,
     _health: JoinSet<()>,
@@ -37,10 +37,20 @@ impl PermissionWatch {
     ) -> Result<Self, ApiError> {
         let mut subscriptions = Vec::new();
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-            let resource = discovery.resolve(&GroupVersionKind::new(RBAC, kind)).await?;
+            let resource = discovery
+                .resolve(&GroupVersionKind::new(RBAC, kind))
+                .await?;
             // Of bindings the subjects and the role are needed as well.
             let metadata_only = !kind.ends_with("Binding");
-            let informer = registry.informer(&resource, Scope { metadata_only, ..Scope::everything() });
+
+            let informer = registry.informer(
+                &resource,
+                Scope {
+                    metadata_only,
+                    ..Scope::everything()
+                },
+            );
+
             let cached = grants.clone();
             let expire = move |event: &Event| {
                 let is_initial = matches!(event, Event::Added { initial: true, .. });
@@ -50,12 +60,21 @@ impl PermissionWatch {
                     false => note_binding(&cached, event, is_initial),
                 }
             };
+
             subscriptions.push(informer.subscribe(Arc::new(expire), None));
         }
+
         let mut health = JoinSet::new();
-        let states = subscriptions.iter().map(|subscription| subscription.informer().state()).collect();
+        let states = subscriptions
+            .iter()
+            .map(|subscription| subscription.informer().state())
+            .collect();
         health.spawn(follow(states, grants.clone()));
-        Ok(Self { _subscriptions: subscriptions, _health: health })
+
+        Ok(Self {
+            _subscriptions: subscriptions,
+            _health: health,
+        })
     }
 }
 
@@ -66,6 +85,7 @@ fn note_binding(grants: &Grants, event: &Event, is_initial: bool) {
         role: binding.at(".roleRef").unwrap_or("{}"),
     };
     let text = (!matches!(event, Event::Deleted { .. })).then(text);
+
     if is_initial {
         grants.set_binding(binding.key(), text);
     } else {
@@ -75,8 +95,9 @@ fn note_binding(grants: &Grants, event: &Event, is_initial: bool) {
 
 async fn follow(mut states: Vec<watch::Receiver<InformerState>>, grants: Arc<Grants>) {
     loop {
-        let is_healthy =
-            |state: &watch::Receiver<InformerState>| state.borrow().synced && state.borrow().error.is_none();
+        let is_healthy = |state: &watch::Receiver<InformerState>| {
+            state.borrow().synced && state.borrow().error.is_none()
+        };
         grants.set_watched(states.iter().all(is_healthy));
         let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
         if futures::future::select_all(changes).await.0.is_err() {

@@ -1,5 +1,5 @@
-//! The permissions of one plugin: records the permissions of its calls, adds the granting command to denials, and asks
-//! the API server's authorizer which permissions its ServiceAccount has.
+//! The permissions of one plugin: records the permissions of its calls, adds the granting command
+//! to denials, and asks the API server's authorizer which permissions its ServiceAccount has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{
     authz::{
         access_review::{Subject, SubjectAccessReviews},
         impersonation_refusal::grant_command,
-        required_permissions::{Call, Needed, Needs},
+        required_permissions::{Needed, Needs, RequiredPermission},
     },
     client::object_api::{PluginApi, Refusal},
 };
@@ -26,24 +26,44 @@ const AT_ONCE: usize = 8;
 
 impl PluginApi {
     /// Records the permission that a call needs.
-    pub(crate) fn note(&self, (need, name): &Call) {
+    pub(crate) fn note(&self, (need, name): &RequiredPermission) {
         if let Some(recorded) = &self.recorded {
             recorded.note(need, name.as_deref());
         }
     }
 
-    /// Records that an update or a patch was answered with 201: it created the object, which needs `create`.
-    pub(crate) fn note_created(&self, (need, _): &Call) {
+    /// Records that an update or a patch was answered with 201: it created the object, which needs
+    /// `create`.
+    pub(crate) fn note_created(&self, (need, _): &RequiredPermission) {
         if !need.resource.contains('/') {
-            self.note(&(Need { verb: "create".to_owned(), ..need.clone() }, None));
+            self.note(&(
+                Need {
+                    verb: "create".to_owned(),
+                    ..need.clone()
+                },
+                None,
+            ));
         }
     }
 
-    /// Records a denial by RBAC with the command that grants the permission. Admission also answers with Forbidden, but
-    /// no permission helps there.
-    pub(crate) fn note_refusal(&self, (need, name): &Call, error: &ApiError) {
-        let Some(grants) = self.grants.as_ref().filter(|_| error.kind == ErrorKind::Forbidden) else { return };
-        let refused = |verb: &str| error.status.message.contains(&format!("\" cannot {verb} resource \""));
+    /// Records a denial by RBAC with the command that grants the permission. Admission also answers
+    /// with Forbidden, but no permission helps there.
+    pub(crate) fn note_refusal(&self, (need, name): &RequiredPermission, error: &ApiError) {
+        let Some(grants) = self
+            .grants
+            .as_ref()
+            .filter(|_| error.kind == ErrorKind::Forbidden)
+        else {
+            return;
+        };
+
+        let refused = |verb: &str| {
+            error
+                .status
+                .message
+                .contains(&format!("\" cannot {verb} resource \""))
+        };
+
         let verb = if refused(&need.verb) {
             need.verb.as_str()
         } else if ["update", "patch"].contains(&need.verb.as_str()) && refused("create") {
@@ -53,35 +73,70 @@ impl PluginApi {
         } else {
             return;
         };
+
         let name = name.as_deref().filter(|_| verb == need.verb);
-        self.refused.add(&Need { verb: verb.to_owned(), ..need.clone() }, name);
+        self.refused.add(
+            &Need {
+                verb: verb.to_owned(),
+                ..need.clone()
+            },
+            name,
+        );
+
         let what = (need.group.as_str(), need.resource.as_str());
         let mut remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
         let grant = grant_command(grants.subject());
-        if error.status.message.ends_with(&grant) {
-            // The host has only the permissions that the ServiceAccount had when access to it was granted.
-            remedy = format!("{remedy} && {grant}");
+        let is_of_host = grant
+            .as_ref()
+            .is_some_and(|grant| error.status.message.ends_with(&grant.to_string()));
+
+        if is_of_host {
+            // The host has only the permissions that the ServiceAccount had when access to it was
+            // granted.
+            remedy = remedy.and_then(|remedy| remedy.then(grant));
         }
-        let refusal = Refusal { message: error.status.message.clone(), remedy };
+
+        let refusal = Refusal {
+            message: error.status.message.clone(),
+            remedy,
+        };
         *self.refusal.lock() = Some(refusal);
     }
 
-    /// Returns the permissions that the plugin needs for its calls so far and for `watched`, each with its current
-    /// decision by `reviews`. Returns None for the host itself.
+    /// Returns the permissions that the plugin needs for its calls so far and for `watched`, each
+    /// with its current decision by `reviews`. Returns None for the host itself.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
-    pub async fn needs(&self, reviews: &SubjectAccessReviews, watched: Vec<Call>) -> Result<Option<Needs>, ApiError> {
-        let Some(grants) = &self.grants else { return Ok(None) };
-        let Some(recorded) = &self.recorded else { return Ok(None) };
+    pub async fn needs(
+        &self,
+        reviews: &SubjectAccessReviews,
+        watched: Vec<RequiredPermission>,
+    ) -> Result<Option<Needs>, ApiError> {
+        let Some(grants) = &self.grants else {
+            return Ok(None);
+        };
+        let Some(recorded) = &self.recorded else {
+            return Ok(None);
+        };
+
         let (kept, since) = recorded.kept();
         let called = !kept.needs.is_empty();
         let mut all = kept.needs;
+
         for (need, name) in watched {
             let names = name.map_or(Names::Any, |name| Names::Only(BTreeSet::from([name])));
-            all.entry(need).and_modify(|known| *known = Names::Any).or_insert(names);
+            all.entry(need)
+                .and_modify(|known| *known = Names::Any)
+                .or_insert(names);
         }
-        let asking = Asking { reviews, subject: &grants.subject().into(), api: self };
+
+        let asking = Asking {
+            reviews,
+            subject: &grants.subject().into(),
+            api: self,
+        };
+
         // A permission in all namespaces is reviewed once and not per namespace.
         let wide: BTreeSet<Need> = all.keys().map(everywhere).collect();
         let wide = stream::iter(wide).map(async |need| {
@@ -89,19 +144,34 @@ impl PluginApi {
             Ok::<_, ApiError>((need, has))
         });
         let wide: BTreeMap<Need, bool> = wide.buffer_unordered(AT_ONCE).try_collect().await?;
+
         let answers = stream::iter(all).map(async |(need, names)| {
             if wide.get(&everywhere(&need)) == Some(&true) {
-                return Ok(vec![Needed { need, name: None, allowed: true, partial: false }]);
+                return Ok(vec![Needed {
+                    need,
+                    name: None,
+                    allowed: true,
+                    partial: false,
+                }]);
             }
             asking.narrower(need, names).await
         });
+
         let needed: Vec<Vec<Needed>> = answers.buffered(AT_ONCE).try_collect().await?;
-        Ok(Some(Needs { needed: needed.concat(), missed: kept.missed, called, since }))
+        Ok(Some(Needs {
+            needed: needed.concat(),
+            missed: kept.missed,
+            called,
+            since,
+        }))
     }
 }
 
 fn everywhere(need: &Need) -> Need {
-    Need { cached: false, ..need.within(None) }
+    Need {
+        cached: false,
+        ..need.within(None)
+    }
 }
 
 struct Asking<'a> {
@@ -115,35 +185,56 @@ impl Asking<'_> {
         self.reviews.has(self.subject, need, name).await
     }
 
-    /// Splits a permission that is not granted in full into the parts that are reviewed separately: in its namespace,
-    /// for its names, or in some namespaces.
+    /// Splits a permission that is not granted in full into the parts that are reviewed separately:
+    /// in its namespace, for its names, or in some namespaces.
     async fn narrower(&self, need: Need, names: Names) -> Result<Vec<Needed>, ApiError> {
-        let whole = |allowed: bool| Needed { need: need.clone(), name: None, allowed, partial: false };
+        let whole = |allowed: bool| Needed {
+            need: need.clone(),
+            name: None,
+            allowed,
+            partial: false,
+        };
+
         if need.namespace.is_some() && self.has(&need, None).await? {
             return Ok(vec![whole(true)]);
         }
+
         if let Names::Only(names) = names {
             let mut named = Vec::new();
             for name in names {
                 let allowed = self.has(&need, Some(&name)).await?;
-                named.push(Needed { need: need.clone(), name: Some(name), allowed, partial: false });
+                named.push(Needed {
+                    need: need.clone(),
+                    name: Some(name),
+                    allowed,
+                    partial: false,
+                });
             }
+
             if named.iter().any(|needed| needed.allowed) {
                 return Ok(named);
             }
         }
+
         if need.cached {
             let mut parts = Vec::new();
             for namespace in self.namespaces(&need) {
                 let need = everywhere(&need).within(Some(&namespace));
                 if self.has(&need, None).await? {
-                    parts.push(Needed { need, name: None, allowed: true, partial: true });
+                    parts.push(Needed {
+                        need,
+                        name: None,
+                        allowed: true,
+                        partial: true,
+                    });
                 }
             }
+
             if !parts.is_empty() {
                 return Ok(parts);
             }
         }
+
         Ok(vec![whole(false)])
     }
 
@@ -151,8 +242,11 @@ impl Asking<'_> {
     fn namespaces(&self, need: &Need) -> BTreeSet<String> {
         let informers = self.api.registry.running().into_iter();
         let of_need = informers.filter(|informer| {
-            informer.resource.plural == need.resource && informer.resource.kind.group() == need.group
+            informer.resource.plural == need.resource
+                && informer.resource.kind.group() == need.group
         });
-        of_need.flat_map(|informer| informer.cache.namespaces()).collect()
+        of_need
+            .flat_map(|informer| informer.cache.namespaces())
+            .collect()
     }
 }

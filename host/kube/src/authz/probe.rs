@@ -1,70 +1,114 @@
-//! Cheap probes of a collection: its current resourceVersion, and whether it can be listed and watched.
+//! Cheap probes of a collection: its current resourceVersion, and whether it can be listed and
+//! watched.
 
 use std::time::Duration;
 
-use operetta_core::status::{ApiError, ErrorKind};
+use operetta_core::{
+    object::selector::required_name,
+    status::{ApiError, ErrorKind},
+};
 use serde::Deserialize;
 
 use crate::{
-    authz::required_permissions,
-    client::{requests, wire::Wire},
+    client::{api_client::ApiClient, requests},
     discovery::ApiResource,
     informer::Scope,
 };
 
 const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Returns the current resourceVersion of a collection, by a list of one object's metadata. A label selector is left
-/// out, because the API server would search for a matching object; it does not affect the version.
+/// Returns the current resourceVersion of a collection, by a list of one object's metadata. A label
+/// selector is left out, because the API server would search for a matching object; it does not
+/// affect the version.
 ///
 /// # Errors
 /// The API server's error, or `TimedOut` after `deadline`.
 pub async fn revision(
-    wire: &Wire,
+    api_client: &ApiClient,
     resource: &ApiResource,
     scope: &Scope,
     deadline: Duration,
 ) -> Result<String, ApiError> {
     // A permission for one name requires a request with that name.
-    let fields =
-        if required_permissions::named(&scope.fields).is_some() { scope.fields.clone() } else { String::new() };
-    ask(wire, resource, &Scope { labels: String::new(), fields, ..scope.clone() }, deadline).await
+    let fields = if required_name(&scope.fields).is_some() {
+        scope.fields.clone()
+    } else {
+        String::new()
+    };
+
+    ask(
+        api_client,
+        resource,
+        &Scope {
+            labels: String::new(),
+            fields,
+            ..scope.clone()
+        },
+        deadline,
+    )
+    .await
 }
 
 /// Reports whether the objects of a scope can be listed now.
 ///
 /// # Errors
 /// Fails as [`revision`] does.
-pub async fn listable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
-    ask(wire, resource, scope, deadline).await.map(drop)
+pub async fn listable(
+    api_client: &ApiClient,
+    resource: &ApiResource,
+    scope: &Scope,
+    deadline: Duration,
+) -> Result<(), ApiError> {
+    ask(api_client, resource, scope, deadline).await.map(drop)
 }
 
 /// Reports whether the objects of a scope can be watched as well. Takes a second.
 ///
 /// # Errors
 /// Fails as [`revision`] does.
-pub async fn watchable(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<(), ApiError> {
-    let from = ask(wire, resource, scope, deadline).await?;
-    let pairs = [("watch", "true"), ("timeoutSeconds", "1"), ("resourceVersion", &from)];
+pub async fn watchable(
+    api_client: &ApiClient,
+    resource: &ApiResource,
+    scope: &Scope,
+    deadline: Duration,
+) -> Result<(), ApiError> {
+    let from = ask(api_client, resource, scope, deadline).await?;
+    let pairs = [
+        ("watch", "true"),
+        ("timeoutSeconds", "1"),
+        ("resourceVersion", &from),
+    ];
     let request = requests::collection(resource, scope, &pairs, "application/json")?;
-    within(deadline, wire.send(request)).await.map(drop)
+    within(deadline, api_client.send(request)).await.map(drop)
 }
 
-async fn ask(wire: &Wire, resource: &ApiResource, scope: &Scope, deadline: Duration) -> Result<String, ApiError> {
+async fn ask(
+    api_client: &ApiClient,
+    resource: &ApiResource,
+    scope: &Scope,
+    deadline: Duration,
+) -> Result<String, ApiError> {
     #[derive(Deserialize)]
     struct List {
         metadata: Metadata,
     }
+
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata {
         resource_version: String,
     }
+
     let request = requests::collection(resource, scope, &[("limit", "1")], PARTIAL)?;
-    let text = within(deadline, wire.send(request)).await?;
+    let text = within(deadline, api_client.send(request)).await?;
     let list: Result<List, _> = serde_json::from_str(&text);
-    let list =
-        list.map_err(|error| ApiError::new(ErrorKind::Other, format!("list of {}: {error}", resource.plural)))?;
+    let list = list.map_err(|error| {
+        ApiError::new(
+            ErrorKind::Other,
+            format!("list of {}: {error}", resource.plural),
+        )
+    })?;
+
     Ok(list.metadata.resource_version)
 }
 
@@ -72,7 +116,13 @@ async fn within(
     deadline: Duration,
     answer: impl Future<Output = Result<String, ApiError>>,
 ) -> Result<String, ApiError> {
-    let timed_out =
-        |_| ApiError::new(ErrorKind::TimedOut, format!("no response from the API server within {deadline:?}"));
-    tokio::time::timeout(deadline, answer).await.map_err(timed_out)?
+    let timed_out = |_| {
+        ApiError::new(
+            ErrorKind::TimedOut,
+            format!("no response from the API server within {deadline:?}"),
+        )
+    };
+    tokio::time::timeout(deadline, answer)
+        .await
+        .map_err(timed_out)?
 }

@@ -4,20 +4,17 @@ use std::{sync::Arc, time::SystemTime};
 
 use operetta_core::{
     authz::recorded_permissions::{Need, RecordedPermissions},
-    gate::{
-        operation::{List, Operation},
-        path::check_key,
-        raw_request::{RawRequest, ResourcePath},
-    },
-    object::ObjectKey,
+    gate::{call::Call, operation::Verb, path::check_key},
+    object::{ObjectKey, selector::required_name},
     ports::{EventNote, EventSink},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::discovery::ApiResource;
 
-/// The permission that a call needs, with the object's name if a rule with `resourceNames` can grant it.
-pub type Call = (Need, Option<String>);
+/// The permission that a call needs, with the object's name if a rule with `resourceNames` can
+/// grant it.
+pub type RequiredPermission = (Need, Option<String>);
 
 /// A permission and its current decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,53 +45,69 @@ pub struct Needs {
     pub since: SystemTime,
 }
 
-/// Returns the permission that a get or a write needs.
-pub(crate) fn of_operation(resource: &ApiResource, operation: &dyn Operation) -> Call {
-    let need = need(resource, operation.verb().as_str(), operation.subresource(), operation.namespace());
-    (need, operation.name().map(str::to_owned))
-}
-
-/// Returns the permission that a list needs.
-pub(crate) fn of_list(resource: &ApiResource, list: &List) -> Call {
-    let (need, _) = of_operation(resource, list);
-    let cached = list.is_cached() && resource.namespaced && need.namespace.is_none();
-    (Need { cached, ..need }, named(list.options.fields.as_deref().unwrap_or_default()))
-}
-
-/// Returns the permission that a raw request needs, as the API server's RequestInfo names it. `cached` is true if a
-/// cache answers it.
-pub(crate) fn of_raw(resource: &ApiResource, path: &ResourcePath, request: &RawRequest, cached: bool) -> Call {
-    let verb = match (request.method.as_str(), &path.name) {
-        ("GET", None) => "list",
-        ("DELETE", None) => "deletecollection",
-        _ => request.verb().as_str(),
+/// Returns the permission that a call needs, as the API server's RequestInfo names it. `is_cached` is
+/// true if a cache answers the call.
+pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> RequiredPermission {
+    // A raw request without a name is about the collection.
+    let verb = match (call.verb, &call.name) {
+        (Verb::Get, None) => "list",
+        (Verb::Delete, None) => "deletecollection",
+        (verb, _) => verb.as_str(),
     };
-    let subresource = path.subresource.as_deref().and_then(|rest| rest.split('/').next());
-    let need = need(resource, verb, subresource, path.namespace.as_deref());
-    let listed = || named(request.parameters().ok()?.get("fieldSelector")?);
-    let name = if verb == "list" { listed() } else { path.name.clone().filter(|_| verb != "create") };
-    (Need { cached: cached && verb == "list" && resource.namespaced && need.namespace.is_none(), ..need }, name)
+    // Only the first segment of e.g. `proxy/path` is a subresource.
+    let subresource = call
+        .subresource
+        .as_deref()
+        .and_then(|rest| rest.split('/').next());
+    let need = need(resource, verb, subresource, call.namespace.as_deref());
+
+    let is_list = verb == "list";
+    let name = match call.verb {
+        _ if is_list => call.field_selector.as_deref().and_then(required_name),
+        Verb::Create => None,
+        _ => call.name.clone(),
+    };
+    let cached = is_cached && is_list && resource.namespaced && need.namespace.is_none();
+    (Need { cached, ..need }, name)
 }
 
-/// Returns the permission to watch a resource in a namespace, or in all of them. `fields` is the field selector.
-pub fn of_watch(resource: &ApiResource, namespace: Option<&str>, fields: &str) -> Vec<Call> {
+/// Returns the permission to watch a resource in a namespace, or in all of them. `fields` is the
+/// field selector.
+pub fn of_watch(
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    fields: &str,
+) -> Vec<RequiredPermission> {
     let call = |verb| {
         let need = need(resource, verb, None, namespace);
-        (Need { cached: resource.namespaced && need.namespace.is_none(), ..need }, named(fields))
+        (
+            Need {
+                cached: resource.namespaced && need.namespace.is_none(),
+                ..need
+            },
+            required_name(fields),
+        )
     };
+
     ["list", "watch"].map(call).to_vec()
 }
 
-fn need(resource: &ApiResource, verb: &str, subresource: Option<&str>, namespace: Option<&str>) -> Need {
+fn need(
+    resource: &ApiResource,
+    verb: &str,
+    subresource: Option<&str>,
+    namespace: Option<&str>,
+) -> Need {
     let subresource = subresource.filter(|name| !name.is_empty());
-    let plural = subresource.map_or(resource.plural.clone(), |name| format!("{}/{name}", resource.plural));
-    Need::resource(verb, resource.kind.group(), &plural, namespace.filter(|_| resource.namespaced))
-}
-
-/// Returns the name that a field selector requires. The API server authorizes such a list or watch for that name.
-pub fn named(fields: &str) -> Option<String> {
-    let name = fields.split(',').find_map(|one| one.strip_prefix("metadata.name="))?;
-    Some(name.trim_start_matches('=').to_owned())
+    let plural = subresource.map_or(resource.plural.clone(), |name| {
+        format!("{}/{name}", resource.plural)
+    });
+    Need::resource(
+        verb,
+        resource.kind.group(),
+        &plural,
+        namespace.filter(|_| resource.namespaced),
+    )
 }
 
 /// An Event sink that records the permission to write Events and passes them on.
@@ -116,7 +129,8 @@ impl EventSink for RecordingEvents {
         let namespace = note.key.namespace.as_deref().unwrap_or("default");
         if check_key(&ObjectKey::namespaced(namespace, &note.key.name)).is_ok() {
             for verb in ["create", "patch"] {
-                self.observed.note(&Need::resource(verb, "", "events", Some(namespace)), None);
+                self.observed
+                    .note(&Need::resource(verb, "", "events", Some(namespace)), None);
             }
         }
         self.sink.emit(note);
@@ -127,8 +141,11 @@ impl EventSink for RecordingEvents {
 mod tests {
     use operetta_core::{
         gate::{
-            operation::{Get, ListOptions, PatchBody, Read, Write, WriteAction, WriteOptions},
-            raw_request::Target,
+            operation::{
+                Get, List, ListOptions, Operation, PatchBody, Read, Write, WriteAction,
+                WriteOptions,
+            },
+            raw_request::{RawRequest, Target},
         },
         object::kind::GroupVersionKind,
     };
@@ -137,14 +154,30 @@ mod tests {
 
     fn resource(api_version: &str, plural: &str, namespaced: bool) -> ApiResource {
         let kind = GroupVersionKind::new(api_version, "Kind");
-        ApiResource { kind, plural: plural.to_owned(), namespaced, subresources: vec![], watchable: true }
+        ApiResource {
+            kind,
+            plural: plural.to_owned(),
+            namespaced,
+            subresources: vec![],
+            watchable: true,
+        }
     }
 
-    fn shown((need, name): &Call) -> String {
-        let Need { group, resource, verb, namespace, cached, .. } = need;
+    fn shown((need, name): &RequiredPermission) -> String {
+        let Need {
+            group,
+            resource,
+            verb,
+            namespace,
+            cached,
+            ..
+        } = need;
         let name = name.as_deref().unwrap_or("-");
         let cached = if *cached { " cached" } else { "" };
-        format!("{verb} {resource}.{group} {} {name}{cached}", namespace.as_deref().unwrap_or("*"))
+        format!(
+            "{verb} {resource}.{group} {} {name}{cached}",
+            namespace.as_deref().unwrap_or("*")
+        )
     }
 
     fn raw(method: &str, url: &str, cached: bool) -> String {
@@ -155,9 +188,16 @@ mod tests {
             query: query.to_owned(),
             ..RawRequest::default()
         };
-        let Ok(Target::Resource(path)) = request.target() else { panic!("{url} is no resource") };
+        let target = request.target().expect(url);
+        let Target::Resource(path) = &target else {
+            panic!("{url} is no resource")
+        };
         let resource = resource(&path.api_version, &path.plural, path.plural != "nodes");
-        shown(&of_raw(&resource, &path, &request, cached))
+        shown(&of_call(
+            &resource,
+            &Call::of_raw(&request, &target),
+            cached,
+        ))
     }
 
     #[test]
@@ -168,15 +208,55 @@ mod tests {
             ("GET", "/api/v1/pods", true, "list pods. * - cached"),
             ("GET", "/api/v1/namespaces/n/pods", true, "list pods. n -"),
             ("GET", "/api/v1/nodes", true, "list nodes. * -"),
-            ("GET", "/api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp", false, "list pods. n p"),
+            (
+                "GET",
+                "/api/v1/namespaces/n/pods?fieldSelector=metadata.name%3Dp",
+                false,
+                "list pods. n p",
+            ),
             ("GET", "/api/v1/namespaces/n/pods/p", false, "get pods. n p"),
-            ("GET", "/api/v1/namespaces/n/pods/p/log", false, "get pods/log. n p"),
-            ("POST", "/api/v1/namespaces/n/pods/p/eviction", false, "create pods/eviction. n -"),
-            ("POST", "/apis/apps/v1/namespaces/n/deployments", false, "create deployments.apps n -"),
-            ("PUT", "/apis/apps/v1/namespaces/n/deployments/d/status", false, "update deployments/status.apps n d"),
-            ("PATCH", "/apis/apps/v1/namespaces/n/deployments/d", false, "patch deployments.apps n d"),
-            ("DELETE", "/apis/apps/v1/namespaces/n/deployments/d", false, "delete deployments.apps n d"),
-            ("DELETE", "/apis/apps/v1/namespaces/n/deployments", false, "deletecollection deployments.apps n -"),
+            (
+                "GET",
+                "/api/v1/namespaces/n/pods/p/log",
+                false,
+                "get pods/log. n p",
+            ),
+            (
+                "POST",
+                "/api/v1/namespaces/n/pods/p/eviction",
+                false,
+                "create pods/eviction. n -",
+            ),
+            (
+                "POST",
+                "/apis/apps/v1/namespaces/n/deployments",
+                false,
+                "create deployments.apps n -",
+            ),
+            (
+                "PUT",
+                "/apis/apps/v1/namespaces/n/deployments/d/status",
+                false,
+                "update deployments/status.apps n d",
+            ),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/n/deployments/d",
+                false,
+                "patch deployments.apps n d",
+            ),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces/n/deployments/d",
+                false,
+                "delete deployments.apps n d",
+            ),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces/n/deployments",
+                false,
+                "deletecollection deployments.apps n -",
+            ),
         ] {
             assert_eq!(raw(method, url, cached), wanted, "{method} {url}");
         }
@@ -186,10 +266,20 @@ mod tests {
     fn operation_needs_permission_of_request_info() {
         let deployments = resource("apps/v1", "deployments", true);
         let kind = &deployments.kind;
+        let of_operation = |operation: &dyn Operation| {
+            let call = Call::of(operation);
+            of_call(&deployments, &call, call.is_cached)
+        };
         let list = |namespace: Option<&str>, fields: &str, read: Read| {
             let fields = Some(fields.to_owned());
-            let options = ListOptions { fields, ..ListOptions::all(namespace.map(str::to_owned), read) };
-            of_list(&deployments, &List { kind: kind.clone(), options })
+            let options = ListOptions {
+                fields,
+                ..ListOptions::all(namespace.map(str::to_owned), read)
+            };
+            of_operation(&List {
+                kind: kind.clone(),
+                options,
+            })
         };
         let key = ObjectKey::namespaced("n", "d");
         let patch = |subresource: Option<&str>| {
@@ -199,21 +289,41 @@ mod tests {
                 body: PatchBody::Merge("{}".to_owned()),
                 force: false,
             };
-            of_operation(&deployments, &Write { kind: kind.clone(), action, options: WriteOptions::default() })
+            of_operation(&Write {
+                kind: kind.clone(),
+                action,
+                options: WriteOptions::default(),
+            })
         };
-        let get = Get { kind: kind.clone(), key: key.clone(), read: Read::Cached };
+        let get = Get {
+            kind: kind.clone(),
+            key: key.clone(),
+            read: Read::Cached,
+        };
         for (call, wanted) in [
-            (of_operation(&deployments, &get), "get deployments.apps n d"),
-            (list(None, "", Read::Cached), "list deployments.apps * - cached"),
+            (of_operation(&get), "get deployments.apps n d"),
+            (
+                list(None, "", Read::Cached),
+                "list deployments.apps * - cached",
+            ),
             (list(None, "", Read::Live), "list deployments.apps * -"),
-            (list(Some("n"), "metadata.name=d", Read::Cached), "list deployments.apps n d"),
+            (
+                list(Some("n"), "metadata.name=d", Read::Cached),
+                "list deployments.apps n d",
+            ),
             (patch(Some("scale")), "patch deployments/scale.apps n d"),
             (patch(Some("")), "patch deployments.apps n d"),
         ] {
             assert_eq!(shown(&call), wanted);
         }
         let watch: Vec<String> = of_watch(&deployments, None, "").iter().map(shown).collect();
-        assert_eq!(watch, ["list deployments.apps * - cached", "watch deployments.apps * - cached"]);
+        assert_eq!(
+            watch,
+            [
+                "list deployments.apps * - cached",
+                "watch deployments.apps * - cached"
+            ]
+        );
         let watch = of_watch(&deployments, Some("n"), "metadata.name=d");
         assert_eq!(shown(&watch[1]), "watch deployments.apps n d");
     }

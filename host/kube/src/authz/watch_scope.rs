@@ -1,7 +1,7 @@
 //! The host's own watch scope: the namespaces in which RBAC allows it to list and watch a resource.
 //!
-//! [`HostPermissions`] caches the decisions. The scope limits only the host's watches. The part that a plugin may see
-//! depends on its ServiceAccount's permissions.
+//! [`HostPermissions`] caches the decisions. The scope limits only the host's watches. The part
+//! that a plugin may see depends on its ServiceAccount's permissions.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,9 @@ use operetta_core::{
     status::ApiError,
 };
 
-use crate::{authz::access_review::reading, discovery::ApiResource, informer::Informer, store::Lookup};
+use crate::{
+    authz::access_review::reading, discovery::ApiResource, informer::Informer, store::Lookup,
+};
 
 /// The maximum number of namespaces that are reviewed at once.
 const AT_ONCE: usize = 8;
@@ -27,9 +29,11 @@ pub struct WatchScope {
 }
 
 impl WatchScope {
-    /// Creates the watch scope of a host with these permissions.
     pub(crate) fn new(permissions: HostPermissions) -> Self {
-        Self { permissions, opted_in: OnceLock::new() }
+        Self {
+            permissions,
+            opted_in: OnceLock::new(),
+        }
     }
 
     /// Sets the informer of the Namespaces to choose from. Only the first call has an effect.
@@ -39,13 +43,19 @@ impl WatchScope {
 
     /// Returns the namespaces to choose from: `home` and the opted-in ones.
     pub(crate) fn candidates(&self, home: Option<&str>) -> BTreeSet<String> {
-        let opted_in = self.opted_in.get().map(|namespaces| namespaces.cache.store.list(&Lookup::All, None, None));
-        let opted_in = opted_in.into_iter().flatten().map(|namespace| namespace.key().name.clone());
+        let opted_in = self
+            .opted_in
+            .get()
+            .map(|namespaces| namespaces.cache.store.list(&Lookup::All, None, None));
+        let opted_in = opted_in
+            .into_iter()
+            .flatten()
+            .map(|namespace| namespace.key().name.clone());
         opted_in.chain(home.map(str::to_owned)).collect()
     }
 
-    /// Reports whether the host may list and watch a resource in a namespace, or in all of them (None): all objects, or
-    /// those of one name.
+    /// Reports whether the host may list and watch a resource in a namespace, or in all of them
+    /// (None): all objects, or those of one name.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -56,16 +66,21 @@ impl WatchScope {
         name: Option<&str>,
     ) -> Result<bool, ApiError> {
         for verb in [ReadVerb::List, ReadVerb::Watch] {
-            if !self.permissions.allows(&reading(resource, verb, namespace, name)).await? {
+            if !self
+                .permissions
+                .allows(&reading(resource, verb, namespace, name))
+                .await?
+            {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Returns the namespaces in which the host watches a resource for a plugin. Returns None for all of them, if the
-    /// host may watch all. Otherwise returns the namespace `only`, or the opted-in namespaces that the host may watch,
-    /// or `home` if it may watch none: that watch then reports the missing permission.
+    /// Returns the namespaces in which the host watches a resource for a plugin. Returns None for
+    /// all of them, if the host may watch all. Otherwise returns the namespace `only`, or the
+    /// opted-in namespaces that the host may watch, or `home` if it may watch none: that watch then
+    /// reports the missing permission.
     ///
     /// # Errors
     /// The API server's error when it cannot be asked.
@@ -82,12 +97,17 @@ impl WatchScope {
         if let Some(only) = only {
             return Ok(Some(vec![only.to_owned()]));
         }
+
         let asked = stream::iter(self.candidates(home)).map(async |namespace| {
             let may = self.may_watch(resource, Some(&namespace), name).await?;
             Ok::<_, ApiError>(may.then_some(namespace))
         });
         let answers: Vec<_> = asked.buffered(AT_ONCE).collect().await;
-        let namespaces: Vec<String> = answers.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        let namespaces: Vec<String> = answers
+            .into_iter()
+            .filter_map(Result::transpose)
+            .collect::<Result<_, _>>()?;
+
         Ok(Some(namespaces)
             .filter(|namespaces| !namespaces.is_empty())
             .or_else(|| home.map(|home| vec![home.to_owned()])))

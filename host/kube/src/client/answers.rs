@@ -9,9 +9,9 @@ use operetta_core::{
 
 use crate::discovery::ApiResource;
 
-/// Reports whether the response to a write is the object that was written; a create's key has no name. The response to a patch
-/// of `scale`, for example, is another kind of object. All plugins share the caches, so no response may replace another object
-/// in them.
+/// Reports whether the response to a write is the object that was written; a create's key has no
+/// name. The response to a patch of `scale`, for example, is another kind of object. All plugins
+/// share the caches, so no response may replace another object in them.
 pub(super) fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> bool {
     let key = answer.key();
     key.namespace == written.namespace
@@ -29,7 +29,10 @@ pub(crate) fn object(text: &str, resource: &ApiResource) -> Result<Arc<Object>, 
 }
 
 pub(super) fn unreadable(error: &ObjectError) -> ApiError {
-    ApiError::new(ErrorKind::Other, format!("the API server's response is {error}"))
+    ApiError::new(
+        ErrorKind::Other,
+        format!("the API server's response is {error}"),
+    )
 }
 
 #[cfg(test)]
@@ -40,16 +43,37 @@ mod tests {
     fn rejects_answer_with_another_object() {
         let pod = GroupVersionKind::new("v1", "Pod");
         let answer = |kind: &str, namespace: &str, name: &str| {
-            let text = format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#);
+            let text = format!(
+                r#"{{"kind":"{kind}","metadata":{{"name":"{name}","namespace":"{namespace}"}}}}"#
+            );
             Object::from_json(&text, &pod, ManagedFields::Drop).expect("an object")
         };
         let written = ObjectKey::namespaced("n", "a");
         assert!(is_written(&answer("Pod", "n", "a"), &pod, &written));
-        assert!(is_written(&answer("Pod", "n", "b"), &pod, &ObjectKey::namespaced("n", "")), "a create");
-        for other in [answer("Pod", "victim", "a"), answer("Pod", "n", "b"), answer("Scale", "n", "a")] {
+        assert!(
+            is_written(
+                &answer("Pod", "n", "b"),
+                &pod,
+                &ObjectKey::namespaced("n", "")
+            ),
+            "a create"
+        );
+        for other in [
+            answer("Pod", "victim", "a"),
+            answer("Pod", "n", "b"),
+            answer("Scale", "n", "a"),
+        ] {
             assert!(!is_written(&other, &pod, &written), "{other:?}");
         }
-        assert!(!is_written(&answer("Pod", "victim", "b"), &pod, &ObjectKey::namespaced("n", "")));
-        assert!(!is_written(&answer("Pod", "n", "a"), &pod, &ObjectKey::cluster_scoped("a")));
+        assert!(!is_written(
+            &answer("Pod", "victim", "b"),
+            &pod,
+            &ObjectKey::namespaced("n", "")
+        ));
+        assert!(!is_written(
+            &answer("Pod", "n", "a"),
+            &pod,
+            &ObjectKey::cluster_scoped("a")
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of the Pod.
+//! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of
+//! the Pod.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -20,15 +21,17 @@ use crate::client::{
     permitted::at_socket,
 };
 
-/// The longest time in which a host reads no byte of a response or a watch.
+/// How long a host may read no byte of a response or a watch.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
-/// The idle time after which TCP checks that the API server is still there, as client-go's dialer does.
+/// The idle time after which TCP checks that the API server is still there, as client-go's dialer
+/// does.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The time after which an idle connection is closed, as in Go's http.Transport. Each has its buffers here and at the API server.
+/// The time after which an idle connection is closed, as in Go's http.Transport. Each has its
+/// buffers here and at the API server.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The most that is read from a connection at once, in bytes. By default it would be 408 KiB, which a connection that once read a
-/// component would keep.
+/// The most that is read from a connection at once, in bytes. By default it would be 408 KiB, which
+/// a connection that once read a component would keep.
 const READ_BUFFER: usize = 64 << 10;
 
 /// The error of connecting. The operator must fix the configuration.
@@ -38,7 +41,9 @@ pub enum ConnectError {
     #[error("failed to load the kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// Neither a kubeconfig nor a Pod's ServiceAccount was found.
-    #[error("no API server configured: use --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})")]
+    #[error(
+        "no API server configured: use --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})"
+    )]
     NotConfigured(#[from] kube::config::InferConfigError),
     /// The configuration was found, but no client can be built from it.
     #[error("failed to create a client for {url}: {source}")]
@@ -50,12 +55,15 @@ pub enum ConnectError {
     },
 }
 
-/// Creates a client without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the file's
-/// current-context.
+/// Creates a client without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the
+/// file's current-context.
 ///
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
-pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, ConnectError> {
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<Client, ConnectError> {
     create(kubeconfig, context, true, None).await
 }
 
@@ -71,8 +79,8 @@ pub async fn connect_observed(
     create(kubeconfig, context, true, Some(observer)).await
 }
 
-/// Creates a client as [`connect_observed`] does, for the same API server, but without credentials: each request brings those
-/// of its user.
+/// Creates a client as [`connect_observed`] does, for the same API server, but without credentials:
+/// each request brings those of its user.
 ///
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
@@ -90,7 +98,10 @@ pub async fn connect_without_credentials(
 /// [`ConnectError::Client`].
 pub fn connect_with(config: Config) -> Result<Client, ConnectError> {
     let url = config.cluster_url.to_string();
-    client(config, None).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
+    client(config, None).map_err(|source| ConnectError::Client {
+        url,
+        source: Box::new(source),
+    })
 }
 
 async fn create(
@@ -99,33 +110,52 @@ async fn create(
     has_credentials: bool,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Result<Client, ConnectError> {
-    let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: context.map(Into::into),
+        ..KubeConfigOptions::default()
+    };
+
     let mut config = match kubeconfig {
-        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
+        Some(path) => {
+            Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?
+        }
         None if context.is_some() => Config::from_kubeconfig(&options).await?,
         None => Config::infer().await?,
     };
-    // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer has its own backoff.
+
+    // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer
+    // has its own backoff.
     config.default_retry = false;
-    // The watches of a host have a bookmark each minute, so a connection without a byte for this long is dead. A command may follow a
-    // log in which nothing happens.
+    // The watches of a host have a bookmark each minute, so a connection without a byte for this
+    // long is dead. A command may follow a silent log.
     config.read_timeout = observer.as_ref().map(|_| READ_TIMEOUT);
+
     if !has_credentials {
         config.auth_info = AuthInfo::default();
     }
+
     let url = config.cluster_url.to_string();
-    let observed = observer.map(|observer| Observed { host: host(&config).into(), observer });
-    client(config, observed).map_err(|source| ConnectError::Client { url, source: Box::new(source) })
+    let observed = observer.map(|observer| Observed {
+        host: host(&config).into(),
+        observer,
+    });
+
+    client(config, observed).map_err(|source| ConnectError::Client {
+        url,
+        source: Box::new(source),
+    })
 }
 
 /// Returns the host and port of the API server.
 fn host(config: &Config) -> String {
     let url = &config.cluster_url;
-    url.authority().map_or_else(|| url.to_string(), ToString::to_string)
+    url.authority()
+        .map_or_else(|| url.to_string(), ToString::to_string)
 }
 
-/// Builds a client as `Client::try_from` does, but with TCP_NODELAY, as in client-go. kube keeps Nagle's algorithm
-/// (github.com/kube-rs/kube/issues/2056), which delays some requests by 40 ms until a delayed acknowledgement.
+/// Builds a client as `Client::try_from` does, but with TCP_NODELAY, as in client-go. kube keeps
+/// Nagle's algorithm (github.com/kube-rs/kube/issues/2056), which delays some requests by 40 ms
+/// until a delayed acknowledgement.
 fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
         let builder = ClientBuilder::try_from(config)?;
@@ -134,6 +164,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
             None => builder.build(),
         });
     }
+
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -144,8 +175,12 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let mut http = HttpClient::builder(TokioExecutor::new());
+
     // Without a timer, idle connections are only closed when another one is needed.
-    http.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT).http1_max_buf_size(READ_BUFFER);
+    http.pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .http1_max_buf_size(READ_BUFFER);
+
     let service = ServiceBuilder::new()
         .option_layer(observed)
         .layer(config.base_uri_layer())
@@ -155,6 +190,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
         .map_request(with_own_token::<Body>)
         .map_request(at_socket)
         .service(http.build(connector));
+
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
@@ -169,7 +205,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::client::wire::Wire;
+    use crate::client::api_client::ApiClient;
 
     struct Nobody;
 
@@ -177,14 +213,22 @@ mod tests {
         fn responded(&self, _: &str, _: &Method, _: Option<StatusCode>, _: Duration) {}
     }
 
-    /// Serves one request, with this header `connection` in the response. Returns the head of the request, and the connection.
+    /// Serves one request, with this header `connection` in the response. Returns the head of the
+    /// request, and the connection.
     async fn serve_one(listener: &TcpListener, connection: &str) -> (String, TcpStream) {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let mut bytes = vec![0; 4096];
         let read = stream.read(&mut bytes).await.expect("a request");
-        let response = format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: {connection}\r\n\r\n{{}}");
-        stream.write_all(response.as_bytes()).await.expect("written");
-        (String::from_utf8_lossy(&bytes[..read]).to_lowercase(), stream)
+        let response =
+            format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: {connection}\r\n\r\n{{}}");
+        stream
+            .write_all(response.as_bytes())
+            .await
+            .expect("written");
+        (
+            String::from_utf8_lossy(&bytes[..read]).to_lowercase(),
+            stream,
+        )
     }
 
     /// Returns the head of a request that a server got.
@@ -197,14 +241,26 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let client = connect_with(Config::new(url.parse().expect("a URL"))).expect("a client");
-        let request = Request::get("/version").body(Vec::new()).expect("a request");
-        let (sent, (_, mut connection)) =
-            tokio::join!(client.request_text(request), serve_one(&listener, "keep-alive"));
+        let request = Request::get("/version")
+            .body(Vec::new())
+            .expect("a request");
+        let (sent, (_, mut connection)) = tokio::join!(
+            client.request_text(request),
+            serve_one(&listener, "keep-alive")
+        );
         assert_eq!(sent.expect("a response"), "{}");
         tokio::time::pause();
-        let open = tokio::time::timeout(IDLE_TIMEOUT - Duration::from_secs(1), connection.read(&mut [0])).await;
+        let open = tokio::time::timeout(
+            IDLE_TIMEOUT - Duration::from_secs(1),
+            connection.read(&mut [0]),
+        )
+        .await;
         assert!(open.is_err(), "{open:?}: closed too early");
-        let closed = tokio::time::timeout(IDLE_TIMEOUT + Duration::from_secs(1), connection.read(&mut [0])).await;
+        let closed = tokio::time::timeout(
+            IDLE_TIMEOUT + Duration::from_secs(1),
+            connection.read(&mut [0]),
+        )
+        .await;
         assert_eq!(closed.expect("closed in time").expect("closed in order"), 0);
     }
 
@@ -219,19 +275,37 @@ mod tests {
         );
         std::fs::write(&folder, config).expect("written");
         let observer: Arc<dyn RequestObserver> = Arc::new(Nobody);
-        let users = connect_without_credentials(Some(&folder), None, observer.clone()).await.expect("a client");
-        let host = connect_observed(Some(&folder), None, observer).await.expect("a client");
+        let users = connect_without_credentials(Some(&folder), None, observer.clone())
+            .await
+            .expect("a client");
+        let host = connect_observed(Some(&folder), None, observer)
+            .await
+            .expect("a client");
         std::fs::remove_file(&folder).expect("removed");
-        let request = || Request::get("/version").body(Vec::new()).expect("a request");
-        let wire = Wire::of_user(users.clone(), "of-the-user").expect("a token");
-        let (sent, of_user) = tokio::join!(wire.send(request()), head(&listener));
+        let request = || {
+            Request::get("/version")
+                .body(Vec::new())
+                .expect("a request")
+        };
+        let api_client = ApiClient::of_user(users.clone(), "of-the-user").expect("a token");
+        let (sent, of_user) = tokio::join!(api_client.send(request()), head(&listener));
         sent.expect("a response");
-        assert!(of_user.contains("authorization: bearer of-the-user"), "{of_user}");
-        let plain = users.request_text(Request::get("/version").body(Vec::new()).expect("a request"));
+        assert!(
+            of_user.contains("authorization: bearer of-the-user"),
+            "{of_user}"
+        );
+        let plain = users.request_text(
+            Request::get("/version")
+                .body(Vec::new())
+                .expect("a request"),
+        );
         let (_, anonymous) = tokio::join!(plain, head(&listener));
         assert!(!anonymous.contains("authorization"), "{anonymous}");
         let (_, own) = tokio::join!(host.request_text(request()), head(&listener));
         assert!(own.contains("authorization: bearer of-the-host"), "{own}");
-        assert!(Wire::of_user(users, "a\nb").is_err(), "no part of a header");
+        assert!(
+            ApiClient::of_user(users, "a\nb").is_err(),
+            "no part of a header"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use rustls::CertificateError;
 
-use super::wire::chain;
+use super::api_client::chain;
 
 /// Returns the cause of a failed request of the host itself.
 pub fn diagnose(error: &kube::Error) -> String {
@@ -22,6 +22,7 @@ pub fn diagnose(error: &kube::Error) -> String {
             code => format!("the API server responded with {code}: {said}"),
         };
     }
+
     let cause = chain(error);
     match causes(error).find_map(name) {
         Some(named) => format!("{named}: {cause}"),
@@ -40,6 +41,7 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
             _ => None,
         };
     }
+
     match cause.downcast_ref::<rustls::Error>()? {
         rustls::Error::InvalidCertificate(certificate) => Some(match certificate {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -51,7 +53,9 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "the API server's certificate is for another name (is the address right?)"
             }
-            _ => "the API server's certificate is not signed by the configured certificate authority (wrong CA)",
+            _ => {
+                "the API server's certificate is not signed by the configured certificate authority (wrong CA)"
+            }
         }),
         rustls::Error::AlertReceived(_) => {
             Some("the API server refuses the TLS connection (is the client certificate valid?)")
@@ -60,10 +64,13 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-/// Returns an error and its causes. An I/O error returns the error that it wraps from `get_ref` only.
+/// Returns an error and its causes. An I/O error returns the error that it wraps from `get_ref`
+/// only.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
-        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let wrapped = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
         match wrapped {
             Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
             None => error.source(),
@@ -81,13 +88,23 @@ mod tests {
 
     #[test]
     fn each_cause_has_its_sentence() {
-        let certificate = |error| failed(io::Error::other(rustls::Error::InvalidCertificate(error)));
+        let certificate =
+            |error| failed(io::Error::other(rustls::Error::InvalidCertificate(error)));
         let table = [
-            (failed(io::ErrorKind::ConnectionRefused.into()), "refuses the connection"),
+            (
+                failed(io::ErrorKind::ConnectionRefused.into()),
+                "refuses the connection",
+            ),
             (certificate(CertificateError::Expired), "has expired"),
             (certificate(CertificateError::UnknownIssuer), "wrong CA"),
-            (certificate(CertificateError::NotValidForName), "another name"),
-            (failed(io::Error::other("x")), "no response from the API server"),
+            (
+                certificate(CertificateError::NotValidForName),
+                "another name",
+            ),
+            (
+                failed(io::Error::other("x")),
+                "no response from the API server",
+            ),
         ];
         for (sentence, words) in table {
             assert!(sentence.contains(words), "{sentence}");
@@ -97,10 +114,16 @@ mod tests {
     #[test]
     fn refusals_keep_the_api_servers_words() {
         let status = |code| {
-            let status = kube::core::Status { code, message: "leases is forbidden".to_owned(), ..Default::default() };
+            let status = kube::core::Status {
+                code,
+                message: "leases is forbidden".to_owned(),
+                ..Default::default()
+            };
             diagnose(&kube::Error::Api(Box::new(status)))
         };
-        assert!(status(401).contains("401 Unauthorized") && status(401).contains("leases is forbidden"));
+        assert!(
+            status(401).contains("401 Unauthorized") && status(401).contains("leases is forbidden")
+        );
         assert!(status(403).contains("403 Forbidden") && status(403).contains("deploy/rbac"));
     }
 }

@@ -1,6 +1,6 @@
-//! A plugin's reads and writes. Cached reads use the shared informers, limited to what RBAC allows the plugin's
-//! ServiceAccount (cached_reads.rs). Writes that change nothing are answered by the cache (unchanged.rs). All other
-//! requests go to the API server under the plugin's identity.
+//! A plugin's reads and writes. Cached reads use the shared informers, limited to what RBAC allows
+//! the plugin's ServiceAccount (cached_reads.rs). Writes that change nothing are answered by the
+//! cache (unchanged.rs). All other requests go to the API server under the plugin's identity.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,48 +8,57 @@ use async_trait::async_trait;
 use http::StatusCode;
 use kube::Client;
 use operetta_core::{
-    authz::{access_review::SubjectGrants, recorded_permissions::RecordedPermissions, refused_calls::RefusedCalls},
+    authz::{
+        access_review::SubjectGrants, recorded_permissions::RecordedPermissions,
+        refused_calls::RefusedCalls,
+    },
     gate::{
+        call::Call,
         operation::{Delete, Get, List, Operation, Page, Write, WriteAction, Written},
         path::{check_key, check_segment},
-        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+        raw_request::{RawRequest, RawResponse, Target},
     },
     manifest::{Index, IndexKey},
-    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
+    object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{ObjectApi, ObjectLookup},
+    remedy::Remedy,
     status::{ApiError, ErrorKind},
 };
 use parking_lot::{Mutex, RwLock};
 
 pub use crate::client::plugin_identity::PluginIdentity;
 use crate::{
-    authz::required_permissions::{self, Call},
+    authz::required_permissions::{RequiredPermission, of_call},
     client::{
-        answers::{is_written, object, unreadable},
-        requests::{self, DeleteAnswer},
-        wire::{Identity, Wire},
+        answers::{object, unreadable},
+        api_client::{ApiClient, Identity},
+        own_writes::Sent,
+        requests,
     },
     discovery::{ApiResource, Discovery},
     informer::{Informer, registry::InformerRegistry},
-    store::{IndexUse, Store},
+    store::{IndexUse, Store, overlay::Author},
 };
 
 /// The API of one plugin.
 pub struct PluginApi {
     /// The connection for writes and live reads, under the plugin's identity.
-    pub(crate) wire: Wire,
+    pub(crate) api_client: ApiClient,
     pub(crate) discovery: Arc<Discovery>,
     pub(crate) registry: Arc<InformerRegistry>,
     /// The access reviews for cached reads; None for the host itself, which owns the caches.
     pub(crate) grants: Option<SubjectGrants>,
+    /// The author of its writes in the caches.
+    pub(crate) author: Author,
     /// The field manager of writes that name none.
     field_manager: String,
     /// The informers and indexes of the plugin's controllers; replaced with its code.
     pub(crate) watched: RwLock<Watched>,
-    /// The informers that cached reads have started, of a whole kind or of a kind in one namespace; None when cached
-    /// reads may not start any.
+    /// The informers that cached reads have started, of a whole kind or of a kind in one namespace;
+    /// None when cached reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
-    /// The record of the permissions that calls need; None for the host, whose permissions are in deploy/rbac.
+    /// The record of the permissions that calls need; None for the host, whose permissions are in
+    /// deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
     /// The calls that RBAC denied; none for the host.
     pub(crate) refused: Arc<RefusedCalls>,
@@ -65,8 +74,8 @@ type OnDemand = HashMap<(GroupVersionKind, Option<String>), Arc<Informer>>;
 pub struct Refusal {
     /// The message that the plugin got.
     pub message: String,
-    /// The commands that grant the permission.
-    pub remedy: String,
+    /// The commands that grant the permission; None if there is no safe way to write them.
+    pub remedy: Option<Remedy>,
 }
 
 /// The informers and indexes that a plugin's manifest declares.
@@ -83,19 +92,30 @@ pub struct Watched {
 impl Watched {
     /// Creates it from the informers that controllers subscribe to, and the declared indexes.
     pub fn new(informers: Vec<Arc<Informer>>, indexes: Vec<Index>) -> Self {
-        Self { informers, indexes, used: Mutex::default() }
+        Self {
+            informers,
+            indexes,
+            used: Mutex::default(),
+        }
     }
 }
 
 impl PluginApi {
-    /// Creates the API of the host itself, which may read everything. `field_manager` is used by writes that name none.
+    /// Creates the API of the host itself, which may read everything. `field_manager` is used by
+    /// writes that name none.
     pub fn of_host(
-        wire: Wire,
+        api_client: ApiClient,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
         field_manager: String,
     ) -> Arc<Self> {
-        Arc::new(Self::with(wire, discovery, registry, None, field_manager))
+        Arc::new(Self::with(
+            api_client,
+            discovery,
+            registry,
+            None,
+            field_manager,
+        ))
     }
 
     /// Creates the API of a plugin, whose requests are sent over `client` under its identity.
@@ -108,15 +128,43 @@ impl PluginApi {
         registry: Arc<InformerRegistry>,
         plugin: PluginIdentity,
     ) -> Result<Arc<Self>, ApiError> {
-        let PluginIdentity { grants, recorded, refused, revocation, epoch, throttle, field_manager } = plugin;
-        let wire = Wire::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
-        let wire = wire.permitted_by(revocation).in_epoch(epoch).throttled_by(throttle);
-        let api = Self::with(wire, discovery, registry, Some((grants, recorded)), field_manager);
-        Ok(Arc::new(Self { refused, ..api }))
+        let PluginIdentity {
+            grants,
+            recorded,
+            refused,
+            permit,
+            epoch,
+            throttle,
+            field_manager,
+            author,
+            warnings,
+        } = plugin;
+
+        let api_client =
+            ApiClient::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
+        let api_client = api_client
+            .permitted_by(permit)
+            .in_epoch(epoch)
+            .throttled_by(throttle)
+            .warning(warnings);
+
+        let api = Self::with(
+            api_client,
+            discovery,
+            registry,
+            Some((grants, recorded)),
+            field_manager,
+        );
+
+        Ok(Arc::new(Self {
+            refused,
+            author,
+            ..api
+        }))
     }
 
     fn with(
-        wire: Wire,
+        api_client: ApiClient,
         discovery: Arc<Discovery>,
         registry: Arc<InformerRegistry>,
         plugin: Option<(SubjectGrants, Arc<RecordedPermissions>)>,
@@ -127,18 +175,39 @@ impl PluginApi {
         let refused = Arc::default();
         let refusal = Mutex::default();
         let on_demand = Mutex::new(Some(HashMap::new()));
-        Self { wire, discovery, registry, grants, field_manager, watched, on_demand, recorded, refused, refusal }
+
+        Self {
+            api_client,
+            discovery,
+            registry,
+            grants,
+            author: Author::unique(),
+            field_manager,
+            watched,
+            on_demand,
+            recorded,
+            refused,
+            refusal,
+        }
     }
 
-    /// Returns the informers that answer the reads: those that the plugin watches, and those that cached reads have
-    /// started.
+    /// Returns the informers that answer the reads: those that the plugin watches, and those that
+    /// cached reads have started.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         let watched = self.watched.read().informers.clone();
         let on_demand = self.on_demand.lock();
-        (watched, on_demand.iter().flat_map(HashMap::values).cloned().collect())
+        (
+            watched,
+            on_demand
+                .iter()
+                .flat_map(HashMap::values)
+                .cloned()
+                .collect(),
+        )
     }
 
-    /// Drops the informers that cached reads have started, and starts no more: the API server answers these reads.
+    /// Drops the informers that cached reads have started, and starts no more: the API server
+    /// answers these reads.
     pub fn read_live(&self) {
         *self.on_demand.lock() = None;
     }
@@ -159,77 +228,67 @@ impl PluginApi {
     }
 
     /// Returns the connection to the API server.
-    pub fn wire(&self) -> &Wire {
-        &self.wire
+    pub fn api_client(&self) -> &ApiClient {
+        &self.api_client
     }
 
-    /// Replaces the plugin's informers and indexes, also for cached reads. Stores drop indexes without other users.
+    /// Replaces the plugin's informers and indexes, also for cached reads. Stores drop indexes
+    /// without other users.
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
-            let Some(key) = IndexKey::new(index) else { continue };
-            for informer in watched.informers.iter().filter(|informer| informer.resource.kind == kind) {
-                watched.used.lock().push(Arc::new(informer.cache.store.declare_index(&key)));
+            let Some(key) = IndexKey::new(index) else {
+                continue;
+            };
+
+            for informer in watched
+                .informers
+                .iter()
+                .filter(|informer| informer.resource.kind == kind)
+            {
+                watched
+                    .used
+                    .lock()
+                    .push(Arc::new(informer.cache.store.declare_index(&key)));
             }
         }
+
         let before = std::mem::replace(&mut *self.watched.write(), watched);
         drop(before);
     }
 
-    /// Declares an index in a store. The store keeps it until the plugin's watches change, and while the caller uses it.
+    /// Declares an index in a store. The store keeps it until the plugin's watches change, and
+    /// while the caller uses it.
     pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
-        let known = |watched: &Watched| watched.used.lock().iter().find(|used| used.is(store, key)).cloned();
+        let known = |watched: &Watched| {
+            watched
+                .used
+                .lock()
+                .iter()
+                .find(|used| used.is(store, key))
+                .cloned()
+        };
+
         if let Some(used) = known(&self.watched.read()) {
             return used;
         }
+
         let used = Arc::new(store.declare_index(key));
         self.watched.read().used.lock().push(used.clone());
         used
     }
 
-    /// Decodes the response to a write and adds it to the overlays.
-    fn wrote(
-        &self,
-        text: &str,
-        resource: &ApiResource,
-        written: &ObjectKey,
-        dry_run: bool,
-    ) -> Result<Written, ApiError> {
-        if dry_run || self.registry.of_kind(&resource.kind).is_empty() {
+    /// Decodes the response to a write, and notes it for the caches.
+    fn wrote(text: &str, resource: &ApiResource, sent: Sent<'_>) -> Result<Written, ApiError> {
+        if !sent.is_of_interest() {
+            sent.answered(text);
             return object(text, resource).map(Written::Stored);
         }
+
         let read = Object::with_and_without_managed_fields(text, &resource.kind);
         let (answer, cached) = read.map_err(|error| unreadable(&error))?;
-        self.overlay(cached, resource, written);
+        sent.answered_with(cached);
         Ok(Written::Stored(Arc::new(answer)))
-    }
-
-    /// Adds the object in the response to a raw write to the overlays. A create's key has no name.
-    pub(crate) fn note_write(&self, text: &str, resource: &ApiResource, written: &ObjectKey) {
-        if !self.registry.of_kind(&resource.kind).is_empty()
-            && let Ok(cached) = Object::from_json(text, &resource.kind, ManagedFields::Drop)
-        {
-            self.overlay(cached, resource, written);
-        }
-    }
-
-    /// Adds an object to the overlays, if it is the one that was written.
-    fn overlay(&self, object: Object, resource: &ApiResource, written: &ObjectKey) {
-        if is_written(&object, &resource.kind, written) {
-            self.registry.wrote(&resource.kind, &Arc::new(object));
-        }
-    }
-
-    /// Adds the response to a DELETE to the overlays.
-    pub(crate) fn note_delete(&self, text: &str, resource: &ApiResource, key: &ObjectKey) {
-        match requests::delete_answer(text) {
-            DeleteAnswer::Gone { uid } => {
-                for informer in self.registry.of_kind(&resource.kind) {
-                    informer.cache.overlay.deleted(key, &uid, &informer.cache.store);
-                }
-            }
-            DeleteAnswer::Object => self.note_write(text, resource, key),
-        }
     }
 
     /// Returns the field manager of writes that name none.
@@ -243,60 +302,105 @@ impl PluginApi {
             return self.discovery.resolve(kind).await;
         }
         self.throttle().await;
-        let _in_flight = self.wire.throttle().begin().await;
+        let _in_flight = self.api_client.throttle().begin().await;
         self.discovery.resolve(kind).await
     }
 
     /// Makes a call that needs this permission, and records a denial.
-    pub(crate) async fn noted<T>(
+    pub(crate) async fn with_permission<T>(
         &self,
-        call: &Call,
-        operation: impl Future<Output = Result<T, ApiError>>,
+        permission: &RequiredPermission,
+        call: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
-        self.note(call);
-        operation.await.inspect_err(|error| self.note_refusal(call, error))
+        self.note(permission);
+        call.await
+            .inspect_err(|error| self.note_refusal(permission, error))
     }
 
     /// Sends a write unless it would change nothing.
-    async fn send_write(&self, resource: &ApiResource, write: Write, call: &Call) -> Result<Written, ApiError> {
-        if let Some(unchanged) = self.unchanged(resource, &write) {
+    async fn send_write(
+        &self,
+        resource: &ApiResource,
+        write: Write,
+        call: &Call,
+        permission: &RequiredPermission,
+    ) -> Result<Written, ApiError> {
+        let subresource = write.subresource().unwrap_or_default().to_owned();
+        let is_served = resource.has_subresource(&subresource);
+        if is_served && let Some(unchanged) = self.unchanged(resource, &write) {
             return Ok(Written::Unchanged(unchanged));
         }
         let suppressible = self.suppressible(resource, &write);
-        let namespace = write.namespace().map(str::to_owned);
-        let written = write.key().cloned().unwrap_or(ObjectKey { namespace, name: String::new() });
-        let Write { action, options, .. } = write;
+
+        let Write {
+            action, options, ..
+        } = write;
         let manager = &self.field_manager;
         let request = match action {
             WriteAction::Create { namespace, object } => {
                 requests::create(resource, namespace.as_deref(), object, &options, manager)?
             }
-            WriteAction::Update { key, status, object } => {
-                requests::update(resource, &key, status, object, &options, manager)?
-            }
-            WriteAction::Patch { key, subresource, body, force } => {
+            WriteAction::Update {
+                key,
+                status,
+                object,
+            } => requests::update(resource, &key, status, object, &options, manager)?,
+            WriteAction::Patch {
+                key,
+                subresource,
+                body,
+                force,
+            } => {
                 let subresource = subresource.as_deref();
-                let patch = requests::Patch { key: &key, subresource, body, force, options: &options };
+                let patch = requests::Patch {
+                    key: &key,
+                    subresource,
+                    body,
+                    force,
+                    options: &options,
+                };
                 requests::patch(resource, patch, manager)?
             }
         };
-        let (status, text) = self.wire.send_for_status(request).await?;
+        let sent = Sent::new(&self.registry, resource, call, self.author);
+        let (status, text) = match self.api_client.send_for_status(request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                sent.failed(&error);
+                return Err(match error.kind {
+                    ErrorKind::NotFound if !is_served => resource.no_subresource(&subresource),
+                    _ => error,
+                });
+            }
+        };
         if let Some((access, grants)) = suppressible.zip(self.grants.as_ref()) {
             grants.learn(access);
         }
         if status == StatusCode::CREATED {
-            self.note_created(call);
+            self.note_created(permission);
         }
-        self.wrote(&text, resource, &written, options.dry_run)
+        Self::wrote(&text, resource, sent)
     }
 
-    async fn send_delete(&self, resource: &ApiResource, delete: Delete) -> Result<(), ApiError> {
+    async fn send_delete(
+        &self,
+        resource: &ApiResource,
+        delete: Delete,
+        call: &Call,
+    ) -> Result<(), ApiError> {
         let Delete { key, options, .. } = delete;
-        let text = self.wire.send(requests::delete(resource, &key, &options)?).await?;
-        if !options.dry_run {
-            self.note_delete(&text, resource, &key);
+        let request = requests::delete(resource, &key, &options)?;
+        let sent = Sent::new(&self.registry, resource, call, self.author);
+        match self.api_client.send(request).await {
+            Ok(text) => {
+                sent.answered(&text);
+                Ok(())
+            }
+            Err(error) => {
+                sent.failed(&error);
+                Err(error)
+            }
         }
-        Ok(())
     }
 }
 
@@ -305,8 +409,10 @@ impl ObjectApi for PluginApi {
     async fn get(&self, mut get: Get) -> Result<Arc<Object>, ApiError> {
         let resource = self.resolve(&get.kind).await?;
         check_object(&resource, &mut get.key)?;
-        let call = required_permissions::of_operation(&resource, &get);
-        self.noted(&call, self.read_object(&resource, get.key, get.read)).await
+        let call = Call::of(&get);
+        let permission = of_call(&resource, &call, call.is_cached);
+        let read = self.read_object(&resource, get.key, get.read);
+        self.with_permission(&permission, read).await
     }
 
     async fn list(&self, list: List) -> Result<Page, ApiError> {
@@ -315,8 +421,10 @@ impl ObjectApi for PluginApi {
             resource.check_namespace(Some(namespace))?;
             check_segment("namespace", namespace)?;
         }
-        let call = required_permissions::of_list(&resource, &list);
-        self.noted(&call, self.read_page(&resource, &list.options)).await
+        let call = Call::of(&list);
+        let permission = of_call(&resource, &call, call.is_cached);
+        let read = self.read_page(&resource, &list.options);
+        self.with_permission(&permission, read).await
     }
 
     async fn write(&self, mut write: Write) -> Result<Written, ApiError> {
@@ -324,21 +432,31 @@ impl ObjectApi for PluginApi {
         match &mut write.action {
             WriteAction::Create { namespace, .. } => {
                 resource.check_namespace(namespace.as_deref())?;
-                namespace.as_deref().map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
+                namespace
+                    .as_deref()
+                    .map_or(Ok(()), |namespace| check_segment("namespace", namespace))?;
             }
-            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => check_object(&resource, key)?,
+            WriteAction::Update { key, .. } | WriteAction::Patch { key, .. } => {
+                check_object(&resource, key)?;
+            }
         }
+
         let subresource = write.subresource().filter(|name| !name.is_empty());
         subresource.map_or(Ok(()), |name| check_segment("subresource", name))?;
-        let call = required_permissions::of_operation(&resource, &write);
-        self.noted(&call, self.send_write(&resource, write, &call)).await
+        let call = Call::of(&write);
+        let permission = of_call(&resource, &call, false);
+        let sent = self.send_write(&resource, write, &call, &permission);
+
+        self.with_permission(&permission, sent).await
     }
 
     async fn delete(&self, mut delete: Delete) -> Result<(), ApiError> {
         let resource = self.resolve(&delete.kind).await?;
         check_object(&resource, &mut delete.key)?;
-        let call = required_permissions::of_operation(&resource, &delete);
-        self.noted(&call, self.send_delete(&resource, delete)).await
+        let call = Call::of(&delete);
+        let permission = of_call(&resource, &call, false);
+        let sent = self.send_delete(&resource, delete, &call);
+        self.with_permission(&permission, sent).await
     }
 
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
@@ -349,24 +467,37 @@ impl ObjectApi for PluginApi {
 #[async_trait]
 impl ObjectLookup for PluginApi {
     fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
-        let mut whole = self.registry.of_kind(kind).into_iter().filter(|informer| !informer.scope.metadata_only);
+        let mut whole = self
+            .registry
+            .of_kind(kind)
+            .into_iter()
+            .filter(|informer| !informer.scope.metadata_only);
         whole.find_map(|informer| informer.cache.get(key))
     }
 
-    fn kind_of(&self, path: &ResourcePath) -> Option<GroupVersionKind> {
-        Some(self.discovery.known_plural(&path.api_version, &path.plural)?.kind.clone())
+    fn kind_of(&self, api_version: &str, plural: &str) -> Option<GroupVersionKind> {
+        let resource = self.discovery.known_plural(api_version, plural)?;
+        Some(resource.kind.clone())
     }
 
     async fn live(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
         let resource = self.discovery.resolve(kind).await.ok()?;
-        let text = self.wire.send(requests::get(&resource, key).ok()?).await.ok()?;
+        let text = self
+            .api_client
+            .send(requests::get(&resource, key).ok()?)
+            .await
+            .ok()?;
         object(&text, &resource).ok()
     }
 }
 
-/// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts as none.
+/// Checks that an object's key fits its kind and can be part of a path. An empty namespace counts
+/// as none.
 fn check_object(resource: &ApiResource, key: &mut ObjectKey) -> Result<(), ApiError> {
-    key.namespace = key.namespace.take().filter(|namespace| !namespace.is_empty());
+    key.namespace = key
+        .namespace
+        .take()
+        .filter(|namespace| !namespace.is_empty());
     check_key(key)?;
     resource.check_namespace(key.namespace.as_deref())
 }

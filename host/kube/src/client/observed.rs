@@ -14,8 +14,8 @@ use tower::{Layer, Service};
 
 /// An observer of the requests to the API server.
 pub trait RequestObserver: Send + Sync {
-    /// Called when the headers of a response have arrived, or when there was no response. `took` is the time since the
-    /// request was sent. Must not block.
+    /// Called when the headers of a response have arrived, or when there was no response. `took` is
+    /// the time since the request was sent. Must not block.
     fn responded(&self, host: &str, method: &Method, status: Option<StatusCode>, took: Duration);
 }
 
@@ -29,7 +29,9 @@ pub(crate) struct Observed {
 
 impl fmt::Debug for Observed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observed").field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("Observed")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
     }
 }
 
@@ -37,7 +39,10 @@ impl<S> Layer<S> for Observed {
     type Service = ObservedService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ObservedService { inner, observed: self.clone() }
+        ObservedService {
+            inner,
+            observed: self.clone(),
+        }
     }
 }
 
@@ -89,22 +94,43 @@ mod tests {
 
     impl RequestObserver for Seen {
         fn responded(&self, host: &str, method: &Method, status: Option<StatusCode>, _: Duration) {
-            self.0.lock().push((format!("{method} {host}"), status.map(|status| status.as_u16())));
+            self.0.lock().push((
+                format!("{method} {host}"),
+                status.map(|status| status.as_u16()),
+            ));
         }
     }
 
     #[tokio::test]
     async fn reports_responses_and_failures() {
         let seen = Arc::new(Seen::default());
-        let layer = Observed { host: "api:6443".into(), observer: seen.clone() };
+        let layer = Observed {
+            host: "api:6443".into(),
+            observer: seen.clone(),
+        };
         let answers = layer.layer(service_fn(async |_: Request<()>| {
-            Ok::<_, Infallible>(Response::builder().status(429).body(()).expect("a response"))
+            Ok::<_, Infallible>(
+                Response::builder()
+                    .status(429)
+                    .body(())
+                    .expect("a response"),
+            )
         }));
-        let fails = layer.layer(service_fn(async |_: Request<()>| Err::<Response<()>, _>("refused")));
-        let request = |method| Request::builder().method(method).body(()).expect("a request");
+        let fails = layer.layer(service_fn(async |_: Request<()>| {
+            Err::<Response<()>, _>("refused")
+        }));
+        let request = |method| {
+            Request::builder()
+                .method(method)
+                .body(())
+                .expect("a request")
+        };
         assert!(answers.oneshot(request("GET")).await.is_ok());
         assert!(fails.oneshot(request("POST")).await.is_err());
-        let expected = [("GET api:6443".to_owned(), Some(429)), ("POST api:6443".to_owned(), None)];
+        let expected = [
+            ("GET api:6443".to_owned(), Some(429)),
+            ("POST api:6443".to_owned(), None),
+        ];
         assert_eq!(*seen.0.lock(), expected);
     }
 }

@@ -1,8 +1,8 @@
 //! The user's token for a host behind a Service.
 //!
-//! The API server removes `Authorization` from the requests that it forwards to a Service. So a request with the extension
-//! [`SendOwnToken`] carries the bearer token of its credentials in [`FORWARDED`], too. Credentials without a token, such as
-//! a client certificate, add nothing.
+//! The API server removes `Authorization` from the requests that it forwards to a Service. So a
+//! request with the extension [`SendOwnToken`] also carries the bearer token of its credentials in
+//! [`FORWARDED`]. Credentials without a token, such as a client certificate, add nothing.
 
 use http::{Request, header::AUTHORIZATION};
 
@@ -12,7 +12,8 @@ pub const FORWARDED: &str = "x-operetta-authorization";
 /// The audience of tokens for hosts alone, which the API server accepts for nothing else.
 pub const AUDIENCE: &str = "operetta.dev";
 
-/// Marks a request that takes the user's token through the API server. It is for requests to a host's Service only.
+/// Marks a request that takes the user's token through the API server. It is for requests to a
+/// host's Service only.
 #[derive(Clone, Copy, Debug)]
 pub struct SendOwnToken;
 
@@ -21,11 +22,22 @@ pub(crate) fn with_own_token<B>(mut request: Request<B>) -> Request<B> {
     if request.extensions_mut().remove::<SendOwnToken>().is_none() {
         return request;
     }
-    let is_bearer = |value: &[u8]| value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-    let token = request.headers().get(AUTHORIZATION).filter(|value| is_bearer(value.as_bytes())).cloned();
+
+    let is_bearer = |value: &[u8]| {
+        value
+            .get(..7)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+    };
+    let token = request
+        .headers()
+        .get(AUTHORIZATION)
+        .filter(|value| is_bearer(value.as_bytes()))
+        .cloned();
+
     if let Some(token) = token {
         request.headers_mut().insert(FORWARDED, token);
     }
+
     request
 }
 
@@ -42,7 +54,10 @@ mod tests {
             request = request.extension(SendOwnToken);
         }
         let request = with_own_token(request.body(()).expect("a request"));
-        request.headers().get(FORWARDED).map(|value| value.to_str().expect("text").to_owned())
+        request
+            .headers()
+            .get(FORWARDED)
+            .map(|value| value.to_str().expect("text").to_owned())
     }
 
     #[test]

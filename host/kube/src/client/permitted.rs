@@ -1,13 +1,18 @@
-//! The last check before a request leaves: its token permits it when the connection takes its body.
+//! The last check before a request leaves: its permit is checked when the connection takes the body.
 //!
-//! Between the check in [`Wire`](crate::client::wire::Wire) and the socket, a request may wait for a connection or for
-//! new credentials. So the body asks the token again when hyper takes it, which is immediately before it is written.
+//! Between the check in [`ApiClient`](crate::client::api_client::ApiClient) and the socket, a request may wait for
+//! a connection or for new credentials. So the body checks the permit again when hyper takes it, which
+//! is immediately before it is written.
 //!
-//! If a Lease limits the time, a write asks the API server to end it in time (the parameter `timeout`), and is not sent if
-//! the Lease ends earlier. The API server then stores nothing for a replica whose Lease has ended meanwhile, unless
-//! the request reaches it late.
+//! If a Lease limits the time, a write asks the API server to end it in time (the parameter
+//! `timeout`), and is not sent if the Lease ends earlier. The API server then stores nothing for a
+//! replica whose Lease has ended meanwhile, unless the request reaches it late.
+//!
+//! A request that took too long to the socket was not sent, so it is made anew, with a new limit, for
+//! as long as the replica has its Lease: on a busy machine a replica that renews in time loses none.
 
 use std::{
+    error::Error,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,26 +24,62 @@ use http::{Method, Request, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use kube::client::Body;
 use operetta_core::{
-    gate::revocation::Revocation,
+    gate::permit::RequestPermit,
     status::{ApiError, ErrorKind},
 };
 use tower::BoxError;
 
-/// The time that a request has from the check to the socket.
+use crate::client::api_client::from_kube;
+
+/// The time that a request has from the check to the socket, the first time. Each further time it
+/// has twice as much.
 const SLACK: Duration = Duration::from_millis(150);
 
-/// Checks that the token permits a request, and makes it one that is checked again when it is sent.
+/// Sends a request, and again if it was not sent in time. Each time its permit is checked, and
+/// attached so that it is checked again at the socket.
 ///
 /// # Errors
-/// Fails as [`Revocation::check`] does.
-pub(crate) fn permitted(request: Request<Vec<u8>>, token: &Arc<Revocation>) -> Result<Request<Body>, ApiError> {
-    let Some(remaining) = token.deadline()? else { return Ok(request.map(Body::from)) };
-    let (mut parts, bytes) = request.into_parts();
-    let within = remaining.saturating_sub(SLACK);
+/// Fails as [`RequestPermit::check`] does, or with the error of `send`.
+pub(crate) async fn send_permitted<T, S>(
+    request: Request<Vec<u8>>,
+    permit: &Arc<RequestPermit>,
+    send: impl Fn(Request<Body>) -> S,
+) -> Result<T, ApiError>
+where
+    S: Future<Output = Result<T, kube::Error>>,
+{
+    let request = request.map(Bytes::from);
+    let mut slack = SLACK;
+    loop {
+        match send(permitted(&request, permit, slack)?).await {
+            Err(error) if is_late(&error) => slack *= 2,
+            result => return result.map_err(from_kube),
+        }
+    }
+}
+
+/// Checks the permit of a request, and attaches it so that it is checked again when it is sent,
+/// `slack` later at most.
+fn permitted(
+    request: &Request<Bytes>,
+    permit: &Arc<RequestPermit>,
+    slack: Duration,
+) -> Result<Request<Body>, ApiError> {
+    let remaining = permit.deadline()?;
+    let (mut parts, bytes) = request.clone().into_parts();
+    let Some(remaining) = remaining else {
+        return Ok(Request::from_parts(parts, Body::from(bytes)));
+    };
+
+    let within = remaining.saturating_sub(slack);
     if parts.method != Method::GET && parts.method != Method::HEAD {
         parts.uri = with_timeout(&parts.uri, within)?;
     }
-    parts.extensions.insert(Permit { within, token: token.clone() });
+
+    parts.extensions.insert(PermitWithin {
+        within,
+        permit: permit.clone(),
+    });
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
@@ -50,54 +91,75 @@ fn with_timeout(uri: &Uri, within: Duration) -> Result<Uri, ApiError> {
         Some(query) => format!("{path}?{parameter}&{query}"),
         None => format!("{path}?{parameter}"),
     };
-    text.parse().map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{text}: {error}")))
+    text.parse()
+        .map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{text}: {error}")))
 }
 
-/// Ties the body of a request that [`permitted`] made to its token. The last layer before the connection.
+/// Attaches the permit of a request that [`permitted`] made to its body. The last layer before the
+/// connection.
 pub(crate) fn at_socket(mut request: Request<Body>) -> Request<PermittedBody> {
-    let permit = request.extensions_mut().remove::<Permit>();
+    let permit = request.extensions_mut().remove::<PermitWithin>();
     request.map(|body| PermittedBody { body, permit })
 }
 
-/// The token of a request, and the time in which it must end.
+/// The permit of a request, and how long the request may take.
 #[derive(Clone)]
-struct Permit {
+struct PermitWithin {
     within: Duration,
-    token: Arc<Revocation>,
+    permit: Arc<RequestPermit>,
 }
 
-impl Permit {
-    fn check(&self) -> Result<(), ApiError> {
-        match self.token.deadline()? {
-            Some(remaining) if remaining < self.within => {
-                let message = "the Lease of this replica ends before the request would: it was not sent";
-                Err(ApiError::new(ErrorKind::Unavailable, message))
-            }
+impl PermitWithin {
+    fn check(&self) -> Result<(), BoxError> {
+        match self.permit.deadline()? {
+            Some(remaining) if remaining < self.within => Err(Late.into()),
             _ => Ok(()),
         }
     }
 }
 
-/// A body that is given out only if its token still permits the request.
+/// A request was not sent because it took too long to the socket.
+#[derive(Debug, thiserror::Error)]
+#[error("the Lease of this replica ends before the request would: it was not sent")]
+struct Late;
+
+fn is_late(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<Late>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A body that is sent only while its permit is valid.
 pub(crate) struct PermittedBody {
     body: Body,
     /// The permit, until it was checked.
-    permit: Option<Permit>,
+    permit: Option<PermitWithin>,
 }
 
 impl HttpBody for PermittedBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(Err(error)) = self.permit.take().map(|permit| permit.check()) {
-            return Poll::Ready(Some(Err(error.into())));
+            return Poll::Ready(Some(Err(error)));
         }
-        Pin::new(&mut self.body).poll_frame(context).map_err(BoxError::from)
+        Pin::new(&mut self.body)
+            .poll_frame(context)
+            .map_err(BoxError::from)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        // A body without a byte is taken too, for the check.
+        self.permit.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -120,31 +182,67 @@ mod tests {
         Duration::from_millis(NOW.load(Ordering::Acquire))
     }
 
-    fn write() -> Request<Vec<u8>> {
-        Request::post("/api/v1/namespaces/n/pods?fieldManager=m").body(b"{}".to_vec()).expect("a request")
+    fn write() -> Request<Bytes> {
+        Request::post("/api/v1/namespaces/n/pods?fieldManager=m")
+            .body(Bytes::from_static(b"{}"))
+            .expect("a request")
+    }
+
+    fn permitted(
+        request: Request<Bytes>,
+        permit: &Arc<RequestPermit>,
+    ) -> Result<Request<Body>, ApiError> {
+        super::permitted(&request, permit, SLACK)
     }
 
     #[tokio::test]
     async fn write_is_not_given_out_if_the_lease_ends_first() {
         let fence = Fence::new(clock);
-        let token = Revocation::fenced(fence.clone()).child();
-        assert_eq!(permitted(write(), &token).expect_err("no Lease").kind, ErrorKind::Unavailable);
+        let permit = RequestPermit::fenced(fence.clone()).child();
+        assert_eq!(
+            permitted(write(), &permit).expect_err("no Lease").kind,
+            ErrorKind::Unavailable
+        );
         fence.extend(Duration::from_secs(14));
-        let sent = permitted(write(), &token).expect("permitted");
-        assert_eq!(sent.uri(), "/api/v1/namespaces/n/pods?timeout=3850ms&fieldManager=m");
-        assert_eq!(at_socket(sent).into_body().collect().await.expect("a body").to_bytes(), "{}");
+        let sent = permitted(write(), &permit).expect("permitted");
+        assert_eq!(
+            sent.uri(),
+            "/api/v1/namespaces/n/pods?timeout=3850ms&fieldManager=m"
+        );
+        assert_eq!(
+            at_socket(sent)
+                .into_body()
+                .collect()
+                .await
+                .expect("a body")
+                .to_bytes(),
+            "{}"
+        );
 
-        let late = permitted(write(), &token).expect("permitted");
-        let renewed = permitted(write(), &token).expect("permitted");
+        let late = permitted(write(), &permit).expect("permitted");
+        let renewed = permitted(write(), &permit).expect("permitted");
         NOW.fetch_add(1_000, Ordering::AcqRel);
-        let error = at_socket(late).into_body().collect().await.expect_err("too late").to_string();
+        let error = at_socket(late)
+            .into_body()
+            .collect()
+            .await
+            .expect_err("too late")
+            .to_string();
         assert!(error.contains("not sent"), "{error}");
         fence.extend(Duration::from_secs(16));
-        assert!(at_socket(renewed).into_body().collect().await.is_ok(), "the Lease was renewed meanwhile");
+        assert!(
+            at_socket(renewed).into_body().collect().await.is_ok(),
+            "the Lease was renewed meanwhile"
+        );
 
-        let revoked = permitted(write(), &token).expect("permitted");
-        token.revoke("no consent");
-        let error = at_socket(revoked).into_body().collect().await.expect_err("revoked").to_string();
+        let revoked = permitted(write(), &permit).expect("permitted");
+        permit.revoke("no consent");
+        let error = at_socket(revoked)
+            .into_body()
+            .collect()
+            .await
+            .expect_err("revoked")
+            .to_string();
         assert!(error.contains("no consent"), "{error}");
     }
 
@@ -152,11 +250,53 @@ mod tests {
     async fn reads_and_unfenced_requests_are_sent_as_they_are() {
         let fence = Fence::new(clock);
         fence.extend(Duration::from_secs(1_000));
-        let read = Request::get("/api/v1/pods?limit=5").body(Vec::new()).expect("a request");
-        let sent = permitted(read, &Revocation::fenced(fence)).expect("permitted");
+        let read = Request::get("/api/v1/pods?limit=5")
+            .body(Bytes::new())
+            .expect("a request");
+        let sent = permitted(read, &RequestPermit::fenced(fence)).expect("permitted");
         assert_eq!(sent.uri(), "/api/v1/pods?limit=5");
-        assert!(at_socket(sent).into_body().is_end_stream());
-        let sent = permitted(write(), &Revocation::new()).expect("permitted");
+        let mut body = at_socket(sent).into_body();
+        assert!(!body.is_end_stream(), "the permit is still to be checked");
+        assert!(body.frame().await.is_none() && body.is_end_stream());
+        let sent = permitted(write(), &RequestPermit::new()).expect("permitted");
         assert_eq!(sent.uri(), "/api/v1/namespaces/n/pods?fieldManager=m");
+    }
+
+    #[tokio::test]
+    async fn late_request_is_sent_again_while_the_replica_has_its_lease() {
+        static TIME: AtomicU64 = AtomicU64::new(1_000);
+        let clock = || Duration::from_millis(TIME.load(Ordering::Acquire));
+        let fence = Fence::new(clock);
+        fence.extend(Duration::from_secs(11));
+        let permit = RequestPermit::fenced(fence).child();
+
+        // Each attempt takes this long to the socket.
+        let send_after = async |delay: u64| {
+            let attempts = AtomicU64::new(0);
+            let request = write().map(|bytes| bytes.to_vec());
+            let sent = send_permitted(request, &permit, |request| {
+                attempts.fetch_add(1, Ordering::AcqRel);
+                TIME.fetch_add(delay, Ordering::AcqRel);
+                let body = at_socket(request).into_body().collect();
+                async {
+                    body.await
+                        .map(|body| body.to_bytes())
+                        .map_err(kube::Error::Service)
+                }
+            });
+            (sent.await, attempts.load(Ordering::Acquire))
+        };
+
+        let (sent, attempts) = send_after(0).await;
+        assert_eq!((sent.expect("sent"), attempts), ("{}".into(), 1));
+        let (sent, attempts) = send_after(500).await;
+        assert_eq!((sent.expect("sent"), attempts), ("{}".into(), 3));
+
+        let (sent, _) = send_after(3_000).await;
+        let error = sent.expect_err("the Lease has ended").to_string();
+        assert!(
+            error.contains("has not renewed its Lease in time"),
+            "{error}"
+        );
     }
 }

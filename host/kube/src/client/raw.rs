@@ -1,26 +1,27 @@
-//! Raw requests of a plugin, under its identity like every other call. A GET that may be cached is answered like the
-//! same read of `objects`, and the response to a write is added to the overlay. Required permissions and denials are
-//! recorded as for other calls.
+//! Raw requests of a plugin, under its identity like every other call. A GET that may be cached is
+//! answered like the same read of `objects`, and the response to a write is added to the overlay.
+//! Required permissions and denials are recorded as for other calls.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
-use http::Request;
+use http::{Request, StatusCode};
 use operetta_core::{
     authz::recorded_permissions::Need,
     gate::{
         bytes::charge,
-        operation::{ListOptions, Page, Read},
+        call::Call,
+        operation::{ListOptions, Page, Read, Verb},
         raw_request::{RawRequest, RawResponse, ResourcePath, Target},
     },
-    object::ObjectKey,
-    status::{ApiError, ErrorKind},
+    status::{ApiError, ErrorKind, Status},
 };
 
 use crate::{
-    authz::required_permissions,
+    authz::required_permissions::of_call,
     client::{
+        api_client::{from_body, query},
         object_api::PluginApi,
-        wire::{from_body, query},
+        own_writes::Sent,
     },
     discovery::ApiResource,
 };
@@ -32,33 +33,51 @@ const CACHED: &[&str] = &["labelSelector", "fieldSelector", "limit", "continue"]
 
 impl PluginApi {
     /// Sends a parsed request.
-    pub(crate) async fn send_raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError> {
+    pub(crate) async fn send_raw(
+        &self,
+        request: RawRequest,
+        target: Target,
+    ) -> Result<RawResponse, ApiError> {
         let parameters = request.parameters()?;
+        let call = Call::of_raw(&request, &target);
         let Target::Resource(path) = target else {
             self.note(&(Need::path(&request.path), None));
-            return self.forward(request, &parameters, None).await;
+            return self.forward(request, &parameters, &call, None).await;
         };
-        let Some(resource) = self.discovery.resolve_plural(&path.api_version, &path.plural).await? else {
+
+        let resource = self
+            .discovery
+            .resolve_plural(&path.api_version, &path.plural)
+            .await?;
+        let Some(resource) = resource else {
             // The API server words the error.
-            return self.forward(request, &parameters, None).await;
+            return self.forward(request, &parameters, &call, None).await;
         };
+
         if path.subresource.is_none() && answers(&request, &parameters) {
             match self.read_cached(&resource, &path, &parameters).await {
                 // The cache does not support the selector's fields, for example.
                 Err(error) if error.kind == ErrorKind::BadRequest => {}
                 answer => {
-                    let call = required_permissions::of_raw(&resource, &path, &request, true);
-                    return self.noted(&call, async { answer }).await;
+                    let permission = of_call(&resource, &call, true);
+                    return self.with_permission(&permission, async { answer }).await;
                 }
             }
         }
-        let call = required_permissions::of_raw(&resource, &path, &request, false);
-        self.note(&call);
-        let replaces = matches!(request.method.as_str(), "PUT" | "PATCH");
-        let answer = self.forward(request, &parameters, Some((&resource, &path))).await?;
+
+        let permission = of_call(&resource, &call, false);
+        self.note(&permission);
+        let answer = self
+            .forward(request, &parameters, &call, Some(&resource))
+            .await?;
         match answer.status {
-            201 if replaces => self.note_created(&call),
-            403 => self.note_refusal(&call, &from_body(answer.status, answer.body.as_bytes(), None)),
+            201 if matches!(call.verb, Verb::Update | Verb::Patch) => {
+                self.note_created(&permission);
+            }
+            403 => self.note_refusal(
+                &permission,
+                &from_body(answer.status, answer.body.as_bytes(), None),
+            ),
             _ => {}
         }
         Ok(answer)
@@ -70,7 +89,13 @@ impl PluginApi {
         path: &ResourcePath,
         parameters: &HashMap<String, String>,
     ) -> Result<RawResponse, ApiError> {
-        let text = |name: &str| parameters.get(name).filter(|text| !text.is_empty()).cloned();
+        let text = |name: &str| {
+            parameters
+                .get(name)
+                .filter(|text| !text.is_empty())
+                .cloned()
+        };
+
         let body = match path.key() {
             Some(key) => {
                 resource.check_namespace(key.namespace.as_deref())?;
@@ -79,9 +104,12 @@ impl PluginApi {
                 object.json().to_owned()
             }
             None => {
-                path.namespace.as_deref().map_or(Ok(()), |namespace| resource.check_namespace(Some(namespace)))?;
+                path.namespace.as_deref().map_or(Ok(()), |namespace| {
+                    resource.check_namespace(Some(namespace))
+                })?;
                 let limit = text("limit").map(|limit| limit.parse::<u32>()).transpose();
-                let limit = limit.map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is not a number"))?;
+                let limit = limit
+                    .map_err(|_| ApiError::new(ErrorKind::BadRequest, "limit is not a number"))?;
                 let options = ListOptions {
                     labels: text("labelSelector"),
                     fields: text("fieldSelector"),
@@ -94,63 +122,104 @@ impl PluginApi {
                 list(resource, &page)
             }
         };
-        Ok(RawResponse { status: 200, content_type: JSON.to_owned(), retry_after_seconds: None, body })
+
+        Ok(RawResponse {
+            status: 200,
+            content_type: JSON.to_owned(),
+            retry_after_seconds: None,
+            body,
+        })
     }
 
+    /// Sends a request to the API server. `resource` is the one of its path, if the host knows it.
     async fn forward(
         &self,
         request: RawRequest,
         parameters: &HashMap<String, String>,
-        about: Option<(&Arc<ApiResource>, &ResourcePath)>,
+        call: &Call,
+        resource: Option<&ApiResource>,
     ) -> Result<RawResponse, ApiError> {
         if request.is_cached() {
             self.throttle().await;
         }
-        let dry_run = request.is_dry_run(parameters);
-        let writes = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH") && about.is_some();
+
+        let stores = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
         let mut uri = request.path;
         if !request.query.is_empty() {
             uri = format!("{uri}?{}", request.query);
         }
-        if writes && !parameters.contains_key("fieldManager") {
+        if stores && resource.is_some() && !parameters.contains_key("fieldManager") {
             let manager = query(&[("fieldManager", self.field_manager())]);
-            uri = if request.query.is_empty() { uri + &manager } else { format!("{uri}&{}", &manager[1..]) };
+            uri = if request.query.is_empty() {
+                uri + &manager
+            } else {
+                format!("{uri}&{}", &manager[1..])
+            };
         }
         let accept = request.accept.as_deref().unwrap_or(JSON);
-        let mut builder = Request::builder().method(request.method.as_str()).uri(uri).header("accept", accept);
+        let mut builder = Request::builder()
+            .method(request.method.as_str())
+            .uri(uri)
+            .header("accept", accept);
         if request.body.is_some() {
-            builder = builder.header("content-type", request.content_type.as_deref().unwrap_or(JSON));
+            builder = builder.header(
+                "content-type",
+                request.content_type.as_deref().unwrap_or(JSON),
+            );
         }
         let sent = builder.body(request.body.unwrap_or_default().into_bytes());
         let sent = sent.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        let answer = self.wire.exchange(sent).await?;
-        let status = answer.status;
-        let content_type = answer.content_type();
-        let retry_after_seconds = answer.retry_after();
-        let body = answer.text()?;
-        if let Some((resource, path)) = about.filter(|_| status.is_success() && !dry_run) {
-            match path.key() {
-                key if writes => {
-                    let namespace = path.namespace.clone();
-                    let written = key.unwrap_or(ObjectKey { namespace, name: String::new() });
-                    self.note_write(&body, resource, &written);
-                }
-                Some(key) if request.method == "DELETE" && path.subresource.is_none() => {
-                    self.note_delete(&body, resource, &key);
-                }
-                _ => {}
+        let note = resource.map(|resource| Sent::new(&self.registry, resource, call, self.author));
+        let answer = self.api_client.exchange(sent).await.and_then(|answer| {
+            let content_type = answer.content_type();
+            let retry_after_seconds = answer.retry_after();
+            let status = answer.status;
+            Ok((status, content_type, retry_after_seconds, answer.text()?))
+        });
+        let (status, content_type, retry_after_seconds, mut body) = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                note.into_iter().for_each(|note| note.failed(&error));
+                return Err(error);
             }
+        };
+
+        let missing = call.subresource.as_deref().zip(resource);
+        if let Some((subresource, resource)) = missing
+            && status == StatusCode::NOT_FOUND
+            && !resource.has_subresource(subresource)
+        {
+            // Clients of raw requests expect the code of a path that is not served.
+            let Status { message, .. } = resource.no_subresource(subresource).status;
+            body = RawResponse::of_error(&ApiError::new(ErrorKind::NotFound, message)).body;
         }
-        Ok(RawResponse { status: status.as_u16(), content_type, retry_after_seconds, body })
+
+        match note {
+            Some(note) if status.is_success() => note.answered(&body),
+            Some(note) => note.failed(&from_body(status.as_u16(), body.as_bytes(), None)),
+            None => {}
+        }
+        Ok(RawResponse {
+            status: status.as_u16(),
+            content_type,
+            retry_after_seconds,
+            body,
+        })
     }
 }
 
 /// Reports whether the request allows a cached answer and the cache can give one.
 fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
-    let whole = |accept: &String| accept.split(',').any(|one| [JSON, "*/*", ""].contains(&one.trim()));
+    let whole = |accept: &String| {
+        accept
+            .split(',')
+            .any(|one| [JSON, "*/*", ""].contains(&one.trim()))
+    };
     request.is_cached()
         && request.accept.as_ref().is_none_or(whole)
-        && parameters.keys().all(|name| CACHED.contains(&name.as_str()))
+        && parameters
+            .keys()
+            .all(|name| CACHED.contains(&name.as_str()))
 }
 
 /// Formats a list as the API server does.
@@ -164,8 +233,10 @@ fn list(resource: &ApiResource, page: &Page) -> String {
         serde_json::json!(format!("{}List", kind.kind)),
         serde_json::json!(kind.api_version),
     );
+
     for (at, item) in page.items.iter().enumerate() {
         let _infallible = write!(text, "{}{}", if at == 0 { "" } else { "," }, item.json());
     }
+
     text + "]}"
 }

@@ -1,20 +1,20 @@
-//! Objects as table rows, as kubectl prints them. The API server renders the rows (`as=Table`), including the printer
-//! columns of custom resources.
+//! Objects as table rows, as kubectl prints them. The API server renders the rows (`as=Table`),
+//! including the printer columns of custom resources.
 //!
-//! Only `list` is used, also for one object, so that an object that no longer matches the selector gives no row. If an
-//! API server renders no tables, rows have name and age, as in kubectl.
+//! Only `list` is used, also for one object, so that an object that no longer matches the selector
+//! gives no row. If an API server renders no tables, rows have name and age, as in kubectl.
 
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
-    object::ObjectKey,
+    object::{ObjectKey, selector::of_name},
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    client::{requests, wire::Wire},
+    client::{api_client::ApiClient, requests},
     discovery::ApiResource,
     informer::Scope,
 };
@@ -61,15 +61,19 @@ pub struct Table {
 
 /// A client that reads tables.
 pub struct Tables {
-    wire: Wire,
+    api_client: ApiClient,
     resource: Arc<ApiResource>,
     scope: Scope,
 }
 
 impl Tables {
     /// Creates a client for the objects of a scope.
-    pub fn new(wire: Wire, resource: Arc<ApiResource>, scope: Scope) -> Self {
-        Self { wire, resource, scope }
+    pub fn new(api_client: ApiClient, resource: Arc<ApiResource>, scope: Scope) -> Self {
+        Self {
+            api_client,
+            resource,
+            scope,
+        }
     }
 
     /// Returns the current objects.
@@ -89,13 +93,18 @@ impl Tables {
     /// # Errors
     /// The API server's error. Never retries.
     pub async fn one(&self, key: &ObjectKey) -> Result<Table, ApiError> {
-        let name = format!("metadata.name={}", key.name);
+        let name = of_name(&key.name);
         let fields = if self.scope.fields.is_empty() || self.scope.fields == name {
             name
         } else {
             format!("{},{name}", self.scope.fields)
         };
-        let scope = Scope { namespace: key.namespace.clone(), fields, ..self.scope.clone() };
+        let scope = Scope {
+            namespace: key.namespace.clone(),
+            fields,
+            ..self.scope.clone()
+        };
+
         Ok(self.page(&scope, None, "").await?.0)
     }
 
@@ -109,16 +118,31 @@ impl Tables {
         Ok(whole)
     }
 
-    async fn page(&self, scope: &Scope, limit: Option<u32>, token: &str) -> Result<(Table, String), ApiError> {
+    async fn page(
+        &self,
+        scope: &Scope,
+        limit: Option<u32>,
+        token: &str,
+    ) -> Result<(Table, String), ApiError> {
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let request = requests::collection(&self.resource, scope, &[("limit", &limit), ("continue", token)], TABLE)?;
-        let answer = tokio::time::timeout(DEADLINE, self.wire.send(request)).await;
+        let request = requests::collection(
+            &self.resource,
+            scope,
+            &[("limit", &limit), ("continue", token)],
+            TABLE,
+        )?;
+
+        let answer = tokio::time::timeout(DEADLINE, self.api_client.send(request)).await;
         let text = answer.map_err(|_| {
             let message = format!("no list of {} within {DEADLINE:?}", self.resource.plural);
             ApiError::new(ErrorKind::TimedOut, message)
         })??;
+
         read(&text).map_err(|error| {
-            ApiError::new(ErrorKind::Other, format!("the list of {} as a table: {error}", self.resource.plural))
+            ApiError::new(
+                ErrorKind::Other,
+                format!("the list of {} as a table: {error}", self.resource.plural),
+            )
         })
     }
 }
@@ -170,15 +194,41 @@ struct Metadata {
 }
 
 fn read(text: &str) -> Result<(Table, String), serde_json::Error> {
-    let wire: WireTable = serde_json::from_str(text)?;
-    let token = wire.metadata.continue_token;
-    if wire.kind != "Table" {
-        let columns = ["Name", "Age"].map(|name| Column { name: name.to_owned(), priority: 0 });
-        let rows = wire.items.into_iter().map(|item| row(item, None)).collect();
-        return Ok((Table { columns: columns.into(), rows }, token));
+    let api_client: WireTable = serde_json::from_str(text)?;
+    let token = api_client.metadata.continue_token;
+    if api_client.kind != "Table" {
+        let columns = ["Name", "Age"].map(|name| Column {
+            name: name.to_owned(),
+            priority: 0,
+        });
+        let rows = api_client
+            .items
+            .into_iter()
+            .map(|item| row(item, None))
+            .collect();
+
+        return Ok((
+            Table {
+                columns: columns.into(),
+                rows,
+            },
+            token,
+        ));
     }
-    let rows = wire.rows.into_iter().map(|WireRow { cells, object }| row(object, Some(cells))).collect();
-    Ok((Table { columns: wire.column_definitions, rows }, token))
+
+    let rows = api_client
+        .rows
+        .into_iter()
+        .map(|WireRow { cells, object }| row(object, Some(cells)))
+        .collect();
+
+    Ok((
+        Table {
+            columns: api_client.column_definitions,
+            rows,
+        },
+        token,
+    ))
 }
 
 fn row(Partial { metadata }: Partial, cells: Option<Vec<Value>>) -> Row {
@@ -186,8 +236,12 @@ fn row(Partial { metadata }: Partial, cells: Option<Vec<Value>>) -> Row {
         Some(cells) => cells.into_iter().map(text).collect(),
         None => vec![metadata.name.clone()],
     };
+
     Row {
-        key: ObjectKey { namespace: metadata.namespace.filter(|namespace| !namespace.is_empty()), name: metadata.name },
+        key: ObjectKey {
+            namespace: metadata.namespace.filter(|namespace| !namespace.is_empty()),
+            name: metadata.name,
+        },
         uid: metadata.uid,
         revision: metadata.resource_version.parse().ok(),
         created: metadata.creation_timestamp.unwrap_or_default(),
@@ -218,16 +272,33 @@ mod tests {
         )
         .expect("a table");
         assert_eq!(token, "t");
-        assert_eq!(table.columns[1], Column { name: "N".into(), priority: 1 });
+        assert_eq!(
+            table.columns[1],
+            Column {
+                name: "N".into(),
+                priority: 1
+            }
+        );
         let row = &table.rows[0];
-        assert_eq!((&row.key, row.revision), (&ObjectKey::namespaced("n", "a"), Some(7)));
+        assert_eq!(
+            (&row.key, row.revision),
+            (&ObjectKey::namespaced("n", "a"), Some(7))
+        );
         assert_eq!(row.cells, ["a", "3", "", "true"]);
     }
 
     #[test]
     fn unrendered_list_gives_names() {
-        let (table, _) = read(r#"{"kind":"FooList","items":[{"metadata":{"name":"a"}}]}"#).expect("a list");
+        let (table, _) =
+            read(r#"{"kind":"FooList","items":[{"metadata":{"name":"a"}}]}"#).expect("a list");
         assert_eq!(table.rows[0].cells, ["a"]);
-        assert_eq!(table.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["Name", "Age"]);
+        assert_eq!(
+            table
+                .columns
+                .iter()
+                .map(|column| column.name.as_str())
+                .collect::<Vec<_>>(),
+            ["Name", "Age"]
+        );
     }
 }

@@ -1,19 +1,23 @@
-//! Suppressed writes: an update (also of the status) or a merge patch that would leave the cached object unchanged is
-//! not sent. The plugin gets the cached object, as the API server would have answered.
+//! Suppressed writes: an update (also of the status) or a merge patch that would leave the cached
+//! object unchanged is not sent. The plugin gets the cached object, as the API server would have
+//! answered.
 //!
 //! These writes are always sent, because they depend on more than the object's content:
 //!
-//! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry runs, strict validation,
-//!   other subresources than `status`, raw requests;
+//! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry
+//!   runs, strict validation, other subresources than `status`, raw requests;
 //! - writes that name another resourceVersion, and updates that name none, which some kinds reject;
 //! - writes of objects that are too large to compare (50,000 values);
-//! - writes of kinds that the host does not cache completely, or whose watch fails;
-//! - writes that are not yet known to be allowed for the plugin's ServiceAccount. Such a write is not compared with the
-//!   object, because the timing of a denial would reveal whether a guess of the object's content is right. The review
-//!   is requested after the first write that the API server accepted, so one write is always sent.
+//! - writes of kinds that the host does not cache completely, or whose watch fails, and of objects
+//!   that an earlier write of the plugin changed in a way that the cache does not show yet;
+//! - writes that are not yet known to be allowed for the plugin's ServiceAccount. Such a write is
+//!   not compared with the object, because the timing of a denial would reveal whether a guess of
+//!   the object's content is right. The review is requested after the first write that the API
+//!   server accepted, so one write is always sent.
 //!
-//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it does not fail with a
-//! conflict if another writer changed the object just before. The event of that change enqueues the key again.
+//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it
+//! does not fail with a conflict if another writer changed the object just before. The event of
+//! that change enqueues the key again.
 
 use std::sync::Arc;
 
@@ -42,26 +46,42 @@ impl PluginApi {
         let grants = self.grants.as_ref()?;
         let (verb, change) = match &write.action {
             WriteAction::Update { object, .. } => (AccessVerb::Update, Change::Replace(object)),
-            WriteAction::Patch { body: PatchBody::Merge(patch), .. } => (AccessVerb::Patch, Change::Merge(patch)),
+            WriteAction::Patch {
+                body: PatchBody::Merge(patch),
+                ..
+            } => (AccessVerb::Patch, Change::Merge(patch)),
             WriteAction::Patch { .. } | WriteAction::Create { .. } => return None,
         };
+
         if write.options.dry_run || write.options.strict {
             return None;
         }
+
         let key = write.key()?;
         if !grants.is_known_allowed(&access(resource, verb, key, write.subresource())?) {
             return None;
         }
-        self.cached_whole(resource, key)?.cache.get(key).filter(|cached| leaves(cached.json(), change))
+
+        let informer = self.cached_whole(resource, key)?;
+        let unknown =
+            informer
+                .cache
+                .unknown(self.author, key.namespace.as_deref(), Some(&key.name));
+        let cached = informer.cache.get(key).filter(|_| unknown.is_empty());
+        cached.filter(|cached| leaves(cached.json(), change))
     }
 
     /// Returns the permission of a write that could be suppressed once it is known to be allowed.
     pub(crate) fn suppressible(&self, resource: &ApiResource, write: &Write) -> Option<Access> {
         let verb = match &write.action {
             WriteAction::Update { .. } => AccessVerb::Update,
-            WriteAction::Patch { body: PatchBody::Merge(_), .. } => AccessVerb::Patch,
+            WriteAction::Patch {
+                body: PatchBody::Merge(_),
+                ..
+            } => AccessVerb::Patch,
             WriteAction::Patch { .. } | WriteAction::Create { .. } => return None,
         };
+
         let key = write.key()?;
         self.cached_whole(resource, key)?;
         access(resource, verb, key, write.subresource())
@@ -78,17 +98,28 @@ impl PluginApi {
                 && state.synced
                 && state.error.is_none()
         };
-        self.registry.of_kind(&resource.kind).into_iter().find(works)
+
+        self.registry
+            .of_kind(&resource.kind)
+            .into_iter()
+            .find(works)
     }
 }
 
-/// Returns the permission that a write of an object or of its status needs; None for other subresources.
-fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource: Option<&str>) -> Option<Access> {
+/// Returns the permission that a write of an object or of its status needs; None for other
+/// subresources.
+fn access(
+    resource: &ApiResource,
+    verb: AccessVerb,
+    key: &ObjectKey,
+    subresource: Option<&str>,
+) -> Option<Access> {
     let written = match subresource.filter(|name| !name.is_empty()) {
         None => resource.plural.clone(),
         Some("status") => format!("{}/status", resource.plural),
         Some(_) => return None,
     };
+
     Some(Access {
         verb,
         group: resource.kind.group().to_owned(),
@@ -99,13 +130,17 @@ fn access(resource: &ApiResource, verb: AccessVerb, key: &ObjectKey, subresource
     })
 }
 
-/// Reports whether a change leaves an object unchanged. Invalid input is left to the API server to reject.
+/// Reports whether a change leaves an object unchanged. Invalid input is left to the API server to
+/// reject.
 fn leaves(cached: &str, change: Change<'_>) -> bool {
     let (Change::Replace(text) | Change::Merge(text)) = change;
-    let Some((mut before, given)) = tree(cached).zip(tree(text)) else { return false };
+    let Some((mut before, given)) = tree(cached).zip(tree(text)) else {
+        return false;
+    };
     if !given.is_object() || resets_managed_fields(&given) {
         return false;
     }
+
     let mut after = match change {
         Change::Replace(_) => given,
         Change::Merge(_) => {
@@ -114,16 +149,18 @@ fn leaves(cached: &str, change: Change<'_>) -> bool {
             after
         }
     };
+
     for object in [&mut before, &mut after] {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
     }
+
     before == after
 }
 
-/// Reports whether a write clears managedFields by a list without complete entries, or sets them to something other
-/// than a list.
+/// Reports whether a write clears managedFields by a list without complete entries, or sets them to
+/// something other than a list.
 fn resets_managed_fields(given: &Value) -> bool {
     let whole = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
     match given.pointer("/metadata/managedFields") {
@@ -153,7 +190,9 @@ mod tests {
     #[test]
     fn update_ignores_field_order_and_ownership() {
         assert!(update(|_| {}));
-        assert!(update(|object| object["metadata"]["managedFields"] = serde_json::json!([{"manager": "m"}])));
+        assert!(update(
+            |object| object["metadata"]["managedFields"] = serde_json::json!([{"manager": "m"}])
+        ));
         let reordered = r#"{"n":{"nothing":null,"list":[1,2],"half":0.5,"big":9007199254740993},"data":{"n":"1"},
             "metadata":{"labels":{"x":"1"},"uid":"u","resourceVersion":"7","name":"a"},"kind":"ConfigMap","apiVersion":"v1"}"#;
         assert!(leaves(CACHED, Change::Replace(reordered)));
@@ -173,11 +212,24 @@ mod tests {
             let change = |object: &mut Value| *object.pointer_mut(path).expect("there") = value(to);
             assert!(!update(change), "{path}: {to}");
         }
-        assert!(!update(|object| drop(object["metadata"].as_object_mut().expect("it is").remove("resourceVersion"))));
-        assert!(!update(|object| drop(object["n"].as_object_mut().expect("it is").remove("nothing"))));
+        assert!(!update(|object| drop(
+            object["metadata"]
+                .as_object_mut()
+                .expect("it is")
+                .remove("resourceVersion")
+        )));
+        assert!(!update(|object| drop(
+            object["n"]
+                .as_object_mut()
+                .expect("it is")
+                .remove("nothing")
+        )));
         assert!(!update(|object| object["data"]["m"] = value("\"\"")));
         for reset in ["[]", "[{}]", "[{\"manager\":\"m\"},{}]", "null", "\"\""] {
-            assert!(!update(|object| object["metadata"]["managedFields"] = value(reset)), "{reset}");
+            assert!(
+                !update(|object| object["metadata"]["managedFields"] = value(reset)),
+                "{reset}"
+            );
         }
     }
 
@@ -208,8 +260,22 @@ mod tests {
     #[test]
     fn leaves_invalid_objects_to_the_api_server() {
         let deep = "[".repeat(10_000);
-        for text in ["", "null", "[]", "1", "\"a\"", "{", r#"{"a":1}{"#, "{\"a\":NaN}", &deep] {
-            assert!(!patch(text) && !leaves(CACHED, Change::Replace(text)), "{}", &text[..text.len().min(9)]);
+        for text in [
+            "",
+            "null",
+            "[]",
+            "1",
+            "\"a\"",
+            "{",
+            r#"{"a":1}{"#,
+            "{\"a\":NaN}",
+            &deep,
+        ] {
+            assert!(
+                !patch(text) && !leaves(CACHED, Change::Replace(text)),
+                "{}",
+                &text[..text.len().min(9)]
+            );
         }
     }
 }

@@ -1,28 +1,27 @@
-//! Reads of a user, with the user's own token: of any path, and watches of it. The API server decides what the user may
-//! read, as it does for kubectl.
+//! Reads of a user, with the user's own token: of any path, and watches of it. The API server
+//! decides what the user may read, as it does for kubectl.
 
 use std::time::Duration;
 
 use http::{Request, header::ACCEPT};
 use kube::Client;
-use operetta_core::status::{ApiError, ErrorKind};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use operetta_core::{
+    gate::path::{check_name, encoded},
+    status::{ApiError, ErrorKind},
+};
 
 use crate::{
-    client::wire::{Wire, query},
+    client::api_client::{ApiClient, query},
     informer::frames::Lines,
 };
 
 /// The timeout of a response that is read as a whole.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The characters that a path segment keeps; all others are percent-encoded.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
-
 /// The API server as one user sees it.
 #[derive(Clone)]
 pub struct UserApi {
-    wire: Wire,
+    api_client: ApiClient,
 }
 
 /// The lines of a watch.
@@ -30,7 +29,8 @@ pub struct WatchLines {
     lines: Lines,
 }
 
-/// A request: the path, whose segments are encoded ([`segment`]), the parameters, and the media type.
+/// A request: the path, whose segments are encoded ([`segment`]), the parameters, and the media
+/// type.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<'a> {
     /// The path without a query.
@@ -43,9 +43,19 @@ pub struct Read<'a> {
 
 impl Read<'_> {
     fn request(self) -> Result<Request<Vec<u8>>, ApiError> {
-        let pairs: Vec<_> = self.parameters.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
-        let request = Request::get(self.path.to_owned() + &query(&pairs)).header(ACCEPT, self.accept).body(Vec::new());
-        request.map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{}: {error}", self.path)))
+        let pairs: Vec<_> = self
+            .parameters
+            .iter()
+            .copied()
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+
+        let request = Request::get(self.path.to_owned() + &query(&pairs))
+            .header(ACCEPT, self.accept)
+            .body(Vec::new());
+        request.map_err(|error| {
+            ApiError::new(ErrorKind::BadRequest, format!("{}: {error}", self.path))
+        })
     }
 }
 
@@ -55,7 +65,9 @@ impl UserApi {
     /// # Errors
     /// `BadRequest` when the token cannot be part of a header.
     pub fn new(client: Client, token: &str) -> Result<Self, ApiError> {
-        Ok(Self { wire: Wire::of_user(client, token)? })
+        Ok(Self {
+            api_client: ApiClient::of_user(client, token)?,
+        })
     }
 
     /// Reads a path. A response of more than `max_bytes` is refused with code 413.
@@ -63,10 +75,13 @@ impl UserApi {
     /// # Errors
     /// The API server's error, such as forbidden. Never retries.
     pub async fn read(&self, read: Read<'_>, max_bytes: usize) -> Result<String, ApiError> {
-        let wire = self.wire.clone().reading_at_most(max_bytes);
-        let answer = tokio::time::timeout(DEADLINE, wire.send(read.request()?)).await;
+        let api_client = self.api_client.clone().reading_at_most(max_bytes);
+        let answer = tokio::time::timeout(DEADLINE, api_client.send(read.request()?)).await;
         answer.unwrap_or_else(|_elapsed| {
-            Err(ApiError::new(ErrorKind::TimedOut, format!("no response to {} within {DEADLINE:?}", read.path)))
+            Err(ApiError::new(
+                ErrorKind::TimedOut,
+                format!("no response to {} within {DEADLINE:?}", read.path),
+            ))
         })
     }
 
@@ -75,17 +90,22 @@ impl UserApi {
     /// # Errors
     /// The API server's error, such as forbidden. Never retries.
     pub async fn watch(&self, read: Read<'_>) -> Result<WatchLines, ApiError> {
-        let body = tokio::time::timeout(DEADLINE, self.wire.open(read.request()?)).await;
+        let body = tokio::time::timeout(DEADLINE, self.api_client.open(read.request()?)).await;
         let body = body.unwrap_or_else(|_elapsed| {
-            Err(ApiError::new(ErrorKind::TimedOut, format!("no watch of {} within {DEADLINE:?}", read.path)))
+            Err(ApiError::new(
+                ErrorKind::TimedOut,
+                format!("no watch of {} within {DEADLINE:?}", read.path),
+            ))
         })?;
-        Ok(WatchLines { lines: Lines::new(body) })
+        Ok(WatchLines {
+            lines: Lines::new(body),
+        })
     }
 }
 
 impl WatchLines {
-    /// Waits for the next event, for at most `patience`; None at the end of the watch. Cancel safe: a dropped call has taken
-    /// no event.
+    /// Waits for the next event, for at most `patience`; None at the end of the watch. Cancel safe:
+    /// a dropped call has taken no event.
     ///
     /// # Errors
     /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke.
@@ -103,8 +123,7 @@ impl WatchLines {
 
 /// Encodes a name as a segment of a path; None if no object can have it.
 pub fn segment(name: &str) -> Option<String> {
-    let is_name = !matches!(name, "" | "." | "..") && name.len() <= 512 && !name.contains(['/', '%']);
-    is_name.then(|| utf8_percent_encode(name, SEGMENT).to_string())
+    check_name(name).ok().map(|()| encoded(name))
 }
 
 #[cfg(test)]
@@ -122,9 +141,20 @@ mod tests {
 
     #[test]
     fn empty_parameters_are_left_out() {
-        let parameters = [("limit", "500"), ("continue", ""), ("labelSelector", "a in (b,c)")];
-        let read = Read { path: "/api/v1/pods", parameters: &parameters, accept: "application/json" };
+        let parameters = [
+            ("limit", "500"),
+            ("continue", ""),
+            ("labelSelector", "a in (b,c)"),
+        ];
+        let read = Read {
+            path: "/api/v1/pods",
+            parameters: &parameters,
+            accept: "application/json",
+        };
         let uri = read.request().expect("a request").uri().to_string();
-        assert_eq!(uri, "/api/v1/pods?limit=500&labelSelector=a%20in%20%28b%2Cc%29");
+        assert_eq!(
+            uri,
+            "/api/v1/pods?limit=500&labelSelector=a%20in%20%28b%2Cc%29"
+        );
     }
 }

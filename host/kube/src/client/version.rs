@@ -2,11 +2,12 @@
 
 use kube::Client;
 
-/// The oldest minor version of Kubernetes 1 that the host supports: ValidatingAdmissionPolicies are served since then.
+/// The oldest minor version of Kubernetes 1 that the host supports: ValidatingAdmissionPolicies are
+/// served since then.
 pub const OLDEST_MINOR: u32 = 30;
 
-/// Reads the version of the API server. Returns it if it is older than [`OLDEST_MINOR`]; an unknown one, as of a build without a
-/// version, is not.
+/// Reads the version of the API server. Returns it if it is older than [`OLDEST_MINOR`]; an unknown
+/// one, as of a build without a version, is not.
 ///
 /// # Errors
 /// The error of the request.

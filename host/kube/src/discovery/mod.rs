@@ -1,9 +1,9 @@
-//! The mapping from a kind to the resource that serves it (apimachinery's RESTMapper), also for kinds that are
-//! installed later.
+//! The mapping from a kind to the resource that serves it (apimachinery's RESTMapper), also for
+//! kinds that are installed later.
 //!
-//! Resources are cached until a CustomResourceDefinition changes. A kind that is not served is looked up again when a
-//! CustomResourceDefinition changes, and every few seconds otherwise, because aggregated API servers have no
-//! CustomResourceDefinition.
+//! Resources are cached until a CustomResourceDefinition changes. A kind that is not served is
+//! looked up again when a CustomResourceDefinition changes, and every few seconds otherwise,
+//! because aggregated API servers have no CustomResourceDefinition.
 
 mod names;
 mod similar;
@@ -11,6 +11,7 @@ mod similar;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
+    gate::path::encoded,
     object::{
         ObjectKey,
         kind::{GroupVersionKind, check_api_version},
@@ -23,15 +24,18 @@ use tokio::{sync::watch, time::Instant};
 
 pub use similar::SimilarKinds;
 
-use crate::client::wire::Wire;
+use crate::client::api_client::ApiClient;
 
-/// The interval at which a missing kind is looked up when no change of a CRD is seen.
+/// How often a missing kind is looked up when no CRD changes.
 const POLL: Duration = Duration::from_secs(3);
+
+/// The pauses before what a changed CustomResourceDefinition serves is looked up again.
+const SETTLE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
 /// The timeout of one request.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The time for which a missing kind is not looked up again, unless a CRD changes.
+/// How long a missing kind is not looked up again, unless a CRD changes.
 const KEEP_MISSING: Duration = Duration::from_secs(1);
 /// The maximum number of missing kinds that are remembered.
 const MAX_MISSING: usize = 4_096;
@@ -56,19 +60,73 @@ pub struct ApiResource {
 impl ApiResource {
     /// Returns the path of the collection, in a namespace if one is given.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
-        let root = if self.kind.group().is_empty() { "api" } else { "apis" };
+        let root = if self.kind.group().is_empty() {
+            "api"
+        } else {
+            "apis"
+        };
         let api_version = &self.kind.api_version;
+
         match namespace {
             Some(namespace) if self.namespaced => {
-                format!("/{root}/{api_version}/namespaces/{namespace}/{}", self.plural)
+                format!(
+                    "/{root}/{api_version}/namespaces/{namespace}/{}",
+                    self.plural
+                )
             }
             _ => format!("/{root}/{api_version}/{}", self.plural),
         }
     }
 
-    /// Returns the path of an object. The key must have been checked.
+    /// Returns the path of an object, with escapes where its name needs them. The key must have
+    /// been checked.
     pub fn object_path(&self, key: &ObjectKey) -> String {
-        format!("{}/{}", self.collection_path(key.namespace.as_deref()), key.name)
+        format!(
+            "{}/{}",
+            self.collection_path(key.namespace.as_deref()),
+            encoded(&key.name)
+        )
+    }
+
+    /// Reports whether the kind has a subresource, given with what follows it in a path; the empty
+    /// name is the object itself.
+    pub(crate) fn has_subresource(&self, subresource: &str) -> bool {
+        let name = subresource.split('/').next().unwrap_or_default();
+        name.is_empty() || self.subresources.iter().any(|one| one == name)
+    }
+
+    /// Returns the error of a request to a subresource that the kind does not have. The API server
+    /// answers it with the 404 of a missing object
+    /// ([customresource_handler.go](https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go)),
+    /// which reconcilers ignore: the object would seem deleted.
+    pub(crate) fn no_subresource(&self, subresource: &str) -> ApiError {
+        let Self { kind, plural, .. } = self;
+        let name = subresource.split('/').next().unwrap_or_default();
+        let group = kind.group();
+
+        // Groups of Kubernetes' own have no CustomResourceDefinition that could be changed.
+        let is_custom = group.contains('.') && !group.ends_with(".k8s.io");
+        let instead = match name {
+            "scale" => "write the field that holds the replicas",
+            _ => "write the object itself with update",
+        };
+        let cure = if is_custom && matches!(name, "status" | "scale") {
+            format!(
+                "CustomResourceDefinition {plural}.{group} has no subresources.{name} for version {}: add it, or {instead}",
+                kind.version()
+            )
+        } else if name == "status" {
+            instead.to_owned()
+        } else if self.subresources.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has {}", self.subresources.join(", "))
+        };
+
+        ApiError::new(
+            ErrorKind::BadRequest,
+            format!("{kind} has no {name} subresource: {cure}"),
+        )
     }
 
     /// Checks that a namespace is given if, and only if, the kind is namespaced.
@@ -79,7 +137,9 @@ impl ApiResource {
         let kind = &self.kind;
         let message = match (self.namespaced, namespace) {
             (true, None) => format!("{kind} is namespaced: the key needs a namespace"),
-            (false, Some(namespace)) => format!("{kind} is cluster-scoped: the key has namespace {namespace:?}"),
+            (false, Some(namespace)) => {
+                format!("{kind} is cluster-scoped: the key has namespace {namespace:?}")
+            }
             _ => return Ok(()),
         };
         Err(ApiError::new(ErrorKind::BadRequest, message))
@@ -88,9 +148,9 @@ impl ApiResource {
 
 /// The resources of an API server that were looked up so far.
 pub struct Discovery {
-    wire: Wire,
+    api_client: ApiClient,
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
-    /// The times at which kinds and plurals of an `apiVersion` were found not to be served.
+    /// When kinds and plurals of an `apiVersion` were found not to be served.
     missing: Mutex<HashMap<String, HashMap<String, Instant>>>,
     /// The number of CustomResourceDefinition changes so far.
     changes: watch::Sender<u64>,
@@ -113,9 +173,14 @@ struct Resource {
 
 impl Discovery {
     /// Creates a discovery client with this identity.
-    pub fn new(wire: Wire) -> Arc<Self> {
-        let wire = wire.reading_at_most(MAX_RESOURCE_LIST);
-        Arc::new(Self { wire, known: Mutex::default(), missing: Mutex::default(), changes: watch::Sender::new(0) })
+    pub fn new(api_client: ApiClient) -> Arc<Self> {
+        let api_client = api_client.reading_at_most(MAX_RESOURCE_LIST);
+        Arc::new(Self {
+            api_client,
+            known: Mutex::default(),
+            missing: Mutex::default(),
+            changes: watch::Sender::new(0),
+        })
     }
 
     /// Resolves a kind to the resource that serves it now.
@@ -126,31 +191,40 @@ impl Discovery {
         if let Some(known) = self.known.lock().get(kind) {
             return Ok(known.clone());
         }
-        kind.check().map_err(|(_, message)| ApiError::new(ErrorKind::BadRequest, message))?;
-        let found = self.ask(&kind.api_version, &kind.kind, |list| find(list, kind)).await?;
+        kind.check()
+            .map_err(|(_, message)| ApiError::new(ErrorKind::BadRequest, message))?;
+        let found = self
+            .ask(&kind.api_version, &kind.kind, |list| find(list, kind))
+            .await?;
         found.ok_or_else(|| not_served(kind))
     }
 
-    /// Returns the resource of this name in `group/version` (or the version of the core group); None if it is not
-    /// served.
+    /// Returns the resource of this name in `group/version` (or the version of the core group);
+    /// None if it is not served.
     ///
     /// # Errors
     /// The API server's error.
-    pub async fn resolve_plural(&self, api_version: &str, plural: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
+    pub async fn resolve_plural(
+        &self,
+        api_version: &str,
+        plural: &str,
+    ) -> Result<Option<Arc<ApiResource>>, ApiError> {
         if let Some(known) = self.known_plural(api_version, plural) {
             return Ok(Some(known));
         }
         let find_plural = |list: &ResourceList| {
             let main = list.resources.iter().find(|one| one.name == plural)?;
-            find(list, &GroupVersionKind::new(api_version, &main.kind)).filter(|found| found.plural == plural)
+            find(list, &GroupVersionKind::new(api_version, &main.kind))
+                .filter(|found| found.plural == plural)
         };
         self.ask(api_version, plural, find_plural).await
     }
 
     /// Returns the resource of this name if it was looked up before.
     pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
-        let is_it =
-            |resource: &&Arc<ApiResource>| resource.kind.api_version == api_version && resource.plural == plural;
+        let is_it = |resource: &&Arc<ApiResource>| {
+            resource.kind.api_version == api_version && resource.plural == plural
+        };
         self.known.lock().values().find(is_it).cloned()
     }
 
@@ -163,7 +237,9 @@ impl Discovery {
     fn is_known_missing(&self, api_version: &str, name: &str) -> bool {
         let missing = self.missing.lock();
         let names = missing.get(api_version);
-        names.and_then(|names| names.get(name)).is_some_and(|asked| asked.elapsed() < KEEP_MISSING)
+        names
+            .and_then(|names| names.get(name))
+            .is_some_and(|asked| asked.elapsed() < KEEP_MISSING)
     }
 
     fn note_missing(&self, api_version: &str, name: &str) {
@@ -171,30 +247,45 @@ impl Discovery {
         if missing.values().map(HashMap::len).sum::<usize>() >= MAX_MISSING {
             missing.clear();
         }
-        missing.entry(api_version.to_owned()).or_default().insert(name.to_owned(), Instant::now());
+        missing
+            .entry(api_version.to_owned())
+            .or_default()
+            .insert(name.to_owned(), Instant::now());
     }
 
-    /// Looks up the resources of `group/version` and caches the one called `name` that `find` selects; None if there is
-    /// none.
+    /// Looks up the resources of `group/version` and caches the one called `name` that `find`
+    /// selects; None if there is none.
     async fn ask(
         &self,
         api_version: &str,
         name: &str,
         find: impl Fn(&ResourceList) -> Option<ApiResource>,
     ) -> Result<Option<Arc<ApiResource>>, ApiError> {
-        check_api_version(api_version).map_err(|message| ApiError::new(ErrorKind::BadRequest, message))?;
+        check_api_version(api_version)
+            .map_err(|message| ApiError::new(ErrorKind::BadRequest, message))?;
         if self.is_known_missing(api_version, name) {
             return Ok(None);
         }
+
         let generation = *self.changes.borrow();
-        let root = if api_version.contains('/') { "apis" } else { "api" };
+        let root = if api_version.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
         let request = http::Request::get(format!("/{root}/{api_version}")).body(Vec::new());
-        let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+        let request =
+            request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
         let unanswered = |_| {
-            let message = format!("no response to the discovery of {api_version} within {DEADLINE:?}");
+            let message =
+                format!("no response to the discovery of {api_version} within {DEADLINE:?}");
             Err(ApiError::new(ErrorKind::Unavailable, message))
         };
-        let text = match tokio::time::timeout(DEADLINE, self.wire.send(request)).await.unwrap_or_else(unanswered) {
+
+        let text = match tokio::time::timeout(DEADLINE, self.api_client.send(request))
+            .await
+            .unwrap_or_else(unanswered)
+        {
             Ok(text) => text,
             Err(error) if error.kind == ErrorKind::NotFound => {
                 self.note_missing(api_version, name);
@@ -202,18 +293,41 @@ impl Discovery {
             }
             Err(error) => return Err(error),
         };
-        let list: ResourceList = serde_json::from_str(&text)
-            .map_err(|error| ApiError::new(ErrorKind::Other, format!("discovery of {api_version}: {error}")))?;
+
+        let list: ResourceList = serde_json::from_str(&text).map_err(|error| {
+            ApiError::new(
+                ErrorKind::Other,
+                format!("discovery of {api_version}: {error}"),
+            )
+        })?;
+
         let Some(resource) = find(&list).map(Arc::new) else {
             self.note_missing(api_version, name);
             return Ok(None);
         };
+
         // A response from before a change must not be cached.
         if generation == *self.changes.borrow() {
             let mut known = self.known.lock();
             known.insert(resource.kind.clone(), resource.clone());
         }
+
         Ok(Some(resource))
+    }
+
+    /// Returns what the APIService of a group and version says of the aggregated API server behind
+    /// it; None if it is available, or there is none, or it cannot be read.
+    pub async fn unavailable_api(&self, api_version: &str) -> Option<String> {
+        let (group, version) = api_version.split_once('/')?;
+        let name = format!("{version}.{group}");
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let request = http::Request::get(path).body(Vec::new()).ok()?;
+        let text = tokio::time::timeout(DEADLINE, self.api_client.send(request))
+            .await
+            .ok()?
+            .ok()?;
+
+        unavailable_condition(&name, &text)
     }
 
     /// Waits until a kind is served. Cancel it by dropping the future.
@@ -230,28 +344,127 @@ impl Discovery {
         }
     }
 
-    /// Drops all cached resources, because a CustomResourceDefinition has changed.
-    pub fn invalidate(&self) {
-        self.known.lock().clear();
-        self.missing.lock().clear();
+    /// Drops the cached resources of a group, or of all groups, because what the API server serves
+    /// may have changed.
+    pub fn invalidate(&self, group: Option<&str>) {
+        let is_kept = |kind: &GroupVersionKind| group.is_some_and(|group| kind.group() != group);
+        self.known.lock().retain(|kind, _| is_kept(kind));
+        self.missing
+            .lock()
+            .retain(|api_version, _| is_kept(&GroupVersionKind::new(api_version, "")));
         self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Drops the cached resources of a CustomResourceDefinition's group, now and in a while: the API
+    /// server changes what it serves a moment after the definition.
+    pub fn follow_definition(self: &Arc<Self>, definition: &ObjectKey) {
+        // The name is `plural.group`.
+        let (_, group) = definition.name.split_once('.').unwrap_or_default();
+        let group = group.to_owned();
+        self.invalidate(Some(&group));
+
+        let discovery = Arc::downgrade(self);
+        tokio::spawn(async move {
+            for pause in SETTLE {
+                tokio::time::sleep(pause).await;
+                let Some(discovery) = discovery.upgrade() else {
+                    return;
+                };
+                discovery.invalidate(Some(&group));
+            }
+        });
+    }
+
+    /// Waits until one of these kinds is served by another resource, or no longer served. Cancel it
+    /// by dropping the future.
+    pub async fn until_served_otherwise(&self, resources: &[Arc<ApiResource>]) {
+        let mut changes = self.changes.subscribe();
+        loop {
+            // The sender lives in `self`.
+            let _changed = changes.changed().await;
+            for resource in resources {
+                if self.serves_otherwise(resource).await {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reports whether a kind is served by another resource than this one, or no longer served.
+    /// False if the API server does not respond.
+    pub async fn serves_otherwise(&self, resource: &ApiResource) -> bool {
+        match self.resolve(&resource.kind).await {
+            Ok(now) => *now != *resource,
+            Err(error) => error.kind == ErrorKind::NotFound,
+        }
     }
 }
 
+/// Returns the condition by which an APIService says that it is not available.
+fn unavailable_condition(name: &str, api_service: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct ApiService {
+        #[serde(default)]
+        status: Status,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Status {
+        #[serde(default)]
+        conditions: Vec<Condition>,
+    }
+
+    #[derive(Deserialize)]
+    struct Condition {
+        #[serde(rename = "type")]
+        type_: String,
+        status: String,
+        #[serde(default)]
+        reason: String,
+        #[serde(default)]
+        message: String,
+    }
+
+    let ApiService { status } = serde_json::from_str(api_service).ok()?;
+    let Condition {
+        reason, message, ..
+    } = status
+        .conditions
+        .into_iter()
+        .find(|one| one.type_ == "Available" && one.status != "True")?;
+    Some(format!(
+        "APIService {name} is not available ({reason}): {message}"
+    ))
+}
+
 fn not_served(kind: &GroupVersionKind) -> ApiError {
-    let message = format!("the API server does not serve {kind} (is its CustomResourceDefinition installed?)");
+    let message = format!(
+        "the API server does not serve {kind} (is its CustomResourceDefinition installed?)"
+    );
     ApiError::new(ErrorKind::NotFound, message)
 }
 
 fn find(list: &ResourceList, kind: &GroupVersionKind) -> Option<ApiResource> {
-    let main = list.resources.iter().find(|one| one.kind == kind.kind && !one.name.contains('/'))?;
-    let subresources = list.resources.iter().filter_map(|one| one.name.split_once('/'));
+    let main = list
+        .resources
+        .iter()
+        .find(|one| one.kind == kind.kind && !one.name.contains('/'))?;
+    let subresources = list
+        .resources
+        .iter()
+        .filter_map(|one| one.name.split_once('/'));
+
     Some(ApiResource {
         kind: kind.clone(),
         plural: main.name.clone(),
         namespaced: main.namespaced,
-        subresources: subresources.filter(|(of, _)| *of == main.name).map(|(_, name)| name.to_owned()).collect(),
-        watchable: ["list", "watch"].iter().all(|verb| main.verbs.iter().any(|one| one == verb)),
+        subresources: subresources
+            .filter(|(of, _)| *of == main.name)
+            .map(|(_, name)| name.to_owned())
+            .collect(),
+        watchable: ["list", "watch"]
+            .iter()
+            .all(|verb| main.verbs.iter().any(|one| one == verb)),
     })
 }
 
@@ -263,7 +476,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::client::wire::Identity;
+    use crate::client::api_client::Identity;
 
     #[tokio::test(start_paused = true)]
     async fn discovery_without_a_response_is_asked_again() {
@@ -275,14 +488,91 @@ mod tests {
                     std::future::pending::<()>().await;
                 }
                 let list = r#"{"resources":[{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list","watch"]}]}"#;
-                Ok::<_, Infallible>(http::Response::new(kube::client::Body::from(list.as_bytes().to_vec())))
+                Ok::<_, Infallible>(http::Response::new(kube::client::Body::from(
+                    list.as_bytes().to_vec(),
+                )))
             }
         });
-        let wire = Wire::new(kube::Client::new(service, "default"), &Identity::Host).expect("a wire");
-        let discovery = Discovery::new(wire);
+        let api_client = ApiClient::new(kube::Client::new(service, "default"), &Identity::Host)
+            .expect("a client");
+        let discovery = Discovery::new(api_client);
         let pods = GroupVersionKind::new("v1", "Pod");
         let found = tokio::time::timeout(Duration::from_secs(60), discovery.wait_for(&pods)).await;
         assert_eq!(found.expect("in time").plural, "pods");
+    }
+
+    #[test]
+    fn dead_api_service_is_described_in_its_own_words() {
+        let of = |status: &str| {
+            let text = format!(
+                r#"{{"status":{{"conditions":[{{"type":"Available","status":"{status}","reason":"MissingEndpoints",
+                    "message":"endpoints for service/metrics in \"a\" have no addresses"}}]}}}}"#
+            );
+            unavailable_condition("v1.m.k8s.io", &text.replace('\n', " "))
+        };
+        assert_eq!(
+            of("False").as_deref(),
+            Some(
+                "APIService v1.m.k8s.io is not available (MissingEndpoints): endpoints for service/metrics in \"a\" have no addresses"
+            )
+        );
+        assert_eq!(of("True"), None);
+        assert_eq!(unavailable_condition("v1.m.k8s.io", "{}"), None);
+    }
+
+    #[test]
+    fn missing_subresource_is_named_with_its_cure() {
+        let of = |api_version: &str, kind: &str, plural: &str, subresources: &[&str]| ApiResource {
+            kind: GroupVersionKind::new(api_version, kind),
+            plural: plural.to_owned(),
+            namespaced: true,
+            subresources: subresources.iter().map(|&name| name.to_owned()).collect(),
+            watchable: true,
+        };
+        let custom = of("example.com/v1", "CronTab", "crontabs", &["scale"]);
+        let pod = of("v1", "Pod", "pods", &["eviction", "status"]);
+        let config_map = of("v1", "ConfigMap", "configmaps", &[]);
+
+        for (resource, subresource, is_served) in [
+            (&custom, "", true),
+            (&custom, "scale", true),
+            (&custom, "status", false),
+            (&pod, "proxy/metrics", false),
+            (&pod, "status", true),
+        ] {
+            assert_eq!(
+                resource.has_subresource(subresource),
+                is_served,
+                "{subresource}"
+            );
+        }
+
+        for (resource, subresource, message) in [
+            (
+                &custom,
+                "status",
+                "CronTab.example.com/v1 has no status subresource: CustomResourceDefinition crontabs.example.com has no subresources.status for version v1: add it, or write the object itself with update",
+            ),
+            (
+                &config_map,
+                "status",
+                "ConfigMap.v1 has no status subresource: write the object itself with update",
+            ),
+            (
+                &config_map,
+                "scale",
+                "ConfigMap.v1 has no scale subresource: it has none",
+            ),
+            (
+                &pod,
+                "scale",
+                "Pod.v1 has no scale subresource: it has eviction, status",
+            ),
+        ] {
+            let error = resource.no_subresource(subresource);
+            assert_eq!(error.kind, ErrorKind::BadRequest);
+            assert_eq!(error.status.message, message);
+        }
     }
 
     #[test]
@@ -296,9 +586,18 @@ mod tests {
         )
         .expect("json");
         let found = find(&list, &GroupVersionKind::new("apps/v1", "Deployment")).expect("found");
-        assert_eq!((found.plural.as_str(), found.namespaced, found.watchable), ("deployments", true, true));
+        assert_eq!(
+            (found.plural.as_str(), found.namespaced, found.watchable),
+            ("deployments", true, true)
+        );
         assert_eq!(found.subresources, ["scale", "status"]);
-        assert!(find(&list, &GroupVersionKind::new("apps/v1", "Scale")).is_none(), "a subresource is no kind");
-        assert_eq!(found.object_path(&ObjectKey::namespaced("n", "d")), "/apis/apps/v1/namespaces/n/deployments/d");
+        assert!(
+            find(&list, &GroupVersionKind::new("apps/v1", "Scale")).is_none(),
+            "a subresource is no kind"
+        );
+        assert_eq!(
+            found.object_path(&ObjectKey::namespaced("n", "d")),
+            "/apis/apps/v1/namespaces/n/deployments/d"
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! Kinds by the names that kubectl accepts: kind, plural, singular or short name, each optionally with its group, or
-//! its version and group (`deployments.v1.apps`), in any case.
+//! Kinds by the names that kubectl accepts: kind, plural, singular or short name, each optionally
+//! with its group, or its version and group (`deployments.v1.apps`), in any case.
 //!
-//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names before short names,
-//! groups in the API server's order with the core group first; a group may be shortened (`autoscal`). Needs the
-//! aggregated discovery of Kubernetes 1.30 or newer, and sends two requests.
+//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names
+//! before short names, groups in the API server's order with the core group first; a group may be
+//! shortened (`autoscal`). Needs the aggregated discovery of Kubernetes 1.30 or newer, and sends
+//! two requests.
 
 use std::sync::Arc;
 
@@ -17,21 +18,30 @@ use serde::Deserialize;
 use super::{ApiResource, Discovery};
 
 /// The media type of aggregated discovery.
-pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(super) const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
-    /// Returns the resource that a name refers to; None if the API server has none. Nothing is cached.
+    /// Returns the resource that a name refers to; None if the API server has none. Nothing is
+    /// cached.
     ///
     /// # Errors
     /// The API server's error, or `Other` when it has no aggregated discovery.
     pub async fn resolve_name(&self, name: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
         let mut groups = Vec::new();
         for path in ["/api", "/apis"] {
-            let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
-            let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-            groups.extend(read(&self.wire.send(request).await?)?);
+            let request = Request::get(path)
+                .header(ACCEPT, AGGREGATED)
+                .body(Vec::new());
+            let request =
+                request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+            groups.extend(read(&self.api_client.send(request).await?)?);
         }
-        Ok(Name::readings(name).iter().find_map(|name| name.find(&groups)).map(Arc::new))
+
+        Ok(Name::readings(name)
+            .iter()
+            .find_map(|name| name.find(&groups))
+            .map(Arc::new))
     }
 }
 
@@ -40,12 +50,18 @@ impl Discovery {
 /// # Errors
 /// `Other` if it is not aggregated discovery.
 pub(super) fn read(text: &str) -> Result<Vec<Group>, ApiError> {
-    let list: Groups = serde_json::from_str(text)
-        .map_err(|error| ApiError::new(ErrorKind::Other, format!("the API server's discovery: {error}")))?;
+    let list: Groups = serde_json::from_str(text).map_err(|error| {
+        ApiError::new(
+            ErrorKind::Other,
+            format!("the API server's discovery: {error}"),
+        )
+    })?;
     if list.kind != "APIGroupDiscoveryList" {
-        let message = "the API server has no aggregated discovery: Kubernetes 1.30 or later is required";
+        let message =
+            "the API server has no aggregated discovery: Kubernetes 1.30 or later is required";
         return Err(ApiError::new(ErrorKind::Other, message));
     }
+
     Ok(list.items)
 }
 
@@ -123,17 +139,31 @@ struct Name {
 type Match = fn(&Name, &Served) -> bool;
 
 impl Name {
-    /// Returns the possible readings of a name: `deployments.v1.apps` may also be a resource of the group `v1.apps`.
+    /// Returns the possible readings of a name: `deployments.v1.apps` may also be a resource of the
+    /// group `v1.apps`.
     fn readings(text: &str) -> Vec<Self> {
         let text = text.to_lowercase();
         let parts: Vec<&str> = text.splitn(3, '.').collect();
         let mut readings = Vec::new();
+
         if let [resource, version, group] = parts[..] {
             let [resource, version, group] = [resource, version, group].map(str::to_owned);
-            readings.push(Self { resource, version: Some(version), group: Some(group) });
+            readings.push(Self {
+                resource,
+                version: Some(version),
+                group: Some(group),
+            });
         }
-        let (resource, group) = text.split_once('.').map_or((text.as_str(), None), |(name, group)| (name, Some(group)));
-        readings.push(Self { resource: resource.to_owned(), version: None, group: group.map(str::to_owned) });
+
+        let (resource, group) = text
+            .split_once('.')
+            .map_or((text.as_str(), None), |(name, group)| (name, Some(group)));
+        readings.push(Self {
+            resource: resource.to_owned(),
+            version: None,
+            group: group.map(str::to_owned),
+        });
+
         readings
     }
 
@@ -143,16 +173,25 @@ impl Name {
             Some(of) if whole || self.version.is_some() => group.metadata.name == *of,
             Some(of) => group.metadata.name.starts_with(of.as_str()),
         };
+
         let find = |whole: bool, is_it: Match| {
             let groups = groups.iter().filter(|group| wanted(group, whole));
-            let versions = groups.flat_map(|group| group.versions.iter().map(move |version| (group, version)));
-            let mut versions =
-                versions.filter(|(_, version)| self.version.as_ref().is_none_or(|of| version.version == *of));
+            let versions =
+                groups.flat_map(|group| group.versions.iter().map(move |version| (group, version)));
+            let mut versions = versions.filter(|(_, version)| {
+                self.version
+                    .as_ref()
+                    .is_none_or(|of| version.version == *of)
+            });
             versions.find_map(|(group, version)| {
-                let served = version.resources.iter().find(|served| is_it(self, served))?;
+                let served = version
+                    .resources
+                    .iter()
+                    .find(|served| is_it(self, served))?;
                 served.in_version(&group.metadata.name, &version.version)
             })
         };
+
         let by_name: Match = Self::is_name_of;
         let by_short_name: Match = Self::is_short_name_of;
         find(true, by_name)
@@ -162,7 +201,10 @@ impl Name {
     }
 
     fn is_name_of(&self, served: &Served) -> bool {
-        let kind = served.response_kind.as_ref().map(|kind| kind.kind.to_lowercase());
+        let kind = served
+            .response_kind
+            .as_ref()
+            .map(|kind| kind.kind.to_lowercase());
         [&served.resource, &served.singular_resource].contains(&&self.resource)
             || kind.is_some_and(|kind| kind == self.resource)
     }
@@ -175,14 +217,25 @@ impl Name {
 impl Served {
     /// Returns the resource of a group and version; None if it has subresources only.
     pub(super) fn in_version(&self, group: &str, version: &str) -> Option<ApiResource> {
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let api_version = if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        };
         let kind = &self.response_kind.as_ref()?.kind;
+
         Some(ApiResource {
             kind: GroupVersionKind::new(api_version, kind),
             plural: self.resource.clone(),
             namespaced: self.scope == "Namespaced",
-            subresources: self.subresources.iter().map(|one| one.subresource.clone()).collect(),
-            watchable: ["list", "watch"].iter().all(|verb| self.verbs.iter().any(|one| one == verb)),
+            subresources: self
+                .subresources
+                .iter()
+                .map(|one| one.subresource.clone())
+                .collect(),
+            watchable: ["list", "watch"]
+                .iter()
+                .all(|verb| self.verbs.iter().any(|one| one == verb)),
         })
     }
 }
@@ -201,26 +254,54 @@ mod tests {
         };
         let group = |name: &str, versions: &[(&str, String)]| {
             let versions = versions.iter().map(|(version, resources)| {
-                format!(r#"{{"version":"{version}","resources":[{resources}],"freshness":"Current"}}"#)
+                format!(
+                    r#"{{"version":"{version}","resources":[{resources}],"freshness":"Current"}}"#
+                )
             });
             let versions = versions.collect::<Vec<_>>().join(",");
-            format!(r#"{{"metadata":{{"name":"{name}","creationTimestamp":null}},"versions":[{versions}]}}"#)
+            format!(
+                r#"{{"metadata":{{"name":"{name}","creationTimestamp":null}},"versions":[{versions}]}}"#
+            )
         };
         let deployments = served("deployments", "Deployment", "deploy");
         let list = [
-            group("", &[("v1", [served("pods", "Pod", "po"), served("events", "Event", "ev")].join(","))]),
-            group("apps", &[("v1", deployments.clone()), ("v1beta1", deployments.clone())]),
+            group(
+                "",
+                &[(
+                    "v1",
+                    [served("pods", "Pod", "po"), served("events", "Event", "ev")].join(","),
+                )],
+            ),
+            group(
+                "apps",
+                &[
+                    ("v1", deployments.clone()),
+                    ("v1beta1", deployments.clone()),
+                ],
+            ),
             group("events.k8s.io", &[("v1", served("events", "Event", "ev"))]),
-            group("apps.example.com", &[("v2", [deployments, served("po", "Po", "deployments")].join(","))]),
+            group(
+                "apps.example.com",
+                &[(
+                    "v2",
+                    [deployments, served("po", "Po", "deployments")].join(","),
+                )],
+            ),
         ];
-        read(&format!(r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#, list.join(","))).expect("groups")
+        read(&format!(
+            r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#,
+            list.join(",")
+        ))
+        .expect("groups")
     }
 
     #[test]
     fn finds_kind_by_any_name_and_case() {
         let groups = groups();
         let found = |name: &str| {
-            let found = Name::readings(name).iter().find_map(|name| name.find(&groups));
+            let found = Name::readings(name)
+                .iter()
+                .find_map(|name| name.find(&groups));
             found.map(|found| format!("{} {}", found.plural, found.kind.api_version))
         };
         for (name, wanted) in [
@@ -233,8 +314,14 @@ mod tests {
             ("deploy", "deployments apps/v1"),
             ("Deployment.apps", "deployments apps/v1"),
             ("deployments.v1beta1.apps", "deployments apps/v1beta1"),
-            ("deployments.apps.example.com", "deployments apps.example.com/v2"),
-            ("deployments.v2.apps.example.com", "deployments apps.example.com/v2"),
+            (
+                "deployments.apps.example.com",
+                "deployments apps.example.com/v2",
+            ),
+            (
+                "deployments.v2.apps.example.com",
+                "deployments apps.example.com/v2",
+            ),
             ("deployments.apps.ex", "deployments apps.example.com/v2"),
             ("deployments.ap", "deployments apps/v1"),
             // A name takes precedence over another kind's short name.
@@ -242,14 +329,24 @@ mod tests {
         ] {
             assert_eq!(found(name).as_deref(), Some(wanted), "{name}");
         }
-        for name in ["", "pod.apps", "deployments.v3.apps", "nothing", ".", "pods.v1.apps", "pods/x"] {
+        for name in [
+            "",
+            "pod.apps",
+            "deployments.v3.apps",
+            "nothing",
+            ".",
+            "pods.v1.apps",
+            "pods/x",
+        ] {
             assert_eq!(found(name), None, "{name}");
         }
     }
 
     #[test]
     fn names_missing_aggregated_discovery() {
-        let error = read(r#"{"kind":"APIVersions","versions":["v1"]}"#).map(|_| ()).expect_err("refused");
+        let error = read(r#"{"kind":"APIVersions","versions":["v1"]}"#)
+            .map(|_| ())
+            .expect_err("refused");
         assert!(error.status.message.contains("1.30"), "{error}");
     }
 }

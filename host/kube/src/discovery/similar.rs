@@ -12,28 +12,32 @@ use operetta_core::{
 use tokio::{sync::Mutex, time::Instant};
 
 use super::names::{AGGREGATED, Group, Served, read};
-use crate::client::wire::{Identity, Wire};
+use crate::client::api_client::{ApiClient, Identity};
 
-/// The maximum size of a discovery document that is read, in bytes: ten times that of a cluster with a thousand CRDs.
+/// The maximum size of a discovery document that is read, in bytes: ten times that of a cluster
+/// with a thousand CRDs.
 const MAX_DOCUMENT: usize = 16 << 20;
 
 /// The maximum number of kinds that are compared.
 const MAX_KINDS: usize = 10_000;
 
-/// The maximum length of a name that is compared, in bytes. A CRD's kind is a DNS label, its group a DNS subdomain.
+/// The maximum length of a name that is compared, in bytes. A CRD's kind is a DNS label, its group
+/// a DNS subdomain.
 const MAX_NAME: usize = 317;
 
-/// The time for which the discovery documents of an account are kept: a suggestion need not know the newest kinds.
+/// How long the discovery documents of an account are kept: a suggestion need not know the newest
+/// kinds.
 const KEEP: Duration = Duration::from_secs(10);
 
 /// The maximum number of accounts whose documents are kept.
 const MAX_ACCOUNTS: usize = 4;
 
-/// Suggestions for kinds that are not served. Each account's discovery documents are read at most once in ten seconds,
-/// however many plugins ask.
+/// Suggestions for kinds that are not served. Each account's discovery documents are read at most
+/// once in ten seconds, however many plugins ask.
 pub struct SimilarKinds {
     client: Client,
-    /// The documents read last, the newest last. Locked during a read: whoever waits for it finds its result.
+    /// The documents read last, the newest last. Locked during a read: whoever waits for it finds
+    /// its result.
     documents: Mutex<VecDeque<Documents>>,
 }
 
@@ -47,11 +51,15 @@ struct Documents {
 impl SimilarKinds {
     /// Creates suggestions over a client.
     pub fn new(client: Client) -> Self {
-        Self { client, documents: Mutex::default() }
+        Self {
+            client,
+            documents: Mutex::default(),
+        }
     }
 
-    /// Finds a kind whose name is similar to one that the API server does not serve: another group or version of it, its
-    /// plural, or a name with a typing mistake. The discovery is read as `account`, so that no hidden kinds are revealed.
+    /// Finds a kind whose name is similar to one that the API server does not serve: another group
+    /// or version of it, its plural, or a name with a typing mistake. The discovery is read as
+    /// `account`, so that no hidden kinds are revealed.
     ///
     /// # Errors
     /// The API server's error, or `Other` when it has no aggregated discovery.
@@ -69,53 +77,88 @@ impl SimilarKinds {
         if let Some(kept) = documents.iter().find(|kept| kept.account == *account) {
             return Ok(kept.groups.clone());
         }
-        let wire = Wire::new(self.client.clone(), &Identity::ServiceAccount(account.clone()))?;
-        let wire = wire.reading_at_most(MAX_DOCUMENT);
+
+        let api_client = ApiClient::new(
+            self.client.clone(),
+            &Identity::ServiceAccount(account.clone()),
+        )?;
+        let api_client = api_client.reading_at_most(MAX_DOCUMENT);
         let mut groups = Vec::new();
+
         for path in ["/api", "/apis"] {
-            let request = Request::get(path).header(ACCEPT, AGGREGATED).body(Vec::new());
-            let request = request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-            groups.extend(read(&wire.send(request).await?)?);
+            let request = Request::get(path)
+                .header(ACCEPT, AGGREGATED)
+                .body(Vec::new());
+            let request =
+                request.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
+            groups.extend(read(&api_client.send(request).await?)?);
         }
+
         let groups = Arc::new(groups);
         if documents.len() == MAX_ACCOUNTS {
             documents.pop_front();
         }
-        documents.push_back(Documents { account: account.clone(), read_at: Instant::now(), groups: groups.clone() });
+
+        documents.push_back(Documents {
+            account: account.clone(),
+            read_at: Instant::now(),
+            groups: groups.clone(),
+        });
+
         Ok(groups)
     }
 }
 
-/// Returns the most similar kind that can be watched; the first one in the API server's order if several are equally
-/// similar.
+/// Returns the most similar kind that can be watched; the first one in the API server's order if
+/// several are equally similar.
 fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersionKind> {
     if kind.kind.len() > MAX_NAME || kind.api_version.len() > MAX_NAME {
         return None;
     }
+
     let served = groups.iter().flat_map(|group| {
         let versions = group.versions.iter();
-        versions.flat_map(move |version| version.resources.iter().map(move |served| (group, version, served)))
+        versions.flat_map(move |version| {
+            version
+                .resources
+                .iter()
+                .map(move |served| (group, version, served))
+        })
     });
-    let candidates = served.take(MAX_KINDS).filter_map(|(group, version, served)| {
-        let found = served.in_version(&group.metadata.name, &version.version).filter(|found| found.watchable)?.kind;
-        Some((distance(served, &found, kind)?, found))
-    });
-    candidates.min_by_key(|(distance, _)| *distance).map(|(_, found)| found)
+
+    let candidates = served
+        .take(MAX_KINDS)
+        .filter_map(|(group, version, served)| {
+            let found = served
+                .in_version(&group.metadata.name, &version.version)
+                .filter(|found| found.watchable)?
+                .kind;
+            Some((distance(served, &found, kind)?, found))
+        });
+
+    candidates
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, found)| found)
 }
 
 /// The number of edits in the kind, then in the apiVersion.
 type Distance = (usize, usize);
 
-/// Returns the distance of a served kind; None if it is not similar.
-fn distance(served: &Served, found: &GroupVersionKind, wanted: &GroupVersionKind) -> Option<Distance> {
+fn distance(
+    served: &Served,
+    found: &GroupVersionKind,
+    wanted: &GroupVersionKind,
+) -> Option<Distance> {
     if found == wanted || found.kind.len() > MAX_NAME || found.api_version.len() > MAX_NAME {
         return None;
     }
+
     let name = wanted.kind.to_lowercase();
     let api_version = strsim::osa_distance(&found.api_version, &wanted.api_version);
     if found.kind.to_lowercase() == name || served.resource == name {
         return Some((0, api_version));
     }
+
     // If both names differ, each difference must be small.
     let kind = strsim::osa_distance(&found.kind.to_lowercase(), &name);
     let near = kind <= tolerance(&name) && api_version <= tolerance(&wanted.api_version);
@@ -145,16 +188,38 @@ mod tests {
         };
         let watchable = r#""get","list","watch""#;
         let list = [
-            group("", "v1", &[served("pods", "Pod", watchable), served("bindings", "Binding", r#""create""#)]),
+            group(
+                "",
+                "v1",
+                &[
+                    served("pods", "Pod", watchable),
+                    served("bindings", "Binding", r#""create""#),
+                ],
+            ),
             group(
                 "apps",
                 "v1",
-                &[served("deployments", "Deployment", watchable), served("daemonsets", "DaemonSet", watchable)],
+                &[
+                    served("deployments", "Deployment", watchable),
+                    served("daemonsets", "DaemonSet", watchable),
+                ],
             ),
-            group("networking.k8s.io", "v1", &[served("ingresses", "Ingress", watchable)]),
-            group("example.com", "v1", &[served("gadgets", "Gadget", watchable)]),
+            group(
+                "networking.k8s.io",
+                "v1",
+                &[served("ingresses", "Ingress", watchable)],
+            ),
+            group(
+                "example.com",
+                "v1",
+                &[served("gadgets", "Gadget", watchable)],
+            ),
         ];
-        read(&format!(r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#, list.join(","))).expect("groups")
+        read(&format!(
+            r#"{{"kind":"APIGroupDiscoveryList","items":[{}]}}"#,
+            list.join(",")
+        ))
+        .expect("groups")
     }
 
     #[test]
@@ -167,8 +232,16 @@ mod tests {
             ("apps/v1", "Deployments", Some("Deployment.apps/v1")),
             ("apps/v1beta1", "Deployment", Some("Deployment.apps/v1")),
             ("v1", "Deployment", Some("Deployment.apps/v1")),
-            ("extensions/v1beta1", "Ingress", Some("Ingress.networking.k8s.io/v1")),
-            ("extensions/v1beta1", "ingresses", Some("Ingress.networking.k8s.io/v1")),
+            (
+                "extensions/v1beta1",
+                "Ingress",
+                Some("Ingress.networking.k8s.io/v1"),
+            ),
+            (
+                "extensions/v1beta1",
+                "ingresses",
+                Some("Ingress.networking.k8s.io/v1"),
+            ),
             ("exampel.com/v1", "Gadgte", Some("Gadget.example.com/v1")),
             ("apps/v1", "StatefulSet", None),
             ("other.dev/v1", "Gadgte", None),
@@ -177,14 +250,24 @@ mod tests {
             ("v1", "", None),
         ] {
             let found = most_similar(&groups, &GroupVersionKind::new(api_version, kind));
-            assert_eq!(found.map(|found| found.to_string()).as_deref(), wanted, "{kind} in {api_version}");
+            assert_eq!(
+                found.map(|found| found.to_string()).as_deref(),
+                wanted,
+                "{kind} in {api_version}"
+            );
         }
     }
 
     #[test]
     fn overlong_names_are_not_compared() {
         let long = "D".repeat(MAX_NAME + 1);
-        assert_eq!(most_similar(&groups(), &GroupVersionKind::new("apps/v1", &long)), None);
-        assert_eq!(most_similar(&groups(), &GroupVersionKind::new(&long, "Deployment")), None);
+        assert_eq!(
+            most_similar(&groups(), &GroupVersionKind::new("apps/v1", &long)),
+            None
+        );
+        assert_eq!(
+            most_similar(&groups(), &GroupVersionKind::new(&long, "Deployment")),
+            None
+        );
     }
 }

@@ -1,9 +1,12 @@
-//! Decides which Events are written and which are merged into earlier ones: client-go's `EventCorrelator`
-//! (tools/record/events_cache.go) as a pure state machine, with the time as an argument.
+//! Decides which Events are written and which are merged into earlier ones: client-go's
+//! `EventCorrelator` (tools/record/events_cache.go) as a pure state machine, with the time as an
+//! argument.
 //!
 //! The rules, in this order:
-//! 1. a token bucket per source and object allows a burst of 25, then one every 5 minutes; further Events are dropped;
-//! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as combined;
+//! 1. a token bucket per source and object allows a burst of 25, then one every 5 minutes; further
+//!    Events are dropped;
+//! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as
+//!    combined;
 //! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
 
 use std::{
@@ -48,8 +51,8 @@ pub enum Decision {
     },
 }
 
-/// The identity of an Event: a hash of everything but time and count. Its texts come from a plugin and may be long, so they are not
-/// kept.
+/// The identity of an Event: a hash of everything but time and count. Its texts come from a plugin
+/// and may be long, so they are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
@@ -69,7 +72,8 @@ struct Written {
     count: u32,
 }
 
-/// The state of one event source. It grows with what the source emits, to less than three megabytes.
+/// The state of one event source. It grows with what the source emits, to less than three
+/// megabytes.
 pub struct Correlator {
     /// Its keys are random, so nobody can make two Events with the same hash.
     hasher: RandomState,
@@ -82,11 +86,17 @@ pub struct Correlator {
 
 impl Default for Correlator {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), buckets: empty(), windows: empty(), written: empty() }
+        Self {
+            hasher: RandomState::new(),
+            buckets: empty(),
+            windows: empty(),
+            written: empty(),
+        }
     }
 }
 
-/// Returns a cache of [`CACHE`] entries that allocates nothing yet: most sources emit few Events. `LruCache::new` would allocate all.
+/// Returns a cache of [`CACHE`] entries that allocates nothing yet: most sources emit few Events.
+/// `LruCache::new` would allocate all.
 fn empty<K: std::hash::Hash + Eq, V>() -> LruCache<K, V> {
     let mut cache = LruCache::unbounded();
     cache.resize(CACHE);
@@ -96,22 +106,34 @@ fn empty<K: std::hash::Hash + Eq, V>() -> LruCache<K, V> {
 impl Correlator {
     /// Decides about an Event that arrived at `now`.
     pub fn correlate(&mut self, note: &EventNote, now: Instant) -> Decision {
-        let about = self.hasher.hash_one((&note.regarding, &note.key, &note.uid));
+        let about = self
+            .hasher
+            .hash_one((&note.regarding, &note.key, &note.uid));
         if !self.admit(about, now) {
             return Decision::Drop;
         }
-        let similar = self.hasher.hash_one((about, note.event_type.as_str(), &note.reason, &note.action));
-        // Combined Events count as one Event whatever their message, so they are remembered without it.
+
+        let similar =
+            self.hasher
+                .hash_one((about, note.event_type.as_str(), &note.reason, &note.action));
+        // Combined Events count as one Event whatever their message, so they are remembered without
+        // it.
         let (message, remembered) = if self.too_many_similar(similar, &note.note, now) {
             (format!("(combined from similar events): {}", note.note), "")
         } else {
             (note.note.clone(), note.note.as_str())
         };
         let key = Key(self.hasher.hash_one((similar, remembered)));
+
         match self.written.get_mut(&key) {
             Some(Written { name, count }) => {
                 *count += 1;
-                Decision::Count { name: name.clone(), count: *count, key, message }
+                Decision::Count {
+                    name: name.clone(),
+                    count: *count,
+                    key,
+                    message,
+                }
             }
             None => Decision::Create { key, message },
         }
@@ -122,35 +144,47 @@ impl Correlator {
         self.written.put(key, Written { name, count: 1 });
     }
 
-    /// Forgets an Event that no longer exists at the API server, where Events live an hour. The next one is new.
+    /// Forgets an Event that no longer exists at the API server, where Events live an hour. The
+    /// next one is new.
     pub fn forget(&mut self, key: Key) {
         self.written.pop(&key);
     }
 
     fn admit(&mut self, about: u64, now: Instant) -> bool {
-        let fresh = || Bucket { tokens: SPAM_BURST, at: now };
+        let fresh = || Bucket {
+            tokens: SPAM_BURST,
+            at: now,
+        };
         let bucket = self.buckets.get_or_insert_mut(about, fresh);
         let earned = now.saturating_duration_since(bucket.at).as_secs_f64() * SPAM_PER_SECOND;
         bucket.tokens = (bucket.tokens + earned).min(SPAM_BURST);
         bucket.at = now;
         let admitted = bucket.tokens >= 1.0;
+
         if admitted {
             bucket.tokens -= 1.0;
         }
+
         admitted
     }
 
     fn too_many_similar(&mut self, similar: u64, message: &str, now: Instant) -> bool {
         let message = self.hasher.hash_one(message);
-        let fresh = || Window { messages: Vec::new(), last: now };
+        let fresh = || Window {
+            messages: Vec::new(),
+            last: now,
+        };
         let window = self.windows.get_or_insert_mut(similar, fresh);
+
         if now.saturating_duration_since(window.last) > SIMILAR_WINDOW {
             window.messages.clear();
         }
+
         window.last = now;
         if window.messages.len() < SIMILAR_LIMIT && !window.messages.contains(&message) {
             window.messages.push(message);
         }
+
         window.messages.len() >= SIMILAR_LIMIT
     }
 }
@@ -187,7 +221,10 @@ mod tests {
     fn equal_event_increases_count_of_the_first() {
         let mut correlator = Correlator::default();
         let now = Instant::now();
-        assert!(matches!(record(&mut correlator, &note("a", "m"), now), Decision::Create { .. }));
+        assert!(matches!(
+            record(&mut correlator, &note("a", "m"), now),
+            Decision::Create { .. }
+        ));
         for expected in 2..=7 {
             let decision = record(&mut correlator, &note("a", "m"), now);
             assert!(
@@ -195,7 +232,13 @@ mod tests {
                 "{decision:?}"
             );
         }
-        assert!(matches!(record(&mut correlator, &note("b", "m"), now), Decision::Create { .. }), "another object");
+        assert!(
+            matches!(
+                record(&mut correlator, &note("b", "m"), now),
+                Decision::Create { .. }
+            ),
+            "another object"
+        );
     }
 
     #[test]
@@ -204,7 +247,10 @@ mod tests {
         let now = Instant::now();
         for at in 0..9 {
             let decision = record(&mut correlator, &note("a", &format!("m{at}")), now);
-            assert!(matches!(decision, Decision::Create { .. }), "{at}: {decision:?}");
+            assert!(
+                matches!(decision, Decision::Create { .. }),
+                "{at}: {decision:?}"
+            );
         }
         let decision = record(&mut correlator, &note("a", "m9"), now);
         assert!(
@@ -217,19 +263,34 @@ mod tests {
         );
         let later = now + SIMILAR_WINDOW + Duration::from_secs(1);
         let decision = record(&mut correlator, &note("a", "m11"), later);
-        assert!(matches!(&decision, Decision::Create { message, .. } if message == "m11"), "{decision:?}");
+        assert!(
+            matches!(&decision, Decision::Create { message, .. } if message == "m11"),
+            "{decision:?}"
+        );
     }
 
     #[test]
     fn drops_event_flood_after_burst() {
         let mut correlator = Correlator::default();
         let now = Instant::now();
-        let kept = (0..100).filter(|_| record(&mut correlator, &note("a", "m"), now) != Decision::Drop).count();
+        let kept = (0..100)
+            .filter(|_| record(&mut correlator, &note("a", "m"), now) != Decision::Drop)
+            .count();
         assert_eq!(kept, 25);
-        assert_ne!(record(&mut correlator, &note("b", "m"), now), Decision::Drop, "other objects go on");
+        assert_ne!(
+            record(&mut correlator, &note("b", "m"), now),
+            Decision::Drop,
+            "other objects go on"
+        );
         let later = now + Duration::from_secs(301);
-        assert_ne!(record(&mut correlator, &note("a", "m"), later), Decision::Drop);
-        assert_eq!(record(&mut correlator, &note("a", "m"), later), Decision::Drop);
+        assert_ne!(
+            record(&mut correlator, &note("a", "m"), later),
+            Decision::Drop
+        );
+        assert_eq!(
+            record(&mut correlator, &note("a", "m"), later),
+            Decision::Drop
+        );
     }
 
     #[test]
@@ -243,9 +304,15 @@ mod tests {
         assert_eq!(correlator.windows.len(), CACHE.get());
         assert_eq!(correlator.written.len(), CACHE.get());
         let newest = note(&(2 * CACHE.get() - 1).to_string(), "m");
-        assert!(matches!(record(&mut correlator, &newest, now), Decision::Count { count: 2, .. }));
+        assert!(matches!(
+            record(&mut correlator, &newest, now),
+            Decision::Count { count: 2, .. }
+        ));
         assert!(
-            matches!(record(&mut correlator, &note("0", "m"), now), Decision::Create { .. }),
+            matches!(
+                record(&mut correlator, &note("0", "m"), now),
+                Decision::Create { .. }
+            ),
             "the oldest is forgotten"
         );
     }

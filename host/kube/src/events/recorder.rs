@@ -1,9 +1,10 @@
-//! Writes Events in the background, as core/v1 Events with a count, so that `kubectl describe` shows "x7 over 3m".
+//! Writes Events in the background, as core/v1 Events with a count, so that `kubectl describe`
+//! shows "x7 over 3m".
 //!
-//! One task per plugin takes notes from a bounded channel, merges them with the [`Correlator`] and writes under the
-//! plugin's identity. A note never blocks a reconcile: if the channel is full, it is dropped and counted. A failed
-//! write is retried up to 12 times while the API server is unavailable (client-go's `maxTriesPerEvent`); a rejected
-//! write is not retried.
+//! One task per plugin takes notes from a bounded channel, merges them with the [`Correlator`] and
+//! writes under the plugin's identity. A note never blocks a reconcile: if the channel is full, it
+//! is dropped and counted. A failed write is retried up to 12 times while the API server is
+//! unavailable (client-go's `maxTriesPerEvent`); a rejected write is not retried.
 
 use std::{
     sync::{
@@ -17,10 +18,15 @@ use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
+use operetta_api::names::is_dns_subdomain;
 use operetta_core::{
     gate::path::check_key,
     nondeterminism,
-    object::{ObjectKey, kind::GroupVersionKind},
+    object::{
+        ObjectKey,
+        bounded_name::{MAX_OBJECT_NAME, bounded},
+        kind::GroupVersionKind,
+    },
     ports::{EventNote, EventSink},
     status::{ApiError, ErrorKind},
 };
@@ -28,7 +34,7 @@ use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    client::wire::Wire,
+    client::api_client::ApiClient,
     clock,
     events::correlator::{Correlator, Decision},
 };
@@ -46,12 +52,15 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Starts a recorder. It ends after writing the queued Events when the last handle is dropped. `component` is shown
-    /// by `kubectl describe` in the column From.
-    pub fn start(wire: Wire, component: String) -> Arc<Self> {
+    /// Starts a recorder. It ends after writing the queued Events when the last handle is dropped.
+    /// `component` is shown by `kubectl describe` in the column From.
+    pub fn start(api_client: ApiClient, component: String) -> Arc<Self> {
         let (notes, queue) = mpsc::channel(QUEUE);
-        tokio::spawn(write_all(queue, wire, component));
-        Arc::new(Self { notes, dropped: AtomicU64::new(0) })
+        tokio::spawn(write_all(queue, api_client, component));
+        Arc::new(Self {
+            notes,
+            dropped: AtomicU64::new(0),
+        })
     }
 }
 
@@ -63,15 +72,20 @@ impl EventSink for EventRecorder {
     }
 }
 
-async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: String) {
+async fn write_all(mut queue: mpsc::Receiver<EventNote>, api_client: ApiClient, component: String) {
     let mut correlator = Correlator::default();
     while let Some(note) = queue.recv().await {
         let decision = correlator.correlate(&note, Instant::now());
         let about = note.key.clone();
         let mut tries = 1;
-        while let Err(error) = write(&wire, &component, &note, &decision, &mut correlator).await {
-            let passing =
-                matches!(error.kind, ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests);
+
+        while let Err(error) =
+            write(&api_client, &component, &note, &decision, &mut correlator).await
+        {
+            let passing = matches!(
+                error.kind,
+                ErrorKind::Unavailable | ErrorKind::TimedOut | ErrorKind::TooManyRequests
+            );
             if !passing || tries >= TRIES {
                 tracing::warn!(component, %about, reason = note.reason, %error, "failed to record event");
                 break;
@@ -83,13 +97,13 @@ async fn write_all(mut queue: mpsc::Receiver<EventNote>, wire: Wire, component: 
 }
 
 /// Sends a request, which counts in the quotas of the plugin.
-async fn send(wire: &Wire, request: http::Request<Vec<u8>>) -> Result<String, ApiError> {
-    wire.throttle().wait().await;
-    wire.send(request).await
+async fn send(api_client: &ApiClient, request: http::Request<Vec<u8>>) -> Result<String, ApiError> {
+    api_client.throttle().wait().await;
+    api_client.send(request).await
 }
 
 async fn write(
-    wire: &Wire,
+    api_client: &ApiClient,
     component: &str,
     note: &EventNote,
     decision: &Decision,
@@ -101,11 +115,17 @@ async fn write(
     let (key, message) = match decision {
         Decision::Drop => return Ok(()),
         Decision::Create { key, message } => (key, message),
-        Decision::Count { key, name, count, message } => {
-            let patch = json!({"count": count, "message": message, "lastTimestamp": Time(clock::now())});
+        Decision::Count {
+            key,
+            name,
+            count,
+            message,
+        } => {
+            let patch =
+                json!({"count": count, "message": message, "lastTimestamp": Time(clock::now())});
             let request = http::Request::patch(format!("{collection}/{name}"))
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
-            match send(wire, built(request, patch.to_string())?).await {
+            match send(api_client, built(request, patch.to_string())?).await {
                 // Events live an hour: the first one is gone, so this one is new.
                 Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(*key),
                 other => return other.map(drop),
@@ -113,28 +133,67 @@ async fn write(
             (key, message)
         }
     };
+
     let event = event(component, namespace, note, message);
     let name = event.metadata.name.clone().unwrap_or_default();
-    let body = serde_json::to_string(&event).map_err(|error| ApiError::new(ErrorKind::Other, error.to_string()))?;
-    let request = http::Request::post(collection).header(http::header::CONTENT_TYPE, "application/json");
-    send(wire, built(request, body)?).await?;
+    let body = serde_json::to_string(&event)
+        .map_err(|error| ApiError::new(ErrorKind::Other, error.to_string()))?;
+    let request =
+        http::Request::post(collection).header(http::header::CONTENT_TYPE, "application/json");
+    send(api_client, built(request, body)?).await?;
     correlator.created(*key, name);
+
     Ok(())
 }
 
-fn built(request: http::request::Builder, body: String) -> Result<http::Request<Vec<u8>>, ApiError> {
-    request.body(body.into_bytes()).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+fn built(
+    request: http::request::Builder,
+    body: String,
+) -> Result<http::Request<Vec<u8>>, ApiError> {
+    request
+        .body(body.into_bytes())
+        .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+}
+
+/// Returns the name of an Event about an object: as in client-go, the object's name and the time in
+/// nanoseconds, in hexadecimal. An object's name may be too long for that, or have characters that
+/// an Event's name cannot have.
+fn event_name(object: &str, nanos: u128) -> String {
+    let time = format!(".{nanos:x}");
+    let mut name = object.to_owned();
+
+    if !is_dns_subdomain(object) {
+        let valid = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
+        let letters = object.chars();
+        let replaced: String = letters
+            .map(|letter| {
+                if valid(letter) {
+                    letter.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        replaced
+            .trim_matches(|end: char| !end.is_ascii_alphanumeric())
+            .clone_into(&mut name);
+    }
+    if !is_dns_subdomain(&name) && name.len() <= MAX_OBJECT_NAME {
+        "event".clone_into(&mut name);
+    }
+
+    bounded(name, MAX_OBJECT_NAME - time.len()) + &time
 }
 
 fn event(component: &str, namespace: &str, note: &EventNote, message: &str) -> Event {
     let GroupVersionKind { api_version, kind } = note.regarding.clone();
     let now = Time(clock::now());
-    // The name as in client-go: the object's name and the time in nanoseconds, in hexadecimal.
     let nanos = nondeterminism::wall_clock().as_nanos();
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{nanos:x}", note.key.name)),
+            name: Some(event_name(&note.key.name, nanos)),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
@@ -150,11 +209,42 @@ fn event(component: &str, namespace: &str, note: &EventNote, message: &str) -> E
         reason: some(&note.reason),
         action: some(&note.action),
         message: Some(message.to_owned()),
-        source: Some(EventSource { component: Some(component.to_owned()), host: None }),
+        source: Some(EventSource {
+            component: Some(component.to_owned()),
+            host: None,
+        }),
         reporting_component: Some(component.to_owned()),
         first_timestamp: Some(now.clone()),
         last_timestamp: Some(now),
         count: Some(1),
         ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_an_event_is_valid_whatever_the_object_is_called() {
+        let nanos = u128::from(u64::MAX);
+        assert_eq!(event_name("web", 0x17ab), "web.17ab");
+        assert_eq!(event_name("hello World", 0x17ab), "hello-world.17ab");
+        assert_eq!(event_name("system:node", 0x17ab), "system-node.17ab");
+
+        let long = "a".repeat(253);
+        for object in [
+            long.as_str(),
+            &long[..250],
+            "a..b",
+            "?",
+            "\u{e9}",
+            "",
+            "-.-",
+        ] {
+            let name = event_name(object, nanos);
+            assert!(is_dns_subdomain(&name), "{object:?}: {name}");
+            assert!(name.ends_with(".ffffffffffffffff"), "{name}");
+        }
     }
 }

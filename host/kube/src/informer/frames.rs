@@ -1,7 +1,9 @@
-//! Decodes the API server's responses to an informer: the lines of a watch, and the objects in them and in lists.
+//! Decodes the API server's responses to an informer: the lines of a watch, and the objects in them
+//! and in lists.
 //!
-//! Chunks have arbitrary boundaries; a line is complete only with its end. An unreadable object is reported with the
-//! reason, and with its key if that can be read, so that one bad object never hides others.
+//! Chunks have arbitrary boundaries; a line is complete only with its end. An unreadable object is
+//! reported with the reason, and with its key if that can be read, so that one bad object never
+//! hides others.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -9,19 +11,23 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
 use operetta_core::{
-    object::{ManagedFields, Object, ObjectKey, field_managers::managed_fields, kind::GroupVersionKind},
+    object::{
+        Object, ObjectKey, field_managers::managed_fields, kind::GroupVersionKind, prune::Prune,
+    },
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::client::wire::{chain, from_body};
+use crate::client::api_client::{chain, from_body};
 
-/// The maximum length of a line. The API server accepts no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+/// The maximum length of a line. The API server accepts no request of over 3 MiB, and etcd no value
+/// of over 1.5 MiB (<https://etcd.io/docs/v3.5/dev-guide/limits/>).
 const MAX_LINE: usize = 32 << 20;
 /// The bytes that a buffer keeps between two chunks.
 const MAX_KEPT: usize = 64 << 10;
-/// The annotation on the bookmark that ends the initial events of a streaming list.
+/// The annotation on the bookmark that ends the initial events of a streaming list:
+/// <https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list>.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The lines of a response that arrives in chunks.
@@ -37,21 +43,34 @@ pub struct Lines<B = kube::client::Body> {
 impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
     /// Creates the lines of an unread response.
     pub fn new(body: B) -> Self {
-        Self { body, buffer: Vec::new(), taken: 0, scanned: 0 }
+        Self {
+            body,
+            buffer: Vec::new(),
+            taken: 0,
+            scanned: 0,
+        }
     }
 
-    /// Waits for the next chunk, for at most `patience`. Returns false when the response has ended; the remaining bytes
-    /// are no complete line then.
+    /// Waits for the next chunk, for at most `patience`. Returns false when the response has ended;
+    /// the remaining bytes are no complete line then.
     ///
     /// # Errors
-    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke, `Other` for a line that is too long.
+    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke, `Other` for a line
+    /// that is too long.
     pub async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
-        let Some(bytes) = more(&mut self.body, patience).await? else { return Ok(false) };
+        let Some(bytes) = more(&mut self.body, patience).await? else {
+            return Ok(false);
+        };
+
         self.forget_taken();
         self.buffer.extend_from_slice(&bytes);
         if self.buffer.len() > MAX_LINE && !self.buffer[self.scanned..].contains(&b'\n') {
-            return Err(ApiError::new(ErrorKind::Other, format!("an event has more than {MAX_LINE} bytes")));
+            return Err(ApiError::new(
+                ErrorKind::Other,
+                format!("an event has more than {MAX_LINE} bytes"),
+            ));
         }
+
         Ok(true)
     }
 
@@ -62,10 +81,15 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
                 self.scanned = self.buffer.len();
                 return None;
             };
+
             let line = self.taken..self.scanned + end;
             self.taken = line.end + 1;
             self.scanned = self.taken;
-            if !self.buffer[line.clone()].iter().all(u8::is_ascii_whitespace) {
+
+            if !self.buffer[line.clone()]
+                .iter()
+                .all(u8::is_ascii_whitespace)
+            {
                 return Some(&self.buffer[line]);
             }
         }
@@ -91,13 +115,26 @@ where
     B: Body<Data = Bytes, Error: std::error::Error> + Unpin,
 {
     loop {
-        let frame = tokio::time::timeout(patience, body.frame()).await.map_err(|_elapsed| {
-            ApiError::new(ErrorKind::TimedOut, format!("no data from the API server for {} s", patience.as_secs_f32()))
-        })?;
+        let frame = tokio::time::timeout(patience, body.frame())
+            .await
+            .map_err(|_elapsed| {
+                ApiError::new(
+                    ErrorKind::TimedOut,
+                    format!(
+                        "no data from the API server for {} s",
+                        patience.as_secs_f32()
+                    ),
+                )
+            })?;
+
         let Some(frame) = frame else { return Ok(None) };
         let frame = frame.map_err(|error| {
-            ApiError::new(ErrorKind::Unavailable, format!("connection to the API server lost: {}", chain(&error)))
+            ApiError::new(
+                ErrorKind::Unavailable,
+                format!("connection to the API server lost: {}", chain(&error)),
+            )
         })?;
+
         // Trailers are ignored.
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
@@ -170,43 +207,64 @@ struct BookmarkMeta {
 }
 
 impl WatchEvent {
-    /// Parses one line.
-    pub fn parse(line: &[u8], of: &GroupVersionKind) -> Self {
+    /// Parses one line. The object is read once, without the pruned fields.
+    pub fn parse(line: &[u8], of: &GroupVersionKind, prune: &Prune) -> Self {
         let Ok(text) = std::str::from_utf8(line) else {
-            return Self::Unreadable(unreadable(&String::from_utf8_lossy(line), "it is not UTF-8"));
+            return Self::Unreadable(unreadable(
+                &String::from_utf8_lossy(line),
+                "it is not UTF-8",
+            ));
         };
+
         // The order that the API server writes. Other valid JSON takes another scan.
         if let Some((kind, object)) = split(text)
-            && let Some(Ok(event)) = applied_or_deleted(kind, object, of)
+            && let Some(Ok(event)) = applied_or_deleted(kind, object, of, prune)
         {
             return event;
         }
+
         match serde_json::from_str::<Line<'_>>(text) {
             Err(error) => Self::Unreadable(unreadable(text, &error.to_string())),
-            Ok(Line { r#type, object }) => Self::read(&r#type, object.get(), of),
+            Ok(Line { r#type, object }) => Self::read(&r#type, object.get(), of, prune),
         }
     }
 
-    fn read(kind: &str, object: &str, of: &GroupVersionKind) -> Self {
-        if let Some(event) = applied_or_deleted(kind, object, of) {
+    fn read(kind: &str, object: &str, of: &GroupVersionKind, prune: &Prune) -> Self {
+        if let Some(event) = applied_or_deleted(kind, object, of, prune) {
             return event.unwrap_or_else(Self::Unreadable);
         }
+
         match kind {
             "BOOKMARK" => match serde_json::from_str::<Bookmark>(object) {
-                Ok(Bookmark { metadata: BookmarkMeta { resource_version, annotations } }) => Self::Bookmark {
+                Ok(Bookmark {
+                    metadata:
+                        BookmarkMeta {
+                            resource_version,
+                            annotations,
+                        },
+                }) => Self::Bookmark {
                     resource_version,
-                    initial_events_end: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
+                    initial_events_end: annotations
+                        .get(INITIAL_EVENTS_END)
+                        .is_some_and(|value| value == "true"),
                 },
                 Err(error) => {
                     let why = format!("failed to decode bookmark: {error}");
-                    Self::Unreadable(Unreadable { key: None, why, identity: None })
+                    Self::Unreadable(Unreadable {
+                        key: None,
+                        why,
+                        identity: None,
+                    })
                 }
             },
             "ERROR" => Self::Error(of_status(object)),
             other => {
                 let shown: String = other.chars().take(32).collect();
                 let what = unreadable(object, &format!("unknown watch event type {shown:?}"));
-                Self::Unreadable(Unreadable { identity: None, ..what })
+                Self::Unreadable(Unreadable {
+                    identity: None,
+                    ..what
+                })
             }
         }
     }
@@ -214,22 +272,33 @@ impl WatchEvent {
 
 /// Splits a line as the API server writes it into its type and the object's text.
 fn split(line: &str) -> Option<(&str, &str)> {
-    let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once("\",\"object\":")?;
+    let (kind, rest) = line
+        .strip_prefix("{\"type\":\"")?
+        .split_once("\",\"object\":")?;
     Some((kind, rest.trim_end().strip_suffix('}')?))
 }
 
-/// Returns the text of the managedFields of the object in a line of a watch; None if it has none, and if the line is not in the
-/// order that the API server writes.
+/// Returns the text of the managedFields of the object in a line of a watch; None if it has none,
+/// and if the line is not in the order that the API server writes.
 pub(super) fn managed_fields_in(line: &[u8]) -> Option<&str> {
     let (_, object) = std::str::from_utf8(line).ok().and_then(split)?;
     managed_fields(object)
 }
 
 /// Reads the object of an ADDED, MODIFIED or DELETED event; None for another type.
-fn applied_or_deleted(kind: &str, object: &str, of: &GroupVersionKind) -> Option<Result<WatchEvent, Unreadable>> {
+fn applied_or_deleted(
+    kind: &str,
+    object: &str,
+    of: &GroupVersionKind,
+    prune: &Prune,
+) -> Option<Result<WatchEvent, Unreadable>> {
     match kind {
-        "ADDED" | "MODIFIED" => Some(read(object, of).map(WatchEvent::Applied)),
-        "DELETED" => Some(read(object, of).map(WatchEvent::Deleted).map_err(Unreadable::deleted)),
+        "ADDED" | "MODIFIED" => Some(read(object, of, prune).map(WatchEvent::Applied)),
+        "DELETED" => Some(
+            read(object, of, prune)
+                .map(WatchEvent::Deleted)
+                .map_err(Unreadable::deleted),
+        ),
         _ => None,
     }
 }
@@ -253,42 +322,58 @@ fn of_status(object: &str) -> ApiError {
     from_body(code, object.as_bytes(), None)
 }
 
-/// Reads an item of a list.
+/// Reads an item of a list, without the pruned fields.
 ///
 /// # Errors
 /// [`Unreadable`], with the reason, and with the key if it can be read.
-pub fn read_item(item: &[u8], of: &GroupVersionKind) -> Result<Object, Unreadable> {
+pub fn read_item(item: &[u8], of: &GroupVersionKind, prune: &Prune) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
-        Ok(text) => read(text, of),
-        Err(_) => Err(unreadable(&String::from_utf8_lossy(item), "it is not UTF-8")),
+        Ok(text) => read(text, of, prune),
+        Err(_) => Err(unreadable(
+            &String::from_utf8_lossy(item),
+            "it is not UTF-8",
+        )),
     }
 }
 
 /// Reads an object in the form that a store holds.
-fn read(text: &str, of: &GroupVersionKind) -> Result<Object, Unreadable> {
-    let object = Object::from_json(text, of, ManagedFields::Drop);
+fn read(text: &str, of: &GroupVersionKind, prune: &Prune) -> Result<Object, Unreadable> {
+    let object = Object::from_json_pruned(text, of, prune);
     let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
     if object.resource_version().is_empty() {
         let why = "it has no metadata.resourceVersion".to_owned();
-        return Err(Unreadable { key: Some(object.key().clone()), why, identity: None });
+        return Err(Unreadable {
+            key: Some(object.key().clone()),
+            why,
+            identity: None,
+        });
     }
+
     Ok(object)
 }
 
 fn unreadable(text: &str, why: &str) -> Unreadable {
     let identity = identity_of(text).map(Box::new);
-    let key = identity.as_ref().map(|identity| identity.key.clone()).or_else(|| key_of(text));
-    Unreadable { key, why: why.to_owned(), identity }
+    let key = identity
+        .as_ref()
+        .map(|identity| identity.key.clone())
+        .or_else(|| key_of(text));
+    Unreadable {
+        key,
+        why: why.to_owned(),
+        identity,
+    }
 }
 
-/// Returns the identity of an object: its own metadata, whatever its other fields hold. They may be nested deeper than any
-/// stack, so that this goes over them without recursion.
+/// Returns the identity of an object: its own metadata, whatever its other fields hold. They may be
+/// nested deeper than any stack, so that this goes over them without recursion.
 fn identity_of(text: &str) -> Option<Identity> {
     #[derive(Deserialize)]
     struct Top<'a> {
         #[serde(borrow)]
         metadata: &'a RawValue,
     }
+
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Meta {
@@ -298,27 +383,48 @@ fn identity_of(text: &str) -> Option<Identity> {
         uid: String,
         resource_version: String,
     }
+
     let Top { metadata } = serde_json::from_str(text).ok()?;
-    let Meta { name, namespace, uid, resource_version } = serde_json::from_str(metadata.get()).ok()?;
+    let Meta {
+        name,
+        namespace,
+        uid,
+        resource_version,
+    } = serde_json::from_str(metadata.get()).ok()?;
+
     if name.is_empty() || resource_version.parse::<u64>().is_err() {
         return None;
     }
-    let key = ObjectKey { namespace: Some(namespace).filter(|namespace| !namespace.is_empty()), name };
-    Some(Identity { key, uid, resource_version, deleted: false })
+
+    let key = ObjectKey {
+        namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+        name,
+    };
+
+    Some(Identity {
+        key,
+        uid,
+        resource_version,
+        deleted: false,
+    })
 }
 
-/// Returns the key in a text that is not an object, or in a line with one. The key is used only for messages, never for
-/// requests.
+/// Returns the key in a text that is not an object, or in a line with one. The key is used only for
+/// messages, never for requests.
 fn key_of(text: &str) -> Option<ObjectKey> {
     #[derive(Deserialize)]
     struct Meta {
         name: String,
         namespace: Option<String>,
     }
+
     let metadata = text.split_once("\"metadata\":")?.1.trim_start();
     let mut values = serde_json::Deserializer::from_str(metadata).into_iter::<Meta>();
     let Meta { name, namespace } = values.next()?.ok()?;
-    Some(ObjectKey { namespace: namespace.filter(|namespace| !namespace.is_empty()), name })
+    Some(ObjectKey {
+        namespace: namespace.filter(|namespace| !namespace.is_empty()),
+        name,
+    })
 }
 
 #[cfg(test)]
@@ -328,15 +434,22 @@ mod tests {
     const A: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"7","managedFields":[]},"data":{"k":"}\n"}}"#;
 
     fn parse(line: &str) -> WatchEvent {
-        WatchEvent::parse(line.as_bytes(), &GroupVersionKind::new("v1", "ConfigMap"))
+        let kind = GroupVersionKind::new("v1", "ConfigMap");
+        WatchEvent::parse(line.as_bytes(), &kind, &Prune::managed_fields())
     }
 
     async fn lines_of(chunks: &[&str]) -> Vec<String> {
         let chunks: Vec<_> = chunks
             .iter()
-            .map(|chunk| Ok::<_, std::convert::Infallible>(http_body::Frame::data(chunk.as_bytes().to_vec().into())))
+            .map(|chunk| {
+                Ok::<_, std::convert::Infallible>(http_body::Frame::data(
+                    chunk.as_bytes().to_vec().into(),
+                ))
+            })
             .collect();
-        let mut lines = Lines::new(http_body_util::StreamBody::new(futures::stream::iter(chunks)));
+        let mut lines = Lines::new(http_body_util::StreamBody::new(futures::stream::iter(
+            chunks,
+        )));
         let mut found = Vec::new();
         loop {
             let more = lines.fill(Duration::from_secs(1)).await.expect("reads");
@@ -351,7 +464,11 @@ mod tests {
 
     #[tokio::test]
     async fn lines_survive_any_chunk_boundary() {
-        assert_eq!(lines_of(&["a\nb", "c", "\n\n\r\nd\n", "e"]).await, ["a", "bc", "d"], "the last has no end");
+        assert_eq!(
+            lines_of(&["a\nb", "c", "\n\n\r\nd\n", "e"]).await,
+            ["a", "bc", "d"],
+            "the last has no end"
+        );
         assert!(lines_of(&[]).await.is_empty());
     }
 
@@ -361,11 +478,15 @@ mod tests {
             format!(r#"{{"type":"ADDED","object":{A}}}"#),
             format!(r#" {{ "object": {A}, "type" : "MODIFIED", "x":1}} "#),
         ] {
-            let WatchEvent::Applied(object) = parse(&line) else { panic!("{line}") };
+            let WatchEvent::Applied(object) = parse(&line) else {
+                panic!("{line}")
+            };
             assert_eq!(*object.key(), ObjectKey::namespaced("n", "a"));
             assert!(!object.json().contains("managedFields"));
         }
-        let WatchEvent::Deleted(_) = parse(&format!(r#"{{"type":"DELETED","object":{A}}}"#)) else { panic!("deleted") };
+        let WatchEvent::Deleted(_) = parse(&format!(r#"{{"type":"DELETED","object":{A}}}"#)) else {
+            panic!("deleted")
+        };
     }
 
     #[test]
@@ -375,18 +496,26 @@ mod tests {
                 r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"9"{annotations}}}}}}}"#
             );
             match parse(&line) {
-                WatchEvent::Bookmark { resource_version, initial_events_end } => (resource_version, initial_events_end),
+                WatchEvent::Bookmark {
+                    resource_version,
+                    initial_events_end,
+                } => (resource_version, initial_events_end),
                 other => panic!("{other:?}"),
             }
         };
         assert_eq!(mark(""), ("9".to_owned(), false));
-        assert_eq!(mark(r#","annotations":{"k8s.io/initial-events-end":"true"}"#), ("9".to_owned(), true));
+        assert_eq!(
+            mark(r#","annotations":{"k8s.io/initial-events-end":"true"}"#),
+            ("9".to_owned(), true)
+        );
     }
 
     #[test]
     fn error_event_has_api_server_status() {
         let line = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}}"#;
-        let WatchEvent::Error(error) = parse(line) else { panic!("no error") };
+        let WatchEvent::Error(error) = parse(line) else {
+            panic!("no error")
+        };
         assert_eq!(
             (error.kind, error.status.message.as_str()),
             (ErrorKind::Expired, "too old resource version: 1 (9)")
@@ -396,7 +525,8 @@ mod tests {
     #[test]
     fn identity_of_deep_object_is_its_own_metadata() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        let other = r#"{"metadata":{"name":"victim","namespace":"v","uid":"v","resourceVersion":"99"}}"#;
+        let other =
+            r#"{"metadata":{"name":"victim","namespace":"v","uid":"v","resourceVersion":"99"}}"#;
         let object = format!(
             r#"{{"a":{other},"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","x":{deep}}},"spec":{deep}}}"#
         );
@@ -410,25 +540,59 @@ mod tests {
             resource_version: "7".to_owned(),
             deleted: false,
         };
-        assert_eq!(identity(&format!(r#"{{"type":"MODIFIED","object":{object}}}"#)), Some(own.clone()));
-        let gone = Identity { deleted: true, ..own };
-        assert_eq!(identity(&format!(r#"{{"type":"DELETED","object":{object}}}"#)), Some(gone));
+        assert_eq!(
+            identity(&format!(r#"{{"type":"MODIFIED","object":{object}}}"#)),
+            Some(own.clone())
+        );
+        let gone = Identity {
+            deleted: true,
+            ..own
+        };
+        assert_eq!(
+            identity(&format!(r#"{{"type":"DELETED","object":{object}}}"#)),
+            Some(gone)
+        );
         let twice = format!(r#"{{"metadata":{{}},{}"#, &object[1..]);
-        assert_eq!(identity(&format!(r#"{{"type":"ADDED","object":{twice}}}"#)), None, "which of them is it?");
-        assert_eq!(identity(&format!(r#"{{"type":"RENAMED","object":{object}}}"#)), None);
+        assert_eq!(
+            identity(&format!(r#"{{"type":"ADDED","object":{twice}}}"#)),
+            None,
+            "which of them is it?"
+        );
+        assert_eq!(
+            identity(&format!(r#"{{"type":"RENAMED","object":{object}}}"#)),
+            None
+        );
     }
 
     #[test]
     fn what_is_no_object_is_named_with_the_reason() {
         let named = Some(ObjectKey::namespaced("n", "a"));
         for (object, key, why) in [
-            (r#"{"metadata":{"namespace":"n"}}"#, None, "no metadata.name"),
-            (r#"{"metadata":{"name":"a","namespace":"n"}}"#, named.clone(), "no metadata.resourceVersion"),
-            (r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":7}}"#, named.clone(), "expected a string"),
-            (r#"{"metadata":{"name":"a","namespace":"n"},"data":{]}"#, named.clone(), "key must be a string"),
+            (
+                r#"{"metadata":{"namespace":"n"}}"#,
+                None,
+                "no metadata.name",
+            ),
+            (
+                r#"{"metadata":{"name":"a","namespace":"n"}}"#,
+                named.clone(),
+                "no metadata.resourceVersion",
+            ),
+            (
+                r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":7}}"#,
+                named.clone(),
+                "expected a string",
+            ),
+            (
+                r#"{"metadata":{"name":"a","namespace":"n"},"data":{]}"#,
+                named.clone(),
+                "key must be a string",
+            ),
             ("[]", None, "expected a JSON object"),
         ] {
-            let WatchEvent::Unreadable(found) = parse(&format!(r#"{{"type":"ADDED","object":{object}}}"#)) else {
+            let WatchEvent::Unreadable(found) =
+                parse(&format!(r#"{{"type":"ADDED","object":{object}}}"#))
+            else {
                 panic!("{object}")
             };
             assert_eq!(found.key, key, "{object}");
@@ -437,12 +601,23 @@ mod tests {
         let mut line = format!(r#"{{"type":"ADDED","object":{A}}}"#).into_bytes();
         let end = line.len() - 5;
         line[end] = 0xff;
-        let WatchEvent::Unreadable(found) = WatchEvent::parse(&line, &GroupVersionKind::new("v1", "ConfigMap")) else {
+        let kind = GroupVersionKind::new("v1", "ConfigMap");
+        let WatchEvent::Unreadable(found) =
+            WatchEvent::parse(&line, &kind, &Prune::managed_fields())
+        else {
             panic!("no UTF-8")
         };
-        assert_eq!((found.key, found.why.as_str()), (named.clone(), "it is not UTF-8"));
-        for line in [format!(r#"{{"type":"RENAMED","object":{A}}}"#), format!(r#"{{"type":"ADDED","object":{A}"#)] {
-            let WatchEvent::Unreadable(found) = parse(&line) else { panic!("{line}") };
+        assert_eq!(
+            (found.key, found.why.as_str()),
+            (named.clone(), "it is not UTF-8")
+        );
+        for line in [
+            format!(r#"{{"type":"RENAMED","object":{A}}}"#),
+            format!(r#"{{"type":"ADDED","object":{A}"#),
+        ] {
+            let WatchEvent::Unreadable(found) = parse(&line) else {
+                panic!("{line}")
+            };
             assert_eq!(found.key, named);
         }
     }

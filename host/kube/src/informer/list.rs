@@ -1,13 +1,15 @@
-//! A list that is split into its objects while it arrives, so that a response of hundreds of megabytes is never held as
-//! a whole, and an invalid object does not hide the others.
+//! A list that is split into its objects while it arrives, so that a response of hundreds of
+//! megabytes is never held as a whole, and an invalid object does not hide the others.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use serde::{Deserialize, de::IgnoredAny};
 
-/// The maximum size of an object. The API server accepts no request of over 3 MiB, and etcd no value of over 1.5 MiB.
+/// The maximum size of an object. The API server accepts no request of over 3 MiB, and etcd no
+/// value of over 1.5 MiB.
 const MAX_ITEM: usize = 32 << 20;
 
-/// A parser that finds the elements of `items` in the bytes of a list, with arbitrary chunk boundaries.
+/// A parser that finds the elements of `items` in the bytes of a list, with arbitrary chunk
+/// boundaries.
 #[derive(Default)]
 pub struct Items {
     /// The bytes still needed: the envelope outside of `items`, or the incomplete element inside.
@@ -59,6 +61,7 @@ impl Items {
                 self.go_through_string();
                 continue;
             }
+
             match byte {
                 b'"' => {
                     self.in_string = true;
@@ -85,7 +88,8 @@ impl Items {
                     if self.position == Position::Inside && self.depth == 2 {
                         self.end_item(&mut each);
                         self.position = Position::After;
-                        // The returned elements are not part of the envelope, in whichever chunk they came.
+                        // The returned elements are not part of the envelope, in whichever chunk
+                        // they came.
                         self.buffer.drain(..self.at);
                         self.at = 0;
                     }
@@ -96,17 +100,24 @@ impl Items {
                 byte if byte.is_ascii_whitespace() => {}
                 _ => self.begin_item(),
             }
+
             self.at += 1;
         }
+
         if self.position == Position::Inside {
             let kept = self.item.unwrap_or(self.at);
             self.buffer.drain(..kept);
             self.at -= kept;
             self.item = self.item.map(|_| 0);
         }
+
         if self.buffer.len() > MAX_ITEM {
-            return Err(no_list(&format!("a part of it has over {MAX_ITEM} bytes"), &self.buffer));
+            return Err(no_list(
+                &format!("a part of it has over {MAX_ITEM} bytes"),
+                &self.buffer,
+            ));
         }
+
         Ok(())
     }
 
@@ -120,6 +131,7 @@ impl Items {
             self.at = self.buffer.len();
             return;
         };
+
         self.at += found;
         if self.buffer[self.at] == b'"' {
             self.in_string = false;
@@ -129,6 +141,7 @@ impl Items {
         } else {
             self.escaped = true;
         }
+
         self.at += 1;
     }
 
@@ -154,8 +167,12 @@ impl Items {
     /// `Unavailable` for a truncated response, `Other` for a response that is not a list.
     pub fn end(mut self) -> Result<ListMeta, ApiError> {
         if self.position == Position::Inside || self.depth > 0 {
-            return Err(ApiError::new(ErrorKind::Unavailable, "the API server closed the list early"));
+            return Err(ApiError::new(
+                ErrorKind::Unavailable,
+                "the API server closed the list early",
+            ));
         }
+
         let mut envelope = self.head;
         envelope.append(&mut self.buffer);
         #[derive(Deserialize)]
@@ -164,10 +181,12 @@ impl Items {
             #[serde(default)]
             items: Option<Vec<IgnoredAny>>,
         }
-        let Envelope { metadata, items } =
-            serde_json::from_slice(&envelope).map_err(|error| no_list(&error.to_string(), &envelope))?;
+
+        let Envelope { metadata, items } = serde_json::from_slice(&envelope)
+            .map_err(|error| no_list(&error.to_string(), &envelope))?;
         match items {
-            // For example, with an escape in the field's name. As an empty list it would delete everything.
+            // For example, with an escape in the field's name. As an empty list it would delete
+            // everything.
             Some(items) if !items.is_empty() => Err(no_list("its items were not found", &envelope)),
             _ => Ok(metadata),
         }
@@ -175,8 +194,15 @@ impl Items {
 }
 
 fn no_list(why: &str, text: &[u8]) -> ApiError {
-    let shown: String = String::from_utf8_lossy(text).trim_start().chars().take(64).collect();
-    ApiError::new(ErrorKind::Other, format!("the response is not a list: {why}: {shown:?}"))
+    let shown: String = String::from_utf8_lossy(text)
+        .trim_start()
+        .chars()
+        .take(64)
+        .collect();
+    ApiError::new(
+        ErrorKind::Other,
+        format!("the response is not a list: {why}: {shown:?}"),
+    )
 }
 
 #[cfg(test)]
@@ -188,13 +214,18 @@ mod tests {
         let mut items = Items::default();
         let mut found = Vec::new();
         for bytes in text.chunks(chunk) {
-            items.feed(bytes, |item| found.push(String::from_utf8_lossy(item).into_owned()))?;
+            items.feed(bytes, |item| {
+                found.push(String::from_utf8_lossy(item).into_owned());
+            })?;
         }
         Ok((found, items.end()?))
     }
 
     fn meta(resource_version: &str, next: &str) -> ListMeta {
-        ListMeta { resource_version: resource_version.to_owned(), r#continue: next.to_owned() }
+        ListMeta {
+            resource_version: resource_version.to_owned(),
+            r#continue: next.to_owned(),
+        }
     }
 
     #[test]
@@ -210,7 +241,9 @@ mod tests {
         ];
         let inside = items.join(" , ");
         for text in [
-            format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5","continue":"c"}},"items":[{inside}]}}"#),
+            format!(
+                r#"{{"kind":"PodList","metadata":{{"resourceVersion":"5","continue":"c"}},"items":[{inside}]}}"#
+            ),
             format!(
                 "{{\"items\" :\n[ {inside}\n],\"x\":[\"items\",[1]],\"metadata\":{{\"resourceVersion\":\"5\",\"continue\":\"c\"}}}}\n"
             ),
@@ -234,17 +267,28 @@ mod tests {
         let text = br#"{"metadata":{"resourceVersion":"5"},"items":[{"a":1},{"b"},{"c":3}]}"#;
         for chunk in 1..=text.len() {
             let (found, envelope) = read(text, chunk).expect("a list");
-            assert_eq!(found, [r#"{"a":1}"#, r#"{"b"}"#, r#"{"c":3}"#], "in pieces of {chunk}");
+            assert_eq!(
+                found,
+                [r#"{"a":1}"#, r#"{"b"}"#, r#"{"c":3}"#],
+                "in pieces of {chunk}"
+            );
             assert_eq!(envelope, meta("5", ""));
         }
     }
 
     #[test]
     fn rejects_list_whose_items_are_not_found() {
-        for items in [r#""it\u0065ms":[{}]"#, r#""items":{}"#, r#""items":[],"items":[{}]"#] {
+        for items in [
+            r#""it\u0065ms":[{}]"#,
+            r#""items":{}"#,
+            r#""items":[],"items":[{}]"#,
+        ] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}},{items}}}"#);
             let error = read(text.as_bytes(), 4).expect_err(items);
-            assert!(error.status.message.contains("the response is not a list"), "{items}: {error}");
+            assert!(
+                error.status.message.contains("the response is not a list"),
+                "{items}: {error}"
+            );
         }
     }
 
@@ -252,7 +296,11 @@ mod tests {
     fn missing_or_null_items_are_an_empty_list() {
         for items in ["", r#","items":null"#, r#","items":[]"#, r#","items":[ ]"#] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"5"}}{items}}}"#);
-            assert_eq!(read(text.as_bytes(), 3).expect(items), (Vec::new(), meta("5", "")), "{items}");
+            assert_eq!(
+                read(text.as_bytes(), 3).expect(items),
+                (Vec::new(), meta("5", "")),
+                "{items}"
+            );
         }
     }
 
@@ -262,11 +310,23 @@ mod tests {
             ("<html>gateway</html>", "<html>gateway"),
             ("", "EOF"),
             (r#"{"items":[]}"#, "missing field `metadata`"),
-            (r#"{"metadata":{},"items":[]}"#, "missing field `resourceVersion`"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]]}"#, "list"),
+            (
+                r#"{"metadata":{},"items":[]}"#,
+                "missing field `resourceVersion`",
+            ),
+            (
+                r#"{"metadata":{"resourceVersion":"5"},"items":[{}]]}"#,
+                "list",
+            ),
             ("]", "a bracket too many"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#, "closed the list early"),
-            (r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#, "closed the list early"),
+            (
+                r#"{"metadata":{"resourceVersion":"5"},"items":[{}"#,
+                "closed the list early",
+            ),
+            (
+                r#"{"metadata":{"resourceVersion":"5"},"items":[{}]"#,
+                "closed the list early",
+            ),
         ] {
             let error = read(text.as_bytes(), 4).expect_err(text);
             assert!(error.status.message.contains(why), "{text}: {error}");
@@ -277,7 +337,10 @@ mod tests {
     fn rejects_endless_item() {
         let mut items = Items::default();
         items.feed(br#"{"items":["#, |_| {}).expect("a beginning");
-        let chunk = vec![b'"'; 1].into_iter().chain(vec![b'x'; MAX_ITEM]).collect::<Vec<u8>>();
+        let chunk = vec![b'"'; 1]
+            .into_iter()
+            .chain(vec![b'x'; MAX_ITEM])
+            .collect::<Vec<u8>>();
         let error = items.feed(&chunk, |_| {}).expect_err("too long");
         assert!(error.status.message.contains("bytes"), "{error}");
     }

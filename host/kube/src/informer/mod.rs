@@ -1,29 +1,35 @@
 //! Shared informers: one watch, one store, many handlers.
 //!
-//! An informer lists and watches the objects of one kind (and selector), stores them in a [`Cache`], and notifies its
-//! handlers of changes. Its guarantees follow client-go's shared_informer.go:
+//! An informer lists and watches the objects of one kind (and selector), stores them in a
+//! [`Cache`], and notifies its handlers of changes. Its guarantees follow client-go's
+//! [shared_informer.go](https://github.com/kubernetes/client-go/blob/master/tools/cache/shared_informer.go):
 //!
 //! - the store is updated before any handler is called;
 //! - a handler gets the changes of one object in order, and every handler gets every change;
 //! - a handler that subscribes late first gets the whole store as additions;
-//! - after a gap, the relist is compared with the store: objects that vanished are reported as deleted;
-//! - an object that was deleted and created again is reported as deleted and added, never as modified;
+//! - after a gap, the relist is compared with the store: objects that vanished are reported as
+//!   deleted;
+//! - an object that was deleted and created again is reported as deleted and added, never as
+//!   modified;
 //! - changes may be compressed: between two calls an object may have changed many times;
 //! - events that repeat the store's state, or are older than it, are not delivered.
 //!
-//! `PROMISES.md` in this folder names the test of each guarantee. Handlers run on the informer's task, one event at a
-//! time: they must only map to keys and enqueue. Dropping the last `Arc<Informer>` closes the watch. The reflector
-//! fills the store.
+//! `PROMISES.md` in this folder names the test of each guarantee. Handlers run on the informer's
+//! task, one event at a time: they must only map to keys and enqueue. Dropping the last
+//! `Arc<Informer>` closes the watch.
+//!
+//! The reflector fills the store, and knows the informer; the informer does not know it. The
+//! registry starts both.
 
 pub mod registry;
 
+mod backoff;
 pub mod frames;
-mod left_out;
 pub mod list;
-mod listed;
-mod pause;
+pub(crate) mod own_writes;
 mod reflector;
 mod scope;
+mod unreadable;
 
 use std::{
     sync::{
@@ -35,7 +41,7 @@ use std::{
 
 use operetta_core::{
     handler::event::Event,
-    object::{Object, prune::Prune, selector::LabelSelector},
+    object::{Object, ObjectKey, kind::GroupVersionKind, prune::Prune, selector::LabelSelector},
     panics,
     recorder::Recorder,
     status::{ApiError, ErrorKind},
@@ -44,11 +50,18 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
 pub use self::scope::{Scope, Settings, Timing};
-use self::{frames::Unreadable, left_out::LeftOut, reflector::Reflector};
+use self::{
+    frames::{Identity, Unreadable},
+    own_writes::Effect,
+    unreadable::UnreadableObjects,
+};
 use crate::{
-    client::wire::Wire,
     discovery::ApiResource,
-    store::{Lookup, Relist, Store, Writer, cache::Cache, overlay::Overlay},
+    store::{
+        Lookup, Relist, Relisted, Store, Writer,
+        cache::Cache,
+        overlay::{Author, Overlay, Seen, Until},
+    },
 };
 
 /// The state of an informer.
@@ -60,6 +73,11 @@ pub struct InformerState {
     pub error: Option<String>,
     /// True if the error is that the host lacks the permission.
     pub forbidden: bool,
+    /// True if the error is that the API server does not serve the resource.
+    pub not_served: bool,
+    /// True if the error is that the API server asks to wait (code 429), as it does while the
+    /// storage of a kind initializes: nothing is broken.
+    pub throttled: bool,
 }
 
 /// The counters of an informer.
@@ -74,7 +92,7 @@ pub struct InformerStats {
     /// States of objects that could not be read.
     pub unreadable: u64,
     /// The time of the last event, bookmark or list.
-    pub heard: Option<Instant>,
+    pub last_event: Option<Instant>,
     /// The number of its handlers.
     pub users: usize,
 }
@@ -95,19 +113,19 @@ pub struct Informer {
     watches: AtomicU64,
     relists: AtomicU64,
     task: Mutex<Option<AbortHandle>>,
-    left_out: Mutex<LeftOut>,
+    unreadable: Mutex<UnreadableObjects>,
     /// Records the changes that the watch sees.
     recorder: Option<Arc<Recorder>>,
 }
 
-/// The state that changes together on each event. It is under one lock, so that a late handler sees each change once,
-/// either in the store or as an event.
+/// The state that changes together on each event. It is under one lock, so that a late handler sees
+/// each change once, either in the store or as an event.
 struct Dispatch {
     writer: Writer,
     handlers: Vec<(u64, Handler)>,
     next_handler: u64,
     events: u64,
-    heard: Option<Instant>,
+    last_event: Option<Instant>,
     /// The resourceVersion of the last list.
     listed: u64,
 }
@@ -120,21 +138,36 @@ pub struct Subscription {
 }
 
 impl Informer {
-    /// Starts an informer. [`LabelSelector::parse`] must accept the label selector, and [`Prune::new`] the pruned
-    /// fields.
-    pub(crate) fn start(
-        wire: &Wire,
+    /// Creates an informer with an empty store.
+    fn new(
         resource: Arc<ApiResource>,
         scope: Scope,
-        Settings { timing, packing, recorder }: Settings,
+        Settings {
+            timing: _,
+            packing,
+            recorder,
+        }: Settings,
     ) -> Arc<Self> {
-        let (store, writer) = Store::with(packing, Prune::new(&scope.pruned).unwrap_or_default());
-        let selects = LabelSelector::parse(&scope.labels).unwrap_or_default();
-        let field_selected = !scope.fields.is_empty() || scope.metadata_only;
-        let namespace = scope.namespace.clone();
-        let cache = Cache { store, overlay: Overlay::default(), namespace, selects, field_selected };
-        let dispatch = Dispatch { writer, handlers: Vec::new(), next_handler: 0, events: 0, heard: None, listed: 0 };
-        let informer = Arc::new(Self {
+        let (store, writer) = Store::with(packing);
+        let cache = Cache {
+            store,
+            overlay: Overlay::of(!scope.labels.is_empty() || !scope.fields.is_empty()),
+            namespace: scope.namespace.clone(),
+            selects: LabelSelector::parse(&scope.labels).unwrap_or_default(),
+            metadata_only: scope.metadata_only,
+            prune: Prune::new(&scope.pruned).unwrap_or_default(),
+        };
+
+        let dispatch = Dispatch {
+            writer,
+            handlers: Vec::new(),
+            next_handler: 0,
+            events: 0,
+            last_event: None,
+            listed: 0,
+        };
+
+        Arc::new(Self {
             resource,
             scope,
             cache,
@@ -143,28 +176,44 @@ impl Informer {
             watches: AtomicU64::new(0),
             relists: AtomicU64::new(0),
             task: Mutex::default(),
-            left_out: Mutex::default(),
+            unreadable: Mutex::default(),
             recorder,
-        });
-        let task = tokio::spawn(Reflector::new(wire.clone(), &informer, timing).run());
-        *informer.task.lock() = Some(task.abort_handle());
-        informer
+        })
     }
 
-    /// Adds a handler. It receives all objects in the store before this returns, then each change. With `resync`, it
-    /// receives every object again at this interval, as a change from itself to itself.
+    /// Ends this task with the informer.
+    fn ends_with(&self, task: AbortHandle) {
+        *self.task.lock() = Some(task);
+    }
+
+    /// Adds a handler. It receives all objects in the store before this returns, then each change.
+    /// With `resync`, it receives every object again at this interval, as a change from itself to
+    /// itself.
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
         let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
-            call(&handler, &Event::Added { object, initial: true });
+            call(
+                &handler,
+                &Event::Added {
+                    object,
+                    initial: true,
+                },
+            );
         }
+
         let id = dispatch.next_handler;
         dispatch.next_handler += 1;
         dispatch.handlers.push((id, handler.clone()));
         drop(dispatch);
-        let resync =
-            resync.map(|period| tokio::spawn(resync_every(Arc::downgrade(self), handler, period)).abort_handle());
-        Subscription { informer: self.clone(), id, resync }
+        let resync = resync.map(|period| {
+            tokio::spawn(resync_every(Arc::downgrade(self), handler, period)).abort_handle()
+        });
+
+        Subscription {
+            informer: self.clone(),
+            id,
+            resync,
+        }
     }
 
     /// Returns a receiver of the state and its changes.
@@ -181,26 +230,84 @@ impl Informer {
 
     /// Returns the counters.
     pub fn stats(&self) -> InformerStats {
-        let unreadable = self.unreadable_total();
+        let unreadable = self.unreadable.lock().total();
         let dispatch = self.dispatch.lock();
         InformerStats {
             watches: self.watches.load(Ordering::Relaxed),
             relists: self.relists.load(Ordering::Relaxed),
             events: dispatch.events,
             unreadable,
-            heard: dispatch.heard,
+            last_event: dispatch.last_event,
             users: dispatch.handlers.len(),
+        }
+    }
+
+    /// Describes the objects that cannot be read now: the first one, and the number of others.
+    pub fn unreadable(&self) -> Option<String> {
+        self.unreadable.lock().describe(&self.resource.kind.kind)
+    }
+
+    /// Adds an own write of an object of `kind` to the overlay, as far as this informer's view is
+    /// concerned.
+    pub(crate) fn note(&self, kind: &GroupVersionKind, effect: &Effect, author: Author) {
+        let Cache { overlay, store, .. } = &self.cache;
+        if !self
+            .scope
+            .is_within_reach(effect.key().namespace.as_deref())
+        {
+            return;
+        }
+
+        match effect {
+            Effect::Stored(object) => {
+                // The answer shows neither the object in another version of its API, nor whether a
+                // field selector matches.
+                if self.resource.kind == *kind && self.scope.fields.is_empty() {
+                    self.wrote(object, author);
+                } else if let Some(revision) = object.revision() {
+                    overlay.changed(object.key(), Until::Reached(revision), author, store);
+                }
+            }
+            Effect::Deleted {
+                key,
+                uid,
+                existed,
+                sent,
+            } => {
+                overlay.deleted(key, uid, *existed, *sent, author, store);
+            }
+            Effect::Changed { key, until } => {
+                overlay.changed(key, until.clone(), author, store);
+            }
+        }
+    }
+
+    /// Adds the response to a write to the overlay. A list may have been faster than the response:
+    /// if the object was deleted before it, its deletion is reported here, because no event of the
+    /// watch will.
+    pub fn wrote(&self, object: &Arc<Object>, author: Author) {
+        let store = &self.cache.store;
+        let Some(revision) = object.revision() else {
+            return;
+        };
+        if !self.cache.wrote(object, author) || revision > store.revision() || store.has(object) {
+            return;
+        }
+
+        let mut dispatch = self.dispatch.lock();
+        if revision <= dispatch.listed && !store.has(object) {
+            dispatch.deliver(&Event::deleted(self.cache.pruned(object)));
         }
     }
 }
 
 /// The methods that the reflector calls.
 impl Informer {
-    fn begins_list(&self) {
+    fn count_list(&self) {
         self.relists.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn begins_watch(&self) {
+    fn count_watch(&self) {
         self.watches.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -208,9 +315,51 @@ impl Informer {
         self.dispatch.lock().writer.begin_relist()
     }
 
-    /// Returns an object without the pruned fields.
-    fn kept(&self, object: Object) -> Arc<Object> {
-        self.cache.store.pruned(Arc::new(object))
+    /// Completes a list that began at `began`: the store becomes its content.
+    fn relisted(&self, began: Instant, relist: Relist, resource_version: &str) {
+        let mut dispatch = self.dispatch.lock();
+        let is_first = !self.state.borrow().synced;
+        let Relisted { changed, gone } = dispatch.writer.finish(relist);
+        let revision = dispatch.complete_to(resource_version);
+        dispatch.listed = revision;
+
+        // A list does not show an object that was created and deleted before it. If the host created
+        // it while the watch was interrupted, only the overlay knows of it. Deletions of others are
+        // reported below.
+        let unseen = self
+            .cache
+            .overlay
+            .relisted(began, revision, &self.cache.store);
+        let unseen = unseen.into_iter().filter(|written| {
+            let key = written.key();
+            let in_gone = gone
+                .binary_search_by(|object| object.key().cmp(key))
+                .ok()
+                .map(|at| &gone[at]);
+            let in_changed = changed
+                .binary_search_by(|(_, object)| object.key().cmp(key))
+                .ok();
+            let replaced = in_changed.and_then(|at| changed[at].0.as_ref());
+            in_gone
+                .or(replaced)
+                .is_none_or(|known| known.uid() != written.uid())
+        });
+
+        for object in unseen {
+            dispatch.deliver(&Event::deleted(object));
+        }
+        for object in gone {
+            dispatch.deliver(&Event::deleted(object));
+        }
+        for (old, object) in changed {
+            match old {
+                Some(old) if old.uid() != object.uid() => {
+                    dispatch.deliver_replacement(old, object, is_first);
+                }
+                old => dispatch.deliver(&change(old, object, is_first)),
+            }
+        }
+        self.state.send_modify(|state| state.synced = true);
     }
 
     /// Returns the recorder of changes, if there is one.
@@ -225,82 +374,144 @@ impl Informer {
         }
     }
 
-    /// Handles an added or changed object of the watch. `managed_fields` is the text of its managedFields.
+    /// Handles an added or changed object of the watch. `managed_fields` is the text of its
+    /// managedFields.
     fn applied(&self, object: Object, managed_fields: Option<&str>) {
-        let object = self.kept(object);
+        let object = Arc::new(object);
         let mut dispatch = self.dispatch.lock();
-        dispatch.heard = Some(Instant::now());
+        dispatch.last_event = Some(Instant::now());
         if self.cache.store.is_past(&object) {
             return;
         }
+
         let old = dispatch.writer.apply(object.clone());
-        self.caught_up(&object, false);
+        self.caught_up(&object, Seen::of(&object));
         match old {
-            Some(old) if old.uid() != object.uid() => dispatch.replaced(old, object, false),
+            Some(old) if old.uid() != object.uid() => {
+                dispatch.deliver_replacement(old, object, false);
+            }
             old => {
                 let event = change(old, object, false);
                 self.record(&event, managed_fields);
-                dispatch.tell(&event);
+                dispatch.deliver(&event);
             }
         }
     }
 
     /// Handles a deleted object of the watch.
     fn deleted(&self, object: Object) {
-        let object = self.kept(object);
+        let object = Arc::new(object);
         let mut dispatch = self.dispatch.lock();
-        dispatch.heard = Some(Instant::now());
+        dispatch.last_event = Some(Instant::now());
         if self.cache.store.is_of_another(&object) {
             return;
         }
+
         let old = dispatch.writer.remove(&object);
-        self.caught_up(&object, true);
+        self.caught_up(&object, Seen::Gone);
         if old.is_some() {
-            let event = Event::Deleted { object };
+            let event = Event::deleted(object);
             self.record(&event, None);
-            dispatch.tell(&event);
+            dispatch.deliver(&event);
         }
     }
 
     /// Handles a bookmark: the watch has sent everything up to this resourceVersion.
     fn bookmarked(&self, resource_version: &str) {
         let mut dispatch = self.dispatch.lock();
-        dispatch.hear(resource_version);
+        dispatch.complete_to(resource_version);
         if let Ok(revision) = resource_version.parse() {
             self.cache.overlay.passed(revision);
         }
     }
 
-    /// Records a failure that interrupts the list or the watch.
-    fn failed(&self, error: &ApiError) {
-        self.well(Some(error));
-    }
+    /// Sets the error that interrupts the list or the watch; None if it works.
+    fn set_error(&self, error: Option<&ApiError>) {
+        let is = |kind: ErrorKind| error.is_some_and(|error| error.kind == kind);
+        let message = error.map(|error| error.status.message.clone());
+        let has_changed = self.state.send_if_modified(|state| {
+            state.forbidden = is(ErrorKind::Forbidden);
+            state.not_served = is(ErrorKind::NotFound);
+            state.throttled = is(ErrorKind::TooManyRequests);
+            std::mem::replace(&mut state.error, message.clone()) != message
+        });
 
-    /// Records that the watch works; `despite` is an error that remains.
-    fn well(&self, despite: Option<&ApiError>) {
-        let error = despite.map(|error| error.status.message.clone());
-        let forbidden = despite.is_some_and(|error| error.kind == ErrorKind::Forbidden);
-        let changed = |state: &mut InformerState| {
-            state.forbidden = forbidden;
-            std::mem::replace(&mut state.error, error.clone()) != error
-        };
-        if self.state.send_if_modified(changed)
-            && let Some(error) = &error
-        {
+        if has_changed && let Some(error) = &message {
             tracing::warn!(kind = %self.resource.kind, error, "watch failed, retrying");
         }
     }
 
-    /// Returns the error of an unreadable object.
-    fn unreadable(&self, what: &Unreadable) -> ApiError {
-        let kind = &self.resource.kind.kind;
-        let subject = what.key.as_ref().map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
-        ApiError::new(ErrorKind::Other, format!("failed to decode {subject}: {}", what.why))
+    /// Records that a list is complete except for these objects.
+    fn listed_without(&self, unreadable: &[Unreadable]) {
+        self.unreadable.lock().clear();
+        for what in unreadable {
+            self.cannot_read(what);
+        }
     }
 
-    fn caught_up(&self, object: &Object, deleted: bool) {
+    /// Handles an event of the watch whose object cannot be read. The store keeps the object's last
+    /// state; a deletion is delivered all the same.
+    fn skipped(&self, what: &Unreadable, identity: &Identity) {
+        if identity.deleted {
+            self.can_read(&identity.key);
+            self.deleted_unread(identity);
+        } else {
+            self.cannot_read(what);
+        }
+        self.bookmarked(&identity.resource_version);
+    }
+
+    /// Records that the object of this key can be read again, or is deleted.
+    fn can_read(&self, key: &ObjectKey) {
+        self.unreadable.lock().remove(key);
+    }
+
+    fn cannot_read(&self, what: &Unreadable) {
+        let is_new = match &what.key {
+            Some(key) => self.unreadable.lock().add(key, &what.why),
+            None => true,
+        };
+        if is_new {
+            let error = self.decode_error(what);
+            tracing::warn!(kind = %self.resource.kind, %error, "skipped unreadable object");
+        }
+    }
+
+    fn decode_error(&self, what: &Unreadable) -> ApiError {
+        let kind = &self.resource.kind.kind;
+        let subject = what
+            .key
+            .as_ref()
+            .map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
+        ApiError::new(
+            ErrorKind::Other,
+            format!("failed to decode {subject}: {}", what.why),
+        )
+    }
+
+    fn deleted_unread(&self, identity: &Identity) {
+        let mut dispatch = self.dispatch.lock();
+        let last = self
+            .cache
+            .store
+            .get(&identity.key)
+            .filter(|last| last.uid() == identity.uid);
+        let Some(last) = last else { return };
+
+        dispatch.writer.remove(&last);
+        if let Ok(revision) = identity.resource_version.parse() {
+            self.cache
+                .overlay
+                .watched(&identity.key, &identity.uid, revision, Seen::Gone);
+        }
+        dispatch.deliver(&Event::deleted(last));
+    }
+
+    fn caught_up(&self, object: &Object, seen: Seen) {
         if let Some(revision) = object.revision() {
-            self.cache.overlay.watched(object.key(), object.uid(), revision, deleted);
+            self.cache
+                .overlay
+                .watched(object.key(), object.uid(), revision, seen);
         }
     }
 }
@@ -314,9 +525,11 @@ impl Drop for Informer {
 }
 
 impl Subscription {
-    /// Waits until the handler has received all objects of the first list (client-go's per-handler HasSynced).
+    /// Waits until the handler has received all objects of the first list (client-go's per-handler
+    /// HasSynced).
     pub async fn synced(&self) {
-        // Handlers are called before the informer is marked as synced, and a late handler before `subscribe` returns.
+        // Handlers are called before the informer is marked as synced, and a late handler before
+        // `subscribe` returns.
         self.informer.synced().await;
     }
 
@@ -338,20 +551,21 @@ impl Drop for Subscription {
 
 impl Dispatch {
     /// Records that the store is complete up to this resourceVersion. Returns it as a number.
-    fn hear(&mut self, resource_version: &str) -> u64 {
+    fn complete_to(&mut self, resource_version: &str) -> u64 {
         let revision = resource_version.parse().unwrap_or_default();
-        self.heard = Some(Instant::now());
+        self.last_event = Some(Instant::now());
         self.writer.reached(revision);
         revision
     }
 
-    /// Delivers a deletion and an addition, because the object was deleted and created again in between.
-    fn replaced(&mut self, old: Arc<Object>, object: Arc<Object>, initial: bool) {
-        self.tell(&Event::Deleted { object: old });
-        self.tell(&Event::Added { object, initial });
+    /// Delivers a deletion and an addition, because the object was deleted and created again in
+    /// between.
+    fn deliver_replacement(&mut self, old: Arc<Object>, object: Arc<Object>, initial: bool) {
+        self.deliver(&Event::deleted(old));
+        self.deliver(&Event::Added { object, initial });
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn deliver(&mut self, event: &Event) {
         self.events += 1;
         for (_, handler) in &self.handlers {
             call(handler, event);
@@ -376,11 +590,22 @@ fn change(old: Option<Arc<Object>>, object: Arc<Object>, initial: bool) -> Event
 async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Duration) {
     loop {
         tokio::time::sleep(period).await;
-        let Some(informer) = informer.upgrade() else { return };
-        // Under the lock, so that a change is never delivered before an older state of the same object.
+        let Some(informer) = informer.upgrade() else {
+            return;
+        };
+
+        // Under the lock, so that a change is never delivered before an older state of the same
+        // object.
         let _order = informer.dispatch.lock();
+
         for object in informer.cache.store.list(&Lookup::All, None, None) {
-            call(&handler, &Event::Modified { old: object.clone(), object });
+            call(
+                &handler,
+                &Event::Modified {
+                    old: object.clone(),
+                    object,
+                },
+            );
         }
     }
 }

@@ -1,17 +1,19 @@
 //! Lists and then watches a kind without missing a change, as client-go's reflector.go does.
 //!
-//! - A list is consistent (equal to a quorum read; the API server answers it from its own cache). It has a few large pages,
-//!   each parsed while it arrives. Alternatively it is a streaming list (KEP-3157, [`Timing::streaming_lists`]): a watch
-//!   that first sends all objects. An API server that does not support it sends pages.
-//! - A watch continues from the last resourceVersion received, from an event or a bookmark. Its end, a broken connection or
-//!   a stall causes no new list.
-//! - The reflector relists only when the API server no longer has that resourceVersion (410), or does not have it yet. The
-//!   current objects are then compared with the store.
-//! - An object that cannot be read is skipped and reported by kind and key; the store keeps its last state. If its key
-//!   cannot be read either, the reflector relists.
+//! - A list is consistent (equal to a quorum read; the API server answers it from its own cache).
+//!   It has a few large pages, each parsed while it arrives. Alternatively it is a streaming list
+//!   (KEP-3157, [`Timing::streaming_lists`]): a watch that first sends all objects. An API server
+//!   that does not support it sends pages.
+//! - A watch continues from the last resourceVersion received, from an event or a bookmark. Its
+//!   end, a broken connection or a stall causes no new list.
+//! - The reflector relists only when the API server no longer has that resourceVersion (410), or
+//!   does not have it yet. The current objects are then compared with the store.
+//! - An object that cannot be read is skipped and reported by kind and key; the store keeps its
+//!   last state. If its key cannot be read either, the reflector relists.
 //! - After a failure the reflector waits with growing, jittered delays, and respects Retry-After.
 
 use std::{
+    mem,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -19,47 +21,82 @@ use std::{
 use http::Request;
 use kube::client::Body;
 use operetta_core::{
-    nondeterminism,
-    object::Object,
-    panics,
+    nondeterminism, panics,
     status::{ApiError, ErrorKind},
 };
 use tokio::time::Instant;
 
 use super::{
-    Informer, Timing,
+    Informer,
+    backoff::Backoff,
     frames::{Lines, Unreadable, WatchEvent, managed_fields_in, more, read_item},
     list::{Items, ListMeta},
-    pause::Pause,
+    scope::{Scope, Settings, Timing},
 };
 use crate::{
-    client::wire::{Wire, query},
+    client::api_client::{ApiClient, query},
+    discovery::ApiResource,
     store::Relist,
 };
 
-/// The number of objects of a page. With small pages the API server starts over so often that a list takes half as long
-/// again. Without pages an old one (before 1.33) holds the whole response in memory.
+/// The number of objects of a page. With small pages the API server starts over so often that a
+/// list takes half as long again. Without pages an API server before 1.33 holds the whole response
+/// in memory ([KEP-5116](https://github.com/kubernetes/enhancements/issues/5116)).
 const PAGE_SIZE: u32 = 10_000;
-/// The number of streaming lists in a row that may fall silent. Then they are considered unsupported, and the next list
-/// has pages.
+/// The number of streaming lists in a row that may fall silent. Then they are considered
+/// unsupported, and the next list has pages.
 const SILENT_STREAMS: u32 = 2;
-/// The shortest duration of a watch without events. A shorter one counts as a failure, whatever its status (client-go's
-/// VeryShortWatchError).
+/// The shortest duration of a watch without events. A shorter one counts as a failure, whatever its
+/// status (client-go's VeryShortWatchError,
+/// <https://github.com/kubernetes/client-go/blob/master/tools/cache/reflector.go>).
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
+/// Starts an informer, with the task that fills its store. [`LabelSelector::parse`] must accept the
+/// label selector, and [`Prune::new`] the pruned fields.
+///
+/// [`LabelSelector::parse`]: operetta_core::object::selector::LabelSelector::parse
+/// [`Prune::new`]: operetta_core::object::prune::Prune::new
+pub(super) fn start(
+    api_client: &ApiClient,
+    resource: Arc<ApiResource>,
+    scope: Scope,
+    settings: Settings,
+) -> Arc<Informer> {
+    let timing = settings.timing;
+    let informer = Informer::new(resource, scope, settings);
+    let reflector = Reflector::new(api_client.clone(), &informer, timing);
+    informer.ends_with(tokio::spawn(reflector.run()).abort_handle());
+    informer
+}
+
 /// A task that fills one informer's store.
-pub(super) struct Reflector {
-    wire: Wire,
+struct Reflector {
+    api_client: ApiClient,
     informer: Weak<Informer>,
     path: String,
     /// The label and field selectors.
     selectors: Vec<(&'static str, String)>,
     metadata_only: bool,
     timing: Timing,
-    /// The resourceVersion up to which the store is complete; None before the first list, and after it is lost.
-    position: Option<String>,
+    state: State,
     lists: Lists,
-    pause: Pause,
+    backoff: Backoff,
+}
+
+/// How much of the kind the store has, and so what to do next.
+#[derive(Default)]
+enum State {
+    /// Something may be missing: nothing was listed yet, the API server no longer has the
+    /// resourceVersion, or an event could not be read. The next step lists.
+    #[default]
+    Empty,
+    /// The store is complete up to this resourceVersion. The next step opens a watch from there.
+    Listed { resource_version: String },
+    /// As [`State::Listed`], and a watch is open that continues from there.
+    Watching {
+        resource_version: String,
+        watch: Lines,
+    },
 }
 
 /// The ways of listing.
@@ -72,7 +109,7 @@ struct Lists {
     page_size: Option<u32>,
 }
 
-/// The reason why a watch ends.
+/// Why a step did not succeed.
 enum Stop {
     /// The informer has no users any more.
     Unused,
@@ -80,8 +117,8 @@ enum Stop {
     Failed(ApiError),
     /// The API server does not support streaming lists.
     NoStreams,
-    /// The API server no longer has the position.
-    Lost,
+    /// The API server no longer has the resourceVersion.
+    Expired,
 }
 
 impl From<ApiError> for Stop {
@@ -93,42 +130,57 @@ impl From<ApiError> for Stop {
 /// The state of a list in progress.
 struct Listing {
     began: Instant,
-    found: Relist,
+    relist: Relist,
     unreadable: Vec<Unreadable>,
 }
 
 impl Reflector {
-    pub(super) fn new(wire: Wire, informer: &Arc<Informer>, timing: Timing) -> Self {
+    fn new(api_client: ApiClient, informer: &Arc<Informer>, timing: Timing) -> Self {
         let resource = &informer.resource;
         let scope = &informer.scope;
         let mut selectors = Vec::new();
-        for (name, text) in [("labelSelector", &scope.labels), ("fieldSelector", &scope.fields)] {
+        for (name, text) in [
+            ("labelSelector", &scope.labels),
+            ("fieldSelector", &scope.fields),
+        ] {
             if !text.is_empty() {
                 selectors.push((name, text.clone()));
             }
         }
+
         Self {
-            wire,
+            api_client,
             informer: Arc::downgrade(informer),
             path: resource.collection_path(scope.namespace.as_deref()),
             selectors,
             metadata_only: scope.metadata_only,
             timing,
-            position: None,
-            lists: Lists { streams: timing.streaming_lists, silent_streams: 0, page_size: Some(PAGE_SIZE) },
-            pause: Pause::new(timing),
+            state: State::Empty,
+            lists: Lists {
+                streams: timing.streaming_lists,
+                silent_streams: 0,
+                page_size: Some(PAGE_SIZE),
+            },
+            backoff: Backoff::new(timing),
         }
     }
 
     /// Runs until the informer is dropped.
-    pub(super) async fn run(mut self) {
-        let mut open = None;
+    async fn run(mut self) {
         loop {
-            // A panic would leave a stale store. The relist mends what it has left half changed.
-            let done = panics::catch_async(self.step(&mut open)).await.unwrap_or_else(|message| {
-                self.position = None;
-                Err(ApiError::new(ErrorKind::Other, format!("the informer panicked: {message}")).into())
-            });
+            let done = panics::catch_async(self.step())
+                .await
+                .unwrap_or_else(|message| {
+                    // The task must go on: without it, the store would be stale for ever. A relist
+                    // repairs what the step has left half changed.
+                    self.state = State::Empty;
+                    Err(ApiError::new(
+                        ErrorKind::Other,
+                        format!("the informer panicked: {message}"),
+                    )
+                    .into())
+                });
+
             let wait = match done {
                 Ok(()) => continue,
                 Err(Stop::Unused) => return,
@@ -136,14 +188,16 @@ impl Reflector {
                     self.lists.streams = false;
                     continue;
                 }
-                Err(Stop::Lost) => {
-                    self.position = None;
-                    self.pause.next(None)
+                Err(Stop::Expired) => {
+                    self.state = State::Empty;
+                    self.backoff.next(None)
                 }
                 Err(Stop::Failed(error)) => {
-                    let Some(informer) = self.informer.upgrade() else { return };
-                    let wait = self.pause.next(error.status.retry_after_seconds);
-                    informer.failed(&error);
+                    let Some(informer) = self.informer.upgrade() else {
+                        return;
+                    };
+                    let wait = self.backoff.next(error.status.retry_after_seconds);
+                    informer.set_error(Some(&error));
                     wait
                 }
             };
@@ -151,12 +205,15 @@ impl Reflector {
         }
     }
 
-    /// Lists, or watches until the watch ends. `open` is a watch that a list has opened.
-    async fn step(&mut self, open: &mut Option<Lines>) -> Result<(), Stop> {
-        match (&self.position, open.take()) {
-            (Some(_), Some(watch)) => self.follow(watch).await,
-            (Some(_), None) => self.watch().await,
-            (None, _) => self.list().await.map(|watch| *open = watch),
+    /// Lists, opens a watch, or reads a watch to its end.
+    async fn step(&mut self) -> Result<(), Stop> {
+        match mem::take(&mut self.state) {
+            State::Empty => self.list().await,
+            State::Listed { resource_version } => self.watch(resource_version).await,
+            State::Watching {
+                resource_version,
+                watch,
+            } => self.follow(resource_version, watch).await,
         }
     }
 
@@ -164,20 +221,32 @@ impl Reflector {
         self.informer.upgrade().ok_or(Stop::Unused)
     }
 
-    /// Lists all objects into the store. Returns the watch that continues from there, if a streaming list has opened
-    /// it.
-    async fn list(&mut self) -> Result<Option<Lines>, Stop> {
+    /// Lists all objects into the store.
+    async fn list(&mut self) -> Result<(), Stop> {
         let informer = self.informer()?;
-        informer.begins_list();
-        let listing = Listing { began: Instant::now(), found: informer.begin_relist(), unreadable: vec![] };
+        informer.count_list();
+        let listing = Listing {
+            began: Instant::now(),
+            relist: informer.begin_relist(),
+            unreadable: vec![],
+        };
         drop(informer);
+
         let streams = self.lists.streams && self.lists.silent_streams < SILENT_STREAMS;
-        if streams { self.stream(listing).await.map(Some) } else { self.pages(listing).await.map(|()| None) }
+        self.state = if streams {
+            self.stream(listing).await?
+        } else {
+            self.pages(listing).await?
+        };
+        Ok(())
     }
 
-    /// Reads a streaming list.
-    async fn stream(&mut self, mut listing: Listing) -> Result<Lines, Stop> {
-        let parameters = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")];
+    /// Reads a streaming list, whose watch then goes on.
+    async fn stream(&mut self, mut listing: Listing) -> Result<State, Stop> {
+        let parameters = [
+            ("sendInitialEvents", "true"),
+            ("resourceVersionMatch", "NotOlderThan"),
+        ];
         let mut lines = match self.open_watch(&parameters).await {
             // The error differs by version. A list in pages shows whether there is another cause.
             Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::BadRequest) => {
@@ -190,20 +259,28 @@ impl Reflector {
                 Ok(true) => {}
                 Ok(false) => return Err(ended_early("the list")),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    // A server that treats it as a plain watch also sends all objects, but no bookmark.
+                    // A server that treats it as a plain watch also sends all objects, but no
+                    // bookmark.
                     self.lists.silent_streams += 1;
                     return Err(error.into());
                 }
                 Err(error) => return Err(error.into()),
             }
+
             let informer = self.informer()?;
             while let Some(line) = lines.next_line() {
-                match WatchEvent::parse(line, &informer.resource.kind) {
-                    WatchEvent::Applied(object) => listing.add(&informer, object),
-                    WatchEvent::Deleted(object) => listing.found.lost(object.key()),
-                    WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                        self.listed(&informer, listing, resource_version);
-                        return Ok(lines);
+                match WatchEvent::parse(line, &informer.resource.kind, &informer.cache.prune) {
+                    WatchEvent::Applied(object) => listing.relist.add(Arc::new(object)),
+                    WatchEvent::Deleted(object) => listing.relist.remove(object.key()),
+                    WatchEvent::Bookmark {
+                        resource_version,
+                        initial_events_end: true,
+                    } => {
+                        self.listed(&informer, listing, &resource_version);
+                        return Ok(State::Watching {
+                            resource_version,
+                            watch: lines,
+                        });
                     }
                     WatchEvent::Bookmark { .. } => {}
                     WatchEvent::Unreadable(what) => listing.keep(what),
@@ -214,7 +291,7 @@ impl Reflector {
     }
 
     /// Reads a list in pages, all of one resourceVersion.
-    async fn pages(&mut self, mut listing: Listing) -> Result<(), Stop> {
+    async fn pages(&mut self, mut listing: Listing) -> Result<State, Stop> {
         let mut next = String::new();
         loop {
             let page = self.page(&next, &mut listing).await;
@@ -225,103 +302,128 @@ impl Reflector {
                 // The rest has expired. The next list has no pages, so that it cannot expire.
                 self.lists.page_size = None;
             }
-            let ListMeta { resource_version, r#continue } = page?;
+
+            let ListMeta {
+                resource_version,
+                r#continue,
+            } = page?;
             if r#continue.is_empty() {
-                self.listed(&*self.informer()?, listing, resource_version);
-                return Ok(());
+                self.listed(&*self.informer()?, listing, &resource_version);
+                return Ok(State::Listed { resource_version });
             }
+
             next = r#continue;
         }
     }
 
     /// Reads one page while it arrives.
-    async fn page(&self, next: &str, listing: &mut Listing) -> Result<ListMeta, Stop> {
+    async fn page(&mut self, next: &str, listing: &mut Listing) -> Result<ListMeta, Stop> {
         let size = self.lists.page_size.map(|size| size.to_string());
-        let mut parameters: Vec<(&str, &str)> = size.iter().map(|size| ("limit", size.as_str())).collect();
+        let mut parameters: Vec<(&str, &str)> =
+            size.iter().map(|size| ("limit", size.as_str())).collect();
         if !next.is_empty() {
             parameters.push(("continue", next));
         }
+
         let mut body = self.open(&parameters, "PartialObjectMetadataList").await?;
         let mut items = Items::default();
         while let Some(bytes) = more(&mut body, self.timing.answer).await? {
             let informer = self.informer()?;
-            items.feed(&bytes, |item| match read_item(item, &informer.resource.kind) {
-                Ok(object) => listing.add(&informer, object),
-                Err(what) => listing.keep(what),
+            let prune = &informer.cache.prune;
+            items.feed(&bytes, |item| {
+                match read_item(item, &informer.resource.kind, prune) {
+                    Ok(object) => listing.relist.add(Arc::new(object)),
+                    Err(what) => listing.keep(what),
+                }
             })?;
         }
+
         Ok(items.end()?)
     }
 
-    fn listed(&mut self, informer: &Informer, listing: Listing, resource_version: String) {
-        informer.relisted(listing.began, listing.found, &resource_version);
-        self.position = Some(resource_version);
+    fn listed(&mut self, informer: &Informer, listing: Listing, resource_version: &str) {
+        informer.relisted(listing.began, listing.relist, resource_version);
         self.lists.streams &= self.lists.silent_streams < SILENT_STREAMS;
         self.lists.silent_streams = 0;
         informer.listed_without(&listing.unreadable);
-        informer.well(None);
+        informer.set_error(None);
     }
 
-    /// Watches from the position.
-    async fn watch(&mut self) -> Result<(), Stop> {
-        let from = self.position.clone().unwrap_or_default();
-        match self.open_watch(&[("resourceVersion", &from)]).await {
-            Ok(lines) => {
-                self.informer()?.well(None);
-                self.follow(lines).await
+    /// Opens a watch from this resourceVersion.
+    async fn watch(&mut self, resource_version: String) -> Result<(), Stop> {
+        let opened = self
+            .open_watch(&[("resourceVersion", &resource_version)])
+            .await;
+
+        match opened {
+            Ok(watch) => {
+                self.informer()?.set_error(None);
+                self.state = State::Watching {
+                    resource_version,
+                    watch,
+                };
+                Ok(())
             }
-            Err(error) if is_lost(&error) => Err(Stop::Lost),
+            Err(error) if is_expired(&error) => Err(Stop::Expired),
+            // The kind was removed. If it is installed again, its objects are new.
+            Err(error) if error.kind == ErrorKind::NotFound => Err(error.into()),
             Err(error) => {
-                if error.kind == ErrorKind::NotFound {
-                    // The kind was removed. If it is installed again, its objects are new.
-                    self.position = None;
-                }
+                self.state = State::Listed { resource_version };
                 Err(error.into())
             }
         }
     }
 
     /// Reads a watch to its end.
-    async fn follow(&mut self, mut lines: Lines) -> Result<(), Stop> {
+    async fn follow(&mut self, resource_version: String, mut lines: Lines) -> Result<(), Stop> {
+        // However this watch ends, the next one continues after its last event.
+        self.state = State::Listed { resource_version };
         let began = Instant::now();
         let mut received_any = false;
+
         loop {
             let informer = self.informer()?;
             while let Some(line) = lines.next_line() {
                 received_any = true;
-                match WatchEvent::parse(line, &informer.resource.kind) {
+                match WatchEvent::parse(line, &informer.resource.kind, &informer.cache.prune) {
                     WatchEvent::Applied(object) => {
-                        self.received(&informer, &object);
-                        let managed_fields = informer.recorder().and_then(|_| managed_fields_in(line));
+                        self.received(object.resource_version());
+                        informer.can_read(object.key());
+                        let managed_fields =
+                            informer.recorder().and_then(|_| managed_fields_in(line));
                         informer.applied(object, managed_fields);
                     }
                     WatchEvent::Deleted(object) => {
-                        self.received(&informer, &object);
+                        self.received(object.resource_version());
+                        informer.can_read(object.key());
                         informer.deleted(object);
                     }
-                    WatchEvent::Bookmark { resource_version, .. } => {
+                    WatchEvent::Bookmark {
+                        resource_version, ..
+                    } => {
                         informer.bookmarked(&resource_version);
-                        self.position = Some(resource_version);
-                        self.pause.reset();
+                        self.received(&resource_version);
                     }
                     WatchEvent::Unreadable(what) => {
                         let Some(identity) = &what.identity else {
                             // Any object may have changed, so a relist is needed.
-                            self.position = None;
-                            return Err(informer.unreadable(&what).into());
+                            self.state = State::Empty;
+                            return Err(informer.decode_error(&what).into());
                         };
                         informer.skipped(&what, identity);
-                        self.position = Some(identity.resource_version.clone());
-                        self.pause.reset();
+                        self.received(&identity.resource_version);
                     }
-                    WatchEvent::Error(error) if is_lost(&error) => return Err(Stop::Lost),
+                    WatchEvent::Error(error) if is_expired(&error) => return Err(Stop::Expired),
                     WatchEvent::Error(error) => return Err(error.into()),
                 }
             }
+
             drop(informer);
             match lines.fill(self.timing.stall).await {
                 Ok(true) => {}
-                Ok(false) if !received_any && began.elapsed() < VERY_SHORT => return Err(ended_early("the watch")),
+                Ok(false) if !received_any && began.elapsed() < VERY_SHORT => {
+                    return Err(ended_early("the watch"));
+                }
                 Ok(false) => return Ok(()),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
                     tracing::debug!(path = self.path, "watch stalled, restarting it");
@@ -336,65 +438,99 @@ impl Reflector {
         }
     }
 
-    fn received(&mut self, informer: &Informer, object: &Object) {
-        self.position = Some(object.resource_version().to_owned());
-        self.pause.reset();
-        informer.read_again(object.key());
+    /// Records that the store is complete up to this resourceVersion.
+    fn received(&mut self, resource_version: &str) {
+        self.state = State::Listed {
+            resource_version: resource_version.to_owned(),
+        };
+        self.backoff.reset();
     }
 
-    async fn open_watch(&self, parameters: &[(&str, &str)]) -> Result<Lines, ApiError> {
+    async fn open_watch(&mut self, parameters: &[(&str, &str)]) -> Result<Lines, ApiError> {
         if let Some(informer) = self.informer.upgrade() {
-            informer.begins_watch();
+            informer.count_watch();
         }
-        let seconds = (self.timing.watch.as_secs_f32() * (1.0 + nondeterminism::random_fraction())).ceil().to_string();
-        let mut all = vec![("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", &seconds)];
+
+        let seconds = (self.timing.watch.as_secs_f32() * (1.0 + nondeterminism::random_fraction()))
+            .ceil()
+            .to_string();
+        let mut all = vec![
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", &seconds),
+        ];
         all.extend_from_slice(parameters);
+
         Ok(Lines::new(self.open(&all, "PartialObjectMetadata").await?))
     }
 
-    async fn open(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Body, ApiError> {
-        let answer = self.wire.open(self.request(parameters, metadata)?);
-        tokio::time::timeout(self.timing.answer, answer).await.map_err(|_elapsed| no_answer(self.timing.answer))?
+    async fn open(
+        &mut self,
+        parameters: &[(&str, &str)],
+        metadata: &str,
+    ) -> Result<Body, ApiError> {
+        let answer = self.api_client.open(self.request(parameters, metadata)?);
+        tokio::time::timeout(self.timing.answer, answer)
+            .await
+            .map_err(|_elapsed| no_answer(self.timing.answer))?
     }
 
-    fn request(&self, parameters: &[(&str, &str)], metadata: &str) -> Result<Request<Vec<u8>>, ApiError> {
+    fn request(
+        &self,
+        parameters: &[(&str, &str)],
+        metadata: &str,
+    ) -> Result<Request<Vec<u8>>, ApiError> {
         let mut all = parameters.to_vec();
-        all.extend(self.selectors.iter().map(|(name, text)| (*name, text.as_str())));
+        all.extend(
+            self.selectors
+                .iter()
+                .map(|(name, text)| (*name, text.as_str())),
+        );
         let accept = match self.metadata_only {
             true => format!("application/json;as={metadata};g=meta.k8s.io;v=v1"),
             false => "application/json".to_owned(),
         };
-        let request = Request::get(self.path.clone() + &query(&all)).header(http::header::ACCEPT, accept);
-        request.body(Vec::new()).map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+        let request =
+            Request::get(self.path.clone() + &query(&all)).header(http::header::ACCEPT, accept);
+
+        request
+            .body(Vec::new())
+            .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
     }
 }
 
 impl Listing {
-    fn add(&mut self, informer: &Informer, object: Object) {
-        self.found.found(informer.kept(object));
-    }
-
     /// Keeps what the store has of an object that cannot be read.
     fn keep(&mut self, what: Unreadable) {
         if let Some(key) = &what.key {
-            self.found.keep(key);
+            self.relist.keep(key);
         }
         self.unreadable.push(what);
     }
 }
 
-/// Reports whether the API server no longer has a resourceVersion, or does not have it yet, as after a restore from a
-/// backup.
-fn is_lost(error: &ApiError) -> bool {
-    let too_large = |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
+/// Reports whether the API server no longer has a resourceVersion, or does not have it yet, as
+/// after a restore from a backup.
+fn is_expired(error: &ApiError) -> bool {
+    // A list or a watch from the future has code 504 and this cause, which client-go also checks:
+    // https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#CauseTypeResourceVersionTooLarge
+    let too_large =
+        |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)
 }
 
 fn no_answer(limit: Duration) -> ApiError {
-    let message = format!("no response from the API server for {} s", limit.as_secs_f32());
+    let message = format!(
+        "no response from the API server for {} s",
+        limit.as_secs_f32()
+    );
     ApiError::new(ErrorKind::TimedOut, message)
 }
 
 fn ended_early(what: &str) -> Stop {
-    ApiError::new(ErrorKind::Unavailable, format!("the API server closed {what} early")).into()
+    ApiError::new(
+        ErrorKind::Unavailable,
+        format!("the API server closed {what} early"),
+    )
+    .into()
 }

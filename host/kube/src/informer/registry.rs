@@ -7,56 +7,95 @@ use std::{
 
 use operetta_core::{
     authz::{access_review::Grants, host_permissions::HostPermissions},
-    object::{Object, kind::GroupVersionKind},
+    object::kind::GroupVersionKind,
+    status::ApiError,
 };
 use parking_lot::Mutex;
 
 use crate::{
     authz::{access_review::SubjectAccessReviews, watch_scope::WatchScope},
-    client::wire::Wire,
+    client::api_client::ApiClient,
     discovery::ApiResource,
-    informer::{Informer, Scope, Settings, Timing},
-    store::Packing,
+    informer::{
+        Informer,
+        own_writes::Effect,
+        reflector,
+        scope::{Scope, Settings, Timing},
+    },
+    store::{Packing, overlay::Author},
 };
 
 /// The shared informers of a host.
 pub struct InformerRegistry {
-    wire: Wire,
+    api_client: ApiClient,
     /// The namespaces in which informers may watch.
     pub watch_scope: WatchScope,
     settings: Settings,
-    /// The informers, looked up and added under one lock, so that concurrent users share one informer.
+    /// The informers, looked up and added under one lock, so that concurrent users share one
+    /// informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
 
 impl InformerRegistry {
     /// Creates a registry whose informers watch with this identity.
-    pub fn new(wire: Wire) -> Arc<Self> {
-        Self::with_timing(wire, Timing::default())
+    pub fn new(api_client: ApiClient) -> Arc<Self> {
+        Self::with_timing(api_client, Timing::default())
     }
 
     /// Creates a registry with this timing.
-    pub fn with_timing(wire: Wire, timing: Timing) -> Arc<Self> {
-        let reviews = Arc::new(SubjectAccessReviews::new(wire.clone()));
-        let settings = Settings { timing, packing: Packing::default(), recorder: None };
-        Self::with(wire, settings, HostPermissions::new(Grants::new(reviews)))
+    pub fn with_timing(api_client: ApiClient, timing: Timing) -> Arc<Self> {
+        let reviews = Arc::new(SubjectAccessReviews::new(api_client.clone()));
+        let settings = Settings {
+            timing,
+            packing: Packing::default(),
+            recorder: None,
+        };
+
+        Self::with(
+            api_client,
+            settings,
+            HostPermissions::new(Grants::new(reviews)),
+        )
     }
 
     /// Creates a registry with these settings. `permissions` are those of the identity.
-    pub fn with(wire: Wire, settings: Settings, permissions: HostPermissions) -> Arc<Self> {
+    pub fn with(
+        api_client: ApiClient,
+        settings: Settings,
+        permissions: HostPermissions,
+    ) -> Arc<Self> {
         let watch_scope = WatchScope::new(permissions);
-        Arc::new(Self { wire, watch_scope, settings, informers: Mutex::default() })
+        Arc::new(Self {
+            api_client,
+            watch_scope,
+            settings,
+            informers: Mutex::default(),
+        })
     }
 
-    /// Returns the informer of a resource and scope, and starts it if needed. It runs until its last user drops it.
+    /// Returns the informer of a resource and scope, and starts it if needed. It runs until its
+    /// last user drops it.
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
         let mut informers = self.informers.lock();
-        let entry = informers.entry((resource.kind.clone(), scope.clone())).or_default();
+        let entry = informers
+            .entry((resource.kind.clone(), scope.clone()))
+            .or_default();
+
         // A kind that was deleted and installed again may have another resource.
-        if let Some(running) = entry.upgrade().filter(|informer| informer.resource == *resource) {
+        if let Some(running) = entry
+            .upgrade()
+            .filter(|informer| informer.resource == *resource)
+        {
             return running;
         }
-        let informer = Informer::start(&self.wire, resource.clone(), scope, self.settings.clone());
+
+        let informer = reflector::start(
+            &self.api_client,
+            resource.clone(),
+            scope,
+            self.settings.clone(),
+        );
+
         *entry = Arc::downgrade(&informer);
         informers.retain(|_, informer| informer.strong_count() > 0);
         informer
@@ -68,17 +107,46 @@ impl InformerRegistry {
         informers.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Adds the response to a write to the overlays of a kind's informers.
-    pub fn wrote(&self, kind: &GroupVersionKind, object: &Arc<Object>) {
-        for informer in self.of_kind(kind) {
-            informer.wrote(object);
+    /// Adds an own write of an object of `resource` to the overlays: of all informers of these
+    /// objects, whatever version of the API they watch and whatever they select.
+    pub(crate) fn note(&self, resource: &ApiResource, effect: &Effect, author: Author) {
+        for informer in self.of_resource(resource) {
+            informer.note(&resource.kind, effect, author);
         }
+    }
+
+    /// Makes sure that a read of an informer shows the author's writes before it, as
+    /// [`Informer::show_own_writes`] says.
+    pub(crate) async fn show_own_writes(
+        &self,
+        informer: &Informer,
+        author: Author,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ApiError> {
+        informer
+            .show_own_writes(&self.api_client, author, namespace, name)
+            .await
+    }
+
+    /// Returns the running informers of a resource, in all versions of its API.
+    pub(crate) fn of_resource(&self, resource: &ApiResource) -> Vec<Arc<Informer>> {
+        let informers = self.informers.lock();
+        let running = informers.values().filter_map(Weak::upgrade);
+        running
+            .filter(|informer| {
+                informer.resource.plural == resource.plural
+                    && informer.resource.kind.group() == resource.kind.group()
+            })
+            .collect()
     }
 
     /// Returns the running informers of a kind.
     pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         let of_kind = informers.iter().filter(|((of, _), _)| of == kind);
-        of_kind.filter_map(|(_, informer)| informer.upgrade()).collect()
+        of_kind
+            .filter_map(|(_, informer)| informer.upgrade())
+            .collect()
     }
 }

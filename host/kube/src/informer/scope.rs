@@ -9,7 +9,8 @@ use crate::store::Packing;
 /// The timing of informers: the intervals and timeouts of lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The time of silence after which a watch is replaced. The API server sends a bookmark about once a minute.
+    /// The time of silence after which a watch is replaced. The API server sends a bookmark about
+    /// once a minute.
     pub stall: Duration,
     /// The timeout of a response's headers, and of each chunk of a list.
     pub answer: Duration,
@@ -17,11 +18,13 @@ pub struct Timing {
     pub backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
-    /// The minimum duration of a watch. The API server is asked to end each watch after this to twice this time, as in
-    /// client-go, so that the watches of many informers spread over several API servers.
+    /// The minimum duration of a watch. The API server is asked to end each watch after this to
+    /// twice this time, as in client-go, so that the watches of many informers spread over several
+    /// API servers.
     pub watch: Duration,
-    /// True to use streaming lists (KEP-3157, WatchList) where the API server supports them. They save memory on API
-    /// servers before 1.33, and cost twice the processor time of a list: docs/decisions/0015-lists.md.
+    /// True to use streaming lists (KEP-3157, WatchList) where the API server supports them. They
+    /// save memory on API servers before 1.33, and cost twice the processor time of a list:
+    /// docs/decisions/0015-lists.md.
     pub streaming_lists: bool,
 }
 
@@ -56,24 +59,32 @@ pub struct Scope {
 impl Scope {
     /// Returns the scope of all whole objects.
     pub fn everything() -> Self {
-        Self { namespace: None, labels: String::new(), fields: String::new(), metadata_only: false, pruned: vec![] }
+        Self {
+            namespace: None,
+            labels: String::new(),
+            fields: String::new(),
+            metadata_only: false,
+            pruned: vec![],
+        }
     }
 
-    /// Reports whether the objects have the fields at these paths, or all fields if there are no paths.
+    /// Reports whether the objects have the fields at these paths, or all fields if there are no
+    /// paths.
     pub fn has(&self, projection: &[String]) -> bool {
         let pruned = Prune::new(&self.pruned).unwrap_or_default();
         let missing = |path: &String| pruned.touches(path);
         self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
     }
 
-    /// Reports whether all objects of a namespace, or of all namespaces (None), are in scope, with all fields except
-    /// the pruned ones.
+    /// Reports whether all objects of a namespace, or of all namespaces (None), are in scope, with
+    /// all fields except the pruned ones.
     pub fn covers(&self, namespace: Option<&str>) -> bool {
         let selects = !self.labels.is_empty() || !self.fields.is_empty() || self.metadata_only;
         !selects && self.is_within_reach(namespace)
     }
 
-    /// Reports whether objects of a namespace, or of all namespaces (None), are in scope if the selectors match.
+    /// Reports whether objects of a namespace, or of all namespaces (None), are in scope if the
+    /// selectors match.
     pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }

@@ -1,4 +1,5 @@
-//! Reads of a store: its objects, overlaid by the host's own writes, and reduced to what a list requests.
+//! Reads of a store: its objects, overlaid by the host's own writes, and reduced to what a list
+//! requests.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
@@ -11,6 +12,7 @@ use operetta_core::{
     object::{
         Metadata, Object, ObjectKey,
         projection::project,
+        prune::Prune,
         selector::{LabelSelector, MetadataFieldSelector},
     },
     status::{ApiError, ErrorKind},
@@ -18,7 +20,7 @@ use operetta_core::{
 
 use crate::store::{
     Entry, Lookup, Snapshot, Store,
-    overlay::{Overlay, Written},
+    overlay::{Author, Overlay, OwnWrite, Sight, Version},
 };
 
 /// A store, and the writes that its watch has not received yet.
@@ -31,8 +33,10 @@ pub struct Cache {
     pub namespace: Option<String>,
     /// The informer's label selector. An own write that does not match is not in its view.
     pub selects: LabelSelector,
-    /// True if the informer also selects by fields, which only the API server can evaluate.
-    pub field_selected: bool,
+    /// True if the objects of the watch have metadata only.
+    pub metadata_only: bool,
+    /// The fields that no object of the cache has. Objects of the watch are read without them.
+    pub prune: Prune,
 }
 
 /// The parsed options of a cached list.
@@ -56,28 +60,69 @@ pub struct Query<'a> {
 }
 
 impl Cache {
-    /// Returns an object in the state of the watch or of a later write of the host.
+    /// Returns an object in the state of the watch or of a later write of the host. If it is one of
+    /// [`Self::unknown`], that is what the watch has brought last.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         // The overlay is read first: see its module.
-        let written = self.overlay.get(key);
+        let own = self.overlay.get(key);
         let stored = self.store.get(key);
-        self.newer(written, stored)
+        self.newer(own, stored)
     }
 
-    /// Returns one page in the order of keys. Its objects and its resourceVersion are consistent: the store at that
-    /// resourceVersion, overlaid by the host's own writes that the watch has not received yet. Each page has its own
-    /// state: changes after the last key between two pages are visible, and objects that exist all the time are neither
-    /// missed nor repeated.
+    /// Returns the objects that the author's writes have changed in a way that nothing in the cache
+    /// shows: of a namespace, or of all, or the one of this name.
+    pub fn unknown(
+        &self,
+        author: Author,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Vec<ObjectKey> {
+        if self.overlay.is_empty() {
+            return Vec::new();
+        }
+
+        let own = match name {
+            Some(name) => {
+                let key = ObjectKey {
+                    namespace: namespace.map(str::to_owned),
+                    name: name.to_owned(),
+                };
+                let own = self.overlay.get(&key);
+                own.map(|own| (key, own)).into_iter().collect()
+            }
+            None => self.overlay.snapshot(),
+        };
+        self.store.snapshot(|stored| {
+            let is_unknown = |(key, own): &(ObjectKey, OwnWrite)| {
+                let stored = stored.get(key).map(Version::of_stored);
+                own.is_by(author)
+                    && (namespace.is_none() || key.namespace.as_deref() == namespace)
+                    && matches!(own.sight(stored), Sight::Unknown)
+            };
+            own.into_iter()
+                .filter(is_unknown)
+                .map(|(key, _)| key)
+                .collect()
+        })
+    }
+
+    /// Returns one page in the order of keys. Its objects and its resourceVersion are consistent:
+    /// the store at that resourceVersion, overlaid by the host's own writes that the watch has not
+    /// received yet. Each page has its own state: changes after the last key between two pages are
+    /// visible, and objects that exist all the time are neither missed nor repeated.
     ///
     /// # Errors
-    /// [`NoRoom`] when the page's objects do not fit the memory budget of the plugin that reads them.
+    /// [`NoRoom`] when the page's objects do not fit the memory budget of the plugin that reads
+    /// them.
     pub fn list(&self, query: &Query<'_>) -> Result<Page, NoRoom> {
         let written = self.overlay.snapshot();
         let limit = query.limit.unwrap_or(usize::MAX);
         let lookup = self.store.snapshot(|stored| narrowed(query, stored));
+
         if lookup == Lookup::All {
             self.store.keep_order();
         }
+
         let (revision, mut found) = self.store.snapshot(|stored| {
             let selected = |metadata: &Metadata<'_>| {
                 is_visible(metadata.namespace(), query.visible.as_ref())
@@ -88,8 +133,13 @@ impl Cache {
                 query.after.as_ref().is_none_or(|after| key > after)
                     && (query.namespace.is_none() || key.namespace.as_deref() == query.namespace)
             };
-            let mut written = written.into_iter().filter(|(key, _)| in_range(key)).peekable();
-            let mut stored_ones = stored.walk(&lookup, query.namespace, query.after.as_ref()).peekable();
+            let mut written = written
+                .into_iter()
+                .filter(|(key, _)| in_range(key))
+                .peekable();
+            let mut stored_ones = stored
+                .walk(&lookup, query.namespace, query.after.as_ref())
+                .peekable();
             let mut found = Vec::new();
             // One more than the page shows whether there is another page.
             while found.len() <= limit {
@@ -99,25 +149,36 @@ impl Cache {
                     (None, Some(_)) => Ordering::Greater,
                     (Some((key, _)), Some(entry)) => {
                         let metadata = entry.metadata();
-                        (key.namespace.as_deref(), key.name.as_str()).cmp(&(metadata.namespace(), metadata.name()))
+                        (key.namespace.as_deref(), key.name.as_str())
+                            .cmp(&(metadata.namespace(), metadata.name()))
                     }
                 };
                 if order != Ordering::Less {
                     let entry = stored_ones.next();
                     if order == Ordering::Greater {
                         found.extend(
-                            entry.filter(|entry| selected(&entry.metadata())).map(|entry| Found::Stored(entry.clone())),
+                            entry
+                                .filter(|entry| selected(&entry.metadata()))
+                                .map(|entry| Found::Stored(entry.clone())),
                         );
                         continue;
                     }
                 }
-                let Some((key, written)) = written.next() else { break };
-                let now = self.newer(Some(written), stored.get(&key).map(|entry| self.store.open(entry)));
-                let now = now.filter(|object| found_by(&query.lookup, object) && selected(&object.raw().metadata()));
+                let Some((key, written)) = written.next() else {
+                    break;
+                };
+                let now = self.newer(
+                    Some(written),
+                    stored.get(&key).map(|entry| self.store.open(entry)),
+                );
+                let now = now.filter(|object| {
+                    found_by(&query.lookup, object) && selected(&object.raw().metadata())
+                });
                 found.extend(now.map(Found::Written));
             }
             (stored.revision(), found)
         });
+
         let more = found.len() > limit;
         found.truncate(limit);
         let open = |found: Found| {
@@ -125,10 +186,17 @@ impl Cache {
             charge(object.json().len()).map(|()| object)
         };
         let page: Vec<Arc<Object>> = found.into_iter().map(open).collect::<Result<_, _>>()?;
+
         Ok(Page {
-            continue_token: page.last().filter(|_| more).map(|object| token_of(object.key())),
+            continue_token: page
+                .last()
+                .filter(|_| more)
+                .map(|object| token_of(object.key())),
             resource_version: revision.to_string(),
-            items: page.into_iter().map(|object| item(object, query.projection)).collect(),
+            items: page
+                .into_iter()
+                .map(|object| item(object, query.projection))
+                .collect(),
         })
     }
 
@@ -137,31 +205,54 @@ impl Cache {
         let written = self.overlay.snapshot();
         self.store.keep_order();
         let mut namespaces = self.store.namespaces();
-        let present = written.into_iter().filter(|(_, written)| matches!(written, Written::Present(_)));
+        let present = written
+            .into_iter()
+            .filter(|(_, own)| matches!(own.sight(None), Sight::Written(_)));
         namespaces.extend(present.filter_map(|(key, _)| key.namespace));
         namespaces
     }
 
-    /// Adds the response to a write to the overlay, if it is in this informer's view. Reports whether it is.
-    pub fn wrote(&self, object: &Arc<Object>) -> bool {
+    /// Adds the response to a write to the overlay, if it is in this informer's view. Reports
+    /// whether it is.
+    pub fn wrote(&self, object: &Arc<Object>, author: Author) -> bool {
         let elsewhere = self.namespace.is_some() && self.namespace != object.key().namespace;
         if elsewhere {
             return false;
         }
-        let known = self.store.snapshot(|stored| stored.get(object.key()).is_some());
-        let in_view = known || (self.selects.matches(object.as_ref()) && !self.field_selected);
-        if in_view {
-            self.overlay.wrote(self.store.pruned(object.clone()), &self.store);
+
+        // An object of which only metadata is stored would be stored as a whole.
+        let is_known = self
+            .store
+            .snapshot(|stored| stored.get(object.key()).is_some());
+        if self.metadata_only && !is_known {
+            return false;
         }
-        in_view
+
+        let is_in_view = self.selects.matches(object.as_ref());
+        self.overlay
+            .wrote(self.pruned(object), is_in_view, author, &self.store);
+
+        is_in_view || is_known
     }
 
-    fn newer(&self, written: Option<Written>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
-        match (written, stored) {
-            (None, stored) => stored,
-            (Some(Written::Gone { uid, .. }), stored) => stored.filter(|object| object.uid() != uid),
-            (Some(Written::Present(object)), Some(stored)) if stored.revision() >= object.revision() => Some(stored),
-            (Some(Written::Present(object)), _) => self.selects.matches(object.as_ref()).then_some(object),
+    /// Returns an object without the pruned fields.
+    pub fn pruned(&self, object: &Arc<Object>) -> Arc<Object> {
+        if self.prune.is_plain() {
+            object.clone()
+        } else {
+            object.clone().pruned(&self.prune)
+        }
+    }
+
+    fn newer(&self, own: Option<OwnWrite>, stored: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        let Some(own) = own else {
+            return stored;
+        };
+
+        match own.sight(stored.as_deref().map(Version::of)) {
+            Sight::Stored | Sight::Unknown => stored,
+            Sight::Written(object) => Some(object),
+            Sight::Nothing => None,
         }
     }
 }
@@ -186,9 +277,17 @@ fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
     if query.lookup != Lookup::All {
         return query.lookup.clone();
     }
-    let indexes = query.labels.equalities().map(|(label, value)| (IndexKey::Label(label.to_owned()), value));
+
+    let indexes = query
+        .labels
+        .equalities()
+        .map(|(label, value)| (IndexKey::Label(label.to_owned()), value));
     let index = indexes.into_iter().find(|(key, _)| stored.has_index(key));
-    index.map_or(Lookup::All, |(key, value)| Lookup::Index { key, value: value.to_owned() })
+
+    index.map_or(Lookup::All, |(key, value)| Lookup::Index {
+        key,
+        value: value.to_owned(),
+    })
 }
 
 fn is_visible(namespace: Option<&str>, visible: Option<&BTreeSet<String>>) -> bool {
@@ -204,10 +303,15 @@ fn found_by(lookup: &Lookup, object: &Object) -> bool {
 }
 
 pub(crate) fn item(object: Arc<Object>, projection: &[String]) -> Item {
-    if projection.is_empty() { Item::Whole(object) } else { Item::Projected(project(object.json(), projection)) }
+    if projection.is_empty() {
+        Item::Whole(object)
+    } else {
+        Item::Projected(project(object.json(), projection))
+    }
 }
 
-/// Returns the continue token of a page, which is its last key: `namespace/name`, or the name alone.
+/// Returns the continue token of a page, which is its last key: `namespace/name`, or the name
+/// alone.
 pub(crate) fn token_of(key: &ObjectKey) -> String {
     key.to_string()
 }
@@ -221,9 +325,14 @@ pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
         Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
         None => ObjectKey::cluster_scoped(token),
     };
+
     operetta_core::gate::path::check_key(&key).map_err(|_| {
-        ApiError::new(ErrorKind::BadRequest, format!("{token:?} is not a continue token of a cached list"))
+        ApiError::new(
+            ErrorKind::BadRequest,
+            format!("{token:?} is not a continue token of a cached list"),
+        )
     })?;
+
     Ok(key)
 }
 
@@ -234,13 +343,29 @@ mod tests {
         Ordering::{Acquire, Release},
     };
 
+    use tokio::time::Instant;
+
     use super::*;
-    use crate::store::{Writer, tests::object};
+    use crate::store::{
+        Writer,
+        overlay::{Seen, Until},
+        tests::object,
+    };
 
     fn cache(selects: &str) -> (Cache, Writer) {
         let (store, writer) = Store::new();
         let selects = LabelSelector::parse(selects).expect("selector");
-        (Cache { store, overlay: Overlay::default(), namespace: None, selects, field_selected: false }, writer)
+        (
+            Cache {
+                store,
+                overlay: Overlay::default(),
+                namespace: None,
+                selects,
+                metadata_only: false,
+                prune: Prune::managed_fields(),
+            },
+            writer,
+        )
     }
 
     fn names(cache: &Cache, lookup: Lookup) -> Vec<String> {
@@ -259,21 +384,58 @@ mod tests {
     fn query<'a>(lookup: Lookup, limit: Option<usize>, after: Option<ObjectKey>) -> Query<'a> {
         let labels = LabelSelector::default();
         let fields = MetadataFieldSelector::default();
-        Query { lookup, namespace: Some("n"), labels, fields, limit, after, projection: &[], visible: None }
+        Query {
+            lookup,
+            namespace: Some("n"),
+            labels,
+            fields,
+            limit,
+            after,
+            projection: &[],
+            visible: None,
+        }
+    }
+
+    fn author() -> Author {
+        static AUTHOR: std::sync::LazyLock<Author> = std::sync::LazyLock::new(Author::unique);
+        *AUTHOR
+    }
+
+    fn wrote(cache: &Cache, object: &Arc<Object>) {
+        cache.wrote(object, author());
+    }
+
+    /// An object of one name with this uid.
+    fn incarnation(uid: &str, revision: u64) -> Arc<Object> {
+        let kind = operetta_core::object::kind::GroupVersionKind::new("v1", "Pod");
+        let text = object("n", "a", revision, "o", "x")
+            .json()
+            .replace("uid-a", uid);
+        let read = Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop);
+        Arc::new(read.expect("object"))
     }
 
     fn watch(cache: &Cache, writer: &mut Writer, object: &Arc<Object>) {
         writer.apply(object.clone());
-        cache.overlay.watched(object.key(), object.uid(), object.revision().expect("revision"), false);
+        cache.overlay.watched(
+            object.key(),
+            object.uid(),
+            object.revision().expect("revision"),
+            Seen::of(object),
+        );
     }
 
     #[test]
     fn read_sees_own_create_before_the_watch() {
         let (cache, mut writer) = cache("");
         let made = object("n", "a", 10, "o", "x");
-        cache.wrote(&made);
+        wrote(&cache, &made);
         assert_eq!(cache.get(made.key()), Some(made.clone()));
-        assert_eq!(names(&cache, Lookup::Owner("o".into())), ["a"], "by owner, too: or a second child would be made");
+        assert_eq!(
+            names(&cache, Lookup::Owner("o".into())),
+            ["a"],
+            "by owner, too: or a second child would be made"
+        );
         watch(&cache, &mut writer, &made);
         assert_eq!(names(&cache, Lookup::All), ["a"]);
         assert!(cache.overlay.snapshot().is_empty());
@@ -286,7 +448,7 @@ mod tests {
         watch(&cache, &mut writer, &made);
         let last = object("n", "a", 11, "o", "x");
         writer.remove(&last);
-        cache.wrote(&made);
+        wrote(&cache, &made);
         assert_eq!(cache.get(made.key()), None);
     }
 
@@ -294,14 +456,20 @@ mod tests {
     fn the_newer_of_watch_and_answer_wins() {
         let (cache, mut writer) = cache("");
         watch(&cache, &mut writer, &object("n", "a", 5, "o", "old"));
-        cache.wrote(&object("n", "a", 9, "o", "mine"));
-        cache.wrote(&object("n", "a", 7, "o", "mine, earlier"));
+        wrote(&cache, &object("n", "a", 9, "o", "mine"));
+        wrote(&cache, &object("n", "a", 7, "o", "mine, earlier"));
         let node = |cache: &Cache| {
-            cache.get(&ObjectKey::namespaced("n", "a")).and_then(|found| found.scalar_at(".spec.nodeName"))
+            cache
+                .get(&ObjectKey::namespaced("n", "a"))
+                .and_then(|found| found.scalar_at(".spec.nodeName"))
         };
         assert_eq!(node(&cache).as_deref(), Some("mine"));
         watch(&cache, &mut writer, &object("n", "b", 8, "o", "x"));
-        assert_eq!(node(&cache).as_deref(), Some("mine"), "an event of another key that is older keeps it");
+        assert_eq!(
+            node(&cache).as_deref(),
+            Some("mine"),
+            "an event of another key that is older keeps it"
+        );
         watch(&cache, &mut writer, &object("n", "a", 12, "o", "theirs"));
         assert_eq!(node(&cache).as_deref(), Some("theirs"));
     }
@@ -311,16 +479,103 @@ mod tests {
         let (cache, mut writer) = cache("");
         let old = object("n", "a", 5, "o", "x");
         watch(&cache, &mut writer, &old);
-        cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+        cache.overlay.deleted(
+            old.key(),
+            "uid-a",
+            None,
+            Instant::now(),
+            author(),
+            &cache.store,
+        );
         assert_eq!(cache.get(old.key()), None);
         assert!(names(&cache, Lookup::All).is_empty());
-        cache.overlay.deleted(old.key(), "uid-of-another", &cache.store);
-        let text = old.json().replace("uid-a", "uid-2").replace("\"5\"", "\"9\"");
-        let kind = operetta_core::object::kind::GroupVersionKind::new("v1", "Pod");
-        let next =
-            Arc::new(Object::from_json(&text, &kind, operetta_core::object::ManagedFields::Drop).expect("object"));
-        cache.wrote(&next);
+        let next = incarnation("uid-2", 9);
+        wrote(&cache, &next);
         assert_eq!(cache.get(old.key()), Some(next));
+    }
+
+    #[test]
+    fn no_earlier_incarnation_is_seen_after_a_deletion() {
+        let (cache, mut writer) = cache("");
+        let first = incarnation("uid-1", 5);
+        watch(&cache, &mut writer, &first);
+        let key = first.key();
+
+        // The host replaces it twice, before the watch has anything of that.
+        cache
+            .overlay
+            .deleted(key, "uid-1", None, Instant::now(), author(), &cache.store);
+        let second = incarnation("uid-2", 7);
+        wrote(&cache, &second);
+        cache
+            .overlay
+            .deleted(key, "uid-2", None, Instant::now(), author(), &cache.store);
+        assert_eq!(cache.get(key), None, "neither the first nor the second");
+
+        // The watch brings the past.
+        writer.remove(&incarnation("uid-1", 6));
+        cache.overlay.watched(key, "uid-1", 6, Seen::Gone);
+        watch(&cache, &mut writer, &second);
+        assert_eq!(cache.get(key), None);
+        assert!(cache.unknown(author(), None, None).is_empty());
+
+        let third = incarnation("uid-3", 11);
+        watch(&cache, &mut writer, &third);
+        assert_eq!(cache.get(key), Some(third), "somebody else's");
+        assert!(cache.overlay.is_empty());
+    }
+
+    #[test]
+    fn what_no_answer_shows_is_unknown_until_the_watch_or_the_api_server_shows_it() {
+        let (cache, mut writer) = cache("");
+        let old = object("n", "a", 5, "o", "x");
+        watch(&cache, &mut writer, &old);
+        let key = old.key();
+        let unknown =
+            |cache: &Cache| cache.unknown(author(), Some("n"), Some("a")) == [key.clone()];
+
+        // A patch of its scale, whose answer has the resourceVersion.
+        cache
+            .overlay
+            .changed(key, Until::Reached(8), author(), &cache.store);
+        assert!(unknown(&cache));
+        watch(&cache, &mut writer, &object("n", "b", 7, "o", "x"));
+        assert!(unknown(&cache), "the watch is not there yet");
+        watch(&cache, &mut writer, &object("n", "a", 8, "o", "y"));
+        assert!(!unknown(&cache));
+
+        // The deletion of a collection, whose answer has its objects before the deletion.
+        let left = Until::Left {
+            uid: "uid-a".into(),
+            revision: 8,
+        };
+        cache
+            .overlay
+            .changed(key, left.clone(), author(), &cache.store);
+        watch(&cache, &mut writer, &object("n", "b", 9, "o", "x"));
+        assert!(unknown(&cache));
+        let last = object("n", "a", 10, "o", "y");
+        writer.remove(&last);
+        cache.overlay.watched(key, "uid-a", 10, Seen::Gone);
+        assert!(!unknown(&cache));
+        cache.overlay.changed(key, left, author(), &cache.store);
+        assert!(
+            cache.overlay.is_empty(),
+            "the watch was faster than the answer"
+        );
+
+        // An eviction, whose answer says nothing.
+        let asked = Until::Asked { certain: true };
+        cache.overlay.changed(key, asked, author(), &cache.store);
+        let before = Instant::now();
+        assert!(unknown(&cache));
+        cache.overlay.asked(key, before, 12, None, &cache.store);
+        assert!(!unknown(&cache));
+        watch(&cache, &mut writer, &object("n", "a", 11, "o", "y"));
+        assert_eq!(cache.get(key), None, "it was gone at 12");
+        watch(&cache, &mut writer, &object("n", "a", 13, "o", "y"));
+        assert!(cache.get(key).is_some());
+        assert!(cache.overlay.is_empty());
     }
 
     #[test]
@@ -328,10 +583,20 @@ mod tests {
         let (cache, mut writer) = cache("");
         let old = object("n", "a", 5, "o", "x");
         watch(&cache, &mut writer, &old);
-        cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+        cache.overlay.deleted(
+            old.key(),
+            "uid-a",
+            None,
+            Instant::now(),
+            author(),
+            &cache.store,
+        );
         writer.remove(&old);
-        assert!(cache.namespaces().is_empty(), "the watch has not confirmed the deletion to the overlay");
-        cache.wrote(&object("m", "b", 9, "o", "x"));
+        assert!(
+            cache.namespaces().is_empty(),
+            "the watch has not confirmed the deletion to the overlay"
+        );
+        wrote(&cache, &object("m", "b", 9, "o", "x"));
         assert_eq!(cache.namespaces(), BTreeSet::from(["m".to_owned()]));
     }
 
@@ -345,14 +610,23 @@ mod tests {
             std::thread::scope(|threads| {
                 threads.spawn(|| {
                     began.store(true, Release);
-                    cache.overlay.deleted(old.key(), "uid-a", &cache.store);
+                    cache.overlay.deleted(
+                        old.key(),
+                        "uid-a",
+                        None,
+                        Instant::now(),
+                        author(),
+                        &cache.store,
+                    );
                 });
                 while !began.load(Acquire) {
                     std::hint::spin_loop();
                 }
                 (0..at % 50).for_each(|_| std::hint::spin_loop());
                 writer.remove(&old);
-                cache.overlay.watched(old.key(), old.uid(), 2 * at + 2, true);
+                cache
+                    .overlay
+                    .watched(old.key(), old.uid(), 2 * at + 2, Seen::Gone);
             });
             assert!(cache.overlay.snapshot().is_empty(), "round {at}");
         }
@@ -362,8 +636,8 @@ mod tests {
     fn write_that_leaves_selector_leaves_view() {
         let (cache, mut writer) = cache("app=x");
         watch(&cache, &mut writer, &object("n", "a", 5, "o", "x"));
-        cache.wrote(&object("n", "a", 6, "o", "y"));
-        cache.wrote(&object("n", "b", 7, "o", "y"));
+        wrote(&cache, &object("n", "a", 6, "o", "y"));
+        wrote(&cache, &object("n", "b", 7, "o", "y"));
         assert!(names(&cache, Lookup::All).is_empty());
     }
 
@@ -373,8 +647,8 @@ mod tests {
         cache.namespace = Some("n".to_owned());
         let here = object("n", "a", 10, "o", "x");
         let there = object("m", "a", 11, "o", "x");
-        cache.wrote(&here);
-        cache.wrote(&there);
+        wrote(&cache, &here);
+        wrote(&cache, &there);
         assert_eq!(cache.get(here.key()), Some(here));
         assert_eq!(cache.get(there.key()), None);
     }
@@ -385,19 +659,26 @@ mod tests {
         for name in ["a", "c", "e"] {
             watch(&cache, &mut writer, &object("n", name, 5, "o", "x"));
         }
-        cache.wrote(&object("n", "b", 7, "o", "x"));
+        wrote(&cache, &object("n", "b", 7, "o", "x"));
         let mut after = None;
         let mut seen = Vec::new();
         loop {
-            let page = cache.list(&query(Lookup::All, Some(1), after.take())).expect("room");
+            let page = cache
+                .list(&query(Lookup::All, Some(1), after.take()))
+                .expect("room");
             seen.extend(page.items.iter().map(|item| match item {
                 Item::Whole(object) => object.key().name.clone(),
                 Item::Projected(_) => String::new(),
             }));
-            let Some(token) = page.continue_token else { break };
+            let Some(token) = page.continue_token else {
+                break;
+            };
             after = Some(key_of_token(&token).expect("token"));
         }
         assert_eq!(seen, ["a", "b", "c", "e"]);
-        assert_eq!(key_of_token("../x/y").expect_err("refused").kind, ErrorKind::BadRequest);
+        assert_eq!(
+            key_of_token("../x/y").expect_err("refused").kind,
+            ErrorKind::BadRequest
+        );
     }
 }

@@ -20,7 +20,8 @@ const LEVEL: i32 = 3;
 const WORTH: usize = 70;
 /// The memory that zstd needs for decompression, by its own estimate, without the dictionary.
 const DECOMPRESSOR: usize = 128 << 10;
-/// The maximum number of readers that are kept for later reads. Further concurrent reads create their own.
+/// The maximum number of readers that are kept for later reads. Further concurrent reads create
+/// their own.
 const KEPT: usize = 8;
 /// The maximum buffer of a kept reader in bytes, so that an object of 3 MiB leaves none behind.
 const ROOM: usize = 1 << 20;
@@ -34,7 +35,8 @@ pub enum Entry {
     Packed(Packed),
 }
 
-/// A compressed object in one allocation: the metadata of [`RawObject::strip`], followed by the rest as a zstd frame.
+/// A compressed object in one allocation: the metadata of [`RawObject::strip`], followed by the
+/// rest as a zstd frame.
 #[derive(Clone)]
 pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 
@@ -77,7 +79,6 @@ impl Entry {
         }
     }
 
-    /// Returns the object.
     pub(super) fn open(&self, codec: Option<&Codec>) -> sync::Arc<Object> {
         let raw = match (self, codec) {
             (Self::Plain(raw), _) => raw.clone(),
@@ -114,20 +115,31 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Trains a dictionary on three quarters of a sample, and returns it with the compression ratio of the rest.
-    /// Returns None if training fails.
+    /// Trains a dictionary on three quarters of a sample, and returns it with the compression ratio
+    /// of the rest. Returns None if training fails.
     pub fn train(sample: &[RawObject]) -> Option<(Self, f64)> {
-        let stripped: Vec<String> =
-            sample.iter().enumerate().filter(|(at, _)| !at.is_multiple_of(4)).map(|(_, raw)| raw.strip().1).collect();
+        let stripped: Vec<String> = sample
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !at.is_multiple_of(4))
+            .map(|(_, raw)| raw.strip().1)
+            .collect();
+
         let dictionary = zstd::dict::from_samples(&stripped, DICTIONARY).ok()?;
-        let codec = Self { dictionary, compressors: Mutex::default(), readers: Mutex::default() };
+        let codec = Self {
+            dictionary,
+            compressors: Mutex::default(),
+            readers: Mutex::default(),
+        };
         let mut plain = 0;
         let mut packed = 0;
+
         for raw in sample.iter().step_by(4) {
             let entry = Entry::Plain(raw.clone());
             plain += entry.heap_bytes();
             packed += codec.pack(&entry).unwrap_or(entry).heap_bytes();
         }
+
         Some((codec, packed as f64 / plain.max(1) as f64))
     }
 
@@ -135,31 +147,51 @@ impl Codec {
     pub fn heap_bytes(&self) -> usize {
         let mut compressors = self.compressors.lock();
         let readers = self.readers.lock();
-        let compressing: usize = compressors.iter_mut().map(|one| one.context_mut().sizeof()).sum();
-        let room = readers.iter().map(|one| one.rest.capacity() + one.text.capacity()).sum::<usize>();
-        self.dictionary.len() + compressing + room + readers.len() * (DECOMPRESSOR + self.dictionary.len())
+        let compressing: usize = compressors
+            .iter_mut()
+            .map(|one| one.context_mut().sizeof())
+            .sum();
+        let room = readers
+            .iter()
+            .map(|one| one.rest.capacity() + one.text.capacity())
+            .sum::<usize>();
+
+        self.dictionary.len()
+            + compressing
+            + room
+            + readers.len() * (DECOMPRESSOR + self.dictionary.len())
     }
 
-    /// Returns the compressed object; None if it is already compressed or compression gains too little.
+    /// Returns the compressed object; None if it is already compressed or compression gains too
+    /// little.
     pub fn pack(&self, entry: &Entry) -> Option<Entry> {
-        let Entry::Plain(raw) = entry else { return None };
+        let Entry::Plain(raw) = entry else {
+            return None;
+        };
+
         let (metadata, rest) = raw.strip();
         let kept = self.compressors.lock().pop();
         let mut compressor = kept.or_else(|| self.compressor().ok())?;
         let frame = compressor.compress(rest.as_bytes());
         self.compressors.lock().push(compressor);
-        let parts = Parts { metadata: u32::try_from(metadata.len()).ok()?, rest: u32::try_from(rest.len()).ok()? };
+        let parts = Parts {
+            metadata: u32::try_from(metadata.len()).ok()?,
+            rest: u32::try_from(rest.len()).ok()?,
+        };
         let bytes = [metadata.as_bytes(), &frame.ok()?].concat();
         let packed = Entry::Packed(Packed(Arc::from_header_and_slice(parts, &bytes)));
+
         (packed.heap_bytes() * 100 <= entry.heap_bytes() * WORTH).then_some(packed)
     }
 
     fn compressor(&self) -> std::io::Result<Compressor<'static>> {
         let mut compressor = Compressor::with_dictionary(LEVEL, &self.dictionary)?;
         // The entry already contains what a frame could describe.
-        for known in
-            [CParameter::ChecksumFlag(false), CParameter::DictIdFlag(false), CParameter::ContentSizeFlag(false)]
-        {
+        for known in [
+            CParameter::ChecksumFlag(false),
+            CParameter::DictIdFlag(false),
+            CParameter::ContentSizeFlag(false),
+        ] {
             compressor.set_parameter(known)?;
         }
         Ok(compressor)
@@ -168,15 +200,18 @@ impl Codec {
     fn unpack(&self, packed: &Packed) -> RawObject {
         let kept = self.readers.lock().pop();
         let mut reader = kept.unwrap_or_else(|| Reader {
-            decompressor: Decompressor::with_dictionary(&self.dictionary).unwrap_or_else(|error| broken(&error)),
+            decompressor: Decompressor::with_dictionary(&self.dictionary)
+                .unwrap_or_else(|error| broken(&error)),
             rest: vec![],
             text: String::new(),
         });
+
         let raw = reader.read(packed).unwrap_or_else(|error| broken(&error));
         let mut readers = self.readers.lock();
         if readers.len() < KEPT && reader.rest.capacity() + reader.text.capacity() <= ROOM {
             readers.push(reader);
         }
+
         raw
     }
 }
@@ -185,7 +220,8 @@ impl Reader {
     fn read(&mut self, packed: &Packed) -> std::io::Result<RawObject> {
         self.rest.clear();
         self.rest.reserve(packed.0.header.rest as usize);
-        self.decompressor.decompress_to_buffer(packed.frame(), &mut self.rest)?;
+        self.decompressor
+            .decompress_to_buffer(packed.frame(), &mut self.rest)?;
         let rest = simdutf8::basic::from_utf8(&self.rest).map_err(std::io::Error::other)?;
         let raw = RawObject::restore(packed.metadata(), rest, &mut self.text);
         raw.ok_or_else(|| std::io::Error::other("not what was packed"))
@@ -206,17 +242,34 @@ mod tests {
     #[test]
     fn packed_objects_read_back_byte_for_byte() {
         let kind = GroupVersionKind::new("v1", "Pod");
-        let read = |at| Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop).expect("a Pod");
+        let read = |at| {
+            Object::from_json(&operetta_testkit::pods::pod(at), &kind, ManagedFields::Drop)
+                .expect("a Pod")
+        };
         let bodies: Vec<RawObject> = (0..400).map(|at| read(at * 3).raw().clone()).collect();
         let (codec, ratio) = Codec::train(&bodies).expect("trained");
-        println!("{ratio:.3} of the plain size; {} bytes of its own", codec.heap_bytes());
+        println!(
+            "{ratio:.3} of the plain size; {} bytes of its own",
+            codec.heap_bytes()
+        );
         assert!(ratio < 0.5, "{ratio}");
         for at in 0..200 {
             let object = read(at);
-            let packed = codec.pack(&Entry::Plain(object.raw().clone())).expect("worth it");
+            let packed = codec
+                .pack(&Entry::Plain(object.raw().clone()))
+                .expect("worth it");
             let metadata = packed.metadata();
-            assert_eq!(packed.key(), (object.key().namespace.as_deref(), object.key().name.as_str()));
-            assert_eq!((metadata.uid(), metadata.revision()), (object.uid(), object.revision()));
+            assert_eq!(
+                packed.key(),
+                (
+                    object.key().namespace.as_deref(),
+                    object.key().name.as_str()
+                )
+            );
+            assert_eq!(
+                (metadata.uid(), metadata.revision()),
+                (object.uid(), object.revision())
+            );
             assert!(metadata.labels().eq(object.labels()));
             assert_eq!(*packed.open(Some(&codec)), object);
         }
@@ -225,15 +278,28 @@ mod tests {
     #[test]
     fn keeps_incompressible_objects_unpacked() {
         let kind = GroupVersionKind::new("v1", "Pod");
-        let read = |text: &str| Object::from_json(text, &kind, ManagedFields::Drop).expect("an object").raw().clone();
+        let read = |text: &str| {
+            Object::from_json(text, &kind, ManagedFields::Drop)
+                .expect("an object")
+                .raw()
+                .clone()
+        };
         assert!(Codec::train(&[read(r#"{"metadata":{"name":"a"}}"#)]).is_none());
-        let bodies: Vec<_> = (0..200).map(|at| read(&operetta_testkit::pods::pod(at))).collect();
+        let bodies: Vec<_> = (0..200)
+            .map(|at| read(&operetta_testkit::pods::pod(at)))
+            .collect();
         let (codec, _) = Codec::train(&bodies).expect("trained");
         let mut chance = StdRng::seed_from_u64(1);
-        let noise: String = (0..4_000).map(|_| char::from(chance.random_range(b'#'..=b'~'))).collect();
+        let noise: String = (0..4_000)
+            .map(|_| char::from(chance.random_range(b'#'..=b'~')))
+            .collect();
         let noise = noise.replace('\\', "x");
         assert!(
-            codec.pack(&Entry::Plain(read(&format!(r#"{{"metadata":{{"name":"a"}},"data":"{noise}"}}"#)))).is_none()
+            codec
+                .pack(&Entry::Plain(read(&format!(
+                    r#"{{"metadata":{{"name":"a"}},"data":"{noise}"}}"#
+                ))))
+                .is_none()
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Indexes of objects by a value: the uid of their controlling owner, or the value of a declared index.
+//! Indexes of objects by a value: the uid of their controlling owner, or the value of a declared
+//! index.
 
 use std::{
     collections::HashMap,
@@ -39,7 +40,10 @@ pub struct IndexUse {
 
 impl IndexUse {
     pub(super) fn new(store: &Arc<Store>, key: &IndexKey) -> Self {
-        Self { store: Arc::downgrade(store), key: key.clone() }
+        Self {
+            store: Arc::downgrade(store),
+            key: key.clone(),
+        }
     }
 
     /// Reports whether this is a use of an index of a store.
@@ -50,9 +54,19 @@ impl IndexUse {
 
 impl Drop for IndexUse {
     fn drop(&mut self) {
-        let Some(store) = self.store.upgrade() else { return };
+        let Some(store) = self.store.upgrade() else {
+            return;
+        };
+
         let mut inner = store.inner.write();
-        let Some(at) = inner.indexes.iter().position(|declared| declared.key == self.key) else { return };
+        let Some(at) = inner
+            .indexes
+            .iter()
+            .position(|declared| declared.key == self.key)
+        else {
+            return;
+        };
+
         inner.indexes[at].users -= 1;
         let unused = (inner.indexes[at].users == 0).then(|| inner.indexes.remove(at));
         // Dropping a large index takes time, so it is done without the lock that readers wait for.
@@ -62,24 +76,38 @@ impl Drop for IndexUse {
 }
 
 /// Reports whether a slot's object comes before a key.
-pub(super) fn before<'a>(slots: &'a [Option<Entry>], key: (Option<&'a str>, &'a str)) -> impl Fn(u32) -> bool + 'a {
+pub(super) fn before<'a>(
+    slots: &'a [Option<Entry>],
+    key: (Option<&'a str>, &'a str),
+) -> impl Fn(u32) -> bool + 'a {
     move |slot| key_of(slots, slot) < key
 }
 
-/// Returns the key of the object in a slot.
 pub(super) fn key_of(slots: &[Option<Entry>], slot: u32) -> (Option<&str>, &str) {
-    slots[slot as usize].as_ref().map(Entry::key).unwrap_or_default()
+    slots[slot as usize]
+        .as_ref()
+        .map(Entry::key)
+        .unwrap_or_default()
 }
 
 impl Index {
-    /// Moves the object in a slot from one value to another. The slot may contain the old or the new object: both have
-    /// the same key.
-    pub(super) fn change(&mut self, slots: &[Option<Entry>], slot: u32, old: Option<&str>, new: Option<&str>) {
+    /// Moves the object in a slot from one value to another. The slot may contain the old or the
+    /// new object: both have the same key.
+    pub(super) fn change(
+        &mut self,
+        slots: &[Option<Entry>],
+        slot: u32,
+        old: Option<&str>,
+        new: Option<&str>,
+    ) {
         if old == new {
             return;
         }
+
         let key = key_of(slots, slot);
-        if let Some((value, order)) = old.and_then(|value| Some((value, self.values.get_mut(value)?))) {
+        if let Some((value, order)) =
+            old.and_then(|value| Some((value, self.values.get_mut(value)?)))
+        {
             order.remove(slot, before(slots, key));
             self.bytes -= POSITION;
             if order.is_empty() {
@@ -87,6 +115,7 @@ impl Index {
                 self.bytes -= VALUE + value.len();
             }
         }
+
         if let Some(value) = new {
             if !self.values.contains_key(value) {
                 self.values.insert(value.into(), Order::default());
@@ -108,8 +137,10 @@ impl Index {
     }
 
     /// Recomputes [`Index::heap_bytes`].
-    #[cfg(test)]
-    pub(super) fn counted(&self) -> usize {
-        self.values.iter().map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * POSITION).sum()
+    pub(super) fn count_bytes(&self) -> usize {
+        self.values
+            .iter()
+            .map(|(value, order)| VALUE + value.len() + order.from(|_| false).count() * POSITION)
+            .sum()
     }
 }

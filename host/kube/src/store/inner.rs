@@ -10,23 +10,36 @@ impl Inner {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let indexes: usize = self.indexes.iter().map(|declared| declared.index.heap_bytes()).sum();
-        let order = self.order.as_ref().map_or(0, |_| self.by_key.len() * POSITION);
+        let indexes: usize = self
+            .indexes
+            .iter()
+            .map(|declared| declared.index.heap_bytes())
+            .sum();
+        let order = self
+            .order
+            .as_ref()
+            .map_or(0, |_| self.by_key.len() * POSITION);
         self.bytes + order + self.by_owner.heap_bytes() + indexes
     }
 
     /// Counts one more user of an index. False if nobody has declared it.
     pub(super) fn joins(&mut self, index: &IndexKey) -> bool {
-        let declared = self.indexes.iter_mut().find(|declared| declared.key == *index);
+        let declared = self
+            .indexes
+            .iter_mut()
+            .find(|declared| declared.key == *index);
         declared.map(|declared| declared.users += 1).is_some()
     }
 
     pub(super) fn position(&self, key: &ObjectKey) -> SlotPosition {
         // Half of a good hash is a good hash.
-        let hash = self.hasher.hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
+        let hash = self
+            .hasher
+            .hash_one((key.namespace.as_deref(), key.name.as_str())) as u32;
         let is_key = |entry: &Entry| entry.metadata().is(key.namespace.as_deref(), &key.name);
-        let found =
-            |(other, slot): &(u32, u32)| *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key);
+        let found = |(other, slot): &(u32, u32)| {
+            *other == hash && self.slots[*slot as usize].as_ref().is_some_and(is_key)
+        };
         let slot = self.by_key.find(spread(hash), found).map(|(_, slot)| *slot);
         SlotPosition { hash, slot }
     }
@@ -36,7 +49,13 @@ impl Inner {
     }
 
     /// Inserts an object; `old` is the existing object of its key.
-    pub(super) fn put(&mut self, position: SlotPosition, entry: Entry, object: &Object, old: Option<&Object>) {
+    pub(super) fn put(
+        &mut self,
+        position: SlotPosition,
+        entry: Entry,
+        object: &Object,
+        old: Option<&Object>,
+    ) {
         self.bytes += entry.heap_bytes();
         let slot = match position.slot {
             Some(slot) => {
@@ -57,11 +76,14 @@ impl Inner {
         });
         self.slots[slot as usize] = Some(entry);
         self.bytes += SLOT;
-        self.by_key.insert_unique(spread(hash), (hash, slot), |(hash, _)| spread(*hash));
+        self.by_key
+            .insert_unique(spread(hash), (hash, slot), |(hash, _)| spread(*hash));
+
         if let Some(order) = &mut self.order {
             let slots = &self.slots;
             order.insert(slot, before(slots, key_of(slots, slot)));
         }
+
         slot
     }
 
@@ -73,9 +95,14 @@ impl Inner {
             let slots = &self.slots;
             order.remove(slot, before(slots, key_of(slots, slot)));
         }
-        if let Ok(found) = self.by_key.find_entry(spread(position.hash), |(_, other)| *other == slot) {
+
+        if let Ok(found) = self
+            .by_key
+            .find_entry(spread(position.hash), |(_, other)| *other == slot)
+        {
             found.remove();
         }
+
         let entry = self.slots[slot as usize].take();
         self.bytes -= SLOT + entry.map_or(0, |entry| entry.heap_bytes());
         self.free.push(slot);
@@ -85,10 +112,17 @@ impl Inner {
         fn owner(of: Option<&Object>) -> Option<&str> {
             of?.controller().map(|owner| owner.uid.as_str())
         }
-        self.by_owner.change(&self.slots, slot, owner(old), owner(new));
+
+        self.by_owner
+            .change(&self.slots, slot, owner(old), owner(new));
         for Declared { key, index, .. } in &mut self.indexes {
             let value = |of: Option<&Object>| key.value(of?);
-            index.change(&self.slots, slot, value(old).as_deref(), value(new).as_deref());
+            index.change(
+                &self.slots,
+                slot,
+                value(old).as_deref(),
+                value(new).as_deref(),
+            );
         }
     }
 }

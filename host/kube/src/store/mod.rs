@@ -1,13 +1,16 @@
-//! The store of an informer: objects by key, in order, with indexes. The informer is its only writer.
+//! The store of an informer: objects by key, in order, with indexes. The informer is its only
+//! writer.
 //!
-//! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`]. Keys are ordered by
-//! namespace, then by name, so a namespace is a range: this is the namespace index. The order of all keys is maintained
-//! only once a list needs it ([`Store::keep_order`]), because it is nearly half of the cost of a change.
+//! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`].
+//! Keys are ordered by namespace, then by name, so a namespace is a range: this is the namespace
+//! index. The order of all keys is maintained only once a list needs it ([`Store::keep_order`]),
+//! because it is nearly half of the cost of a change.
 //!
-//! An object is stored as its bytes, plain or compressed ([`Packing`]), in a slot. The table of keys, the order of keys
-//! and the indexes refer to slots. Readers get an [`Object`] created from the bytes, which is a copy if they are
-//! compressed. [`Store::snapshot`] reads several things consistently, and metadata without decompression; the selected
-//! entries are opened after the lock is released.
+//! An object is stored as its bytes, plain or compressed ([`Packing`]), in a slot. The table of
+//! keys, the order of keys and the indexes refer to slots. Readers get an [`Object`] created from
+//! the bytes, which is a copy if they are compressed. [`Store::snapshot`] reads several things
+//! consistently, and metadata without decompression; the selected entries are opened after the lock
+//! is released.
 
 pub mod cache;
 pub mod overlay;
@@ -15,8 +18,6 @@ pub mod overlay;
 mod entry;
 mod index;
 mod inner;
-#[cfg(test)]
-mod oracle;
 mod order;
 mod packing;
 mod relist;
@@ -33,7 +34,7 @@ use std::{
 use hashbrown::HashTable;
 use operetta_core::{
     manifest::IndexKey,
-    object::{Metadata, Object, ObjectKey, prune::Prune},
+    object::{Metadata, Object, ObjectKey},
 };
 use parking_lot::RwLock;
 
@@ -50,15 +51,14 @@ use self::{
     packing::Trial,
 };
 
-/// The bytes of an object besides its own and its indexes': its slot, and its part of the table of keys.
+/// The bytes of an object besides its own and its indexes': its slot, and its part of the table of
+/// keys.
 const SLOT: usize = size_of::<Option<Entry>>() + 14;
 
 /// The objects of one informer.
 #[derive(Default)]
 pub struct Store {
     inner: RwLock<Inner>,
-    /// The fields that are pruned from each object.
-    prune: Prune,
     /// The codec of compressed entries; set at most once.
     codec: OnceLock<Codec>,
     trial: Trial,
@@ -104,7 +104,8 @@ pub enum Lookup {
     All,
     /// The objects with this uid as controlling owner.
     Owner(String),
-    /// The objects with this value in this index, which must have been declared by [`Store::declare_index`].
+    /// The objects with this value in this index, which must have been declared by
+    /// [`Store::declare_index`].
     Index {
         /// The index.
         key: IndexKey,
@@ -116,12 +117,15 @@ pub enum Lookup {
 impl Store {
     /// Creates an empty store and its writer.
     pub fn new() -> (Arc<Self>, Writer) {
-        Self::with(Packing::Off, Prune::nothing())
+        Self::with(Packing::Off)
     }
 
-    /// Creates an empty store that compresses and prunes its objects.
-    pub fn with(packing: Packing, prune: Prune) -> (Arc<Self>, Writer) {
-        let store = Arc::new(Self { prune, trial: Trial::new(packing), ..Self::default() });
+    /// Creates an empty store that may compress its objects.
+    pub fn with(packing: Packing) -> (Arc<Self>, Writer) {
+        let store = Arc::new(Self {
+            trial: Trial::new(packing),
+            ..Self::default()
+        });
         (store.clone(), Writer { store })
     }
 
@@ -133,24 +137,38 @@ impl Store {
 
     /// Reports whether the store has this version of the object or a later one.
     pub fn is_past(&self, object: &Object) -> bool {
-        let Some(revision) = object.revision() else { return false };
+        let Some(revision) = object.revision() else {
+            return false;
+        };
+
         self.snapshot(|stored| {
             let metadata = stored.get(object.key()).map(Entry::metadata);
             metadata.is_some_and(|metadata| {
                 metadata.uid() == object.uid()
-                    && metadata.resource_version().parse::<u64>().is_ok_and(|stored| stored >= revision)
+                    && metadata
+                        .resource_version()
+                        .parse::<u64>()
+                        .is_ok_and(|stored| stored >= revision)
             })
         })
     }
 
     /// Reports whether the store has the object, in any version.
     pub fn has(&self, object: &Object) -> bool {
-        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.metadata().uid() == object.uid()))
+        self.snapshot(|stored| {
+            stored
+                .get(object.key())
+                .is_some_and(|entry| entry.metadata().uid() == object.uid())
+        })
     }
 
     /// Reports whether the store has another object of this name, created before or after.
     pub fn is_of_another(&self, object: &Object) -> bool {
-        self.snapshot(|stored| stored.get(object.key()).is_some_and(|entry| entry.metadata().uid() != object.uid()))
+        self.snapshot(|stored| {
+            stored
+                .get(object.key())
+                .is_some_and(|entry| entry.metadata().uid() != object.uid())
+        })
     }
 
     /// Returns the number of objects.
@@ -163,15 +181,46 @@ impl Store {
         self.len() == 0
     }
 
-    /// Returns the bytes of the objects in memory, including keys, indexes and dictionary, without the allocator's
-    /// rounding.
+    /// Returns the bytes of the objects in memory, including keys, indexes and dictionary, without
+    /// the allocator's rounding.
     pub fn bytes(&self) -> usize {
         self.read(Inner::heap_bytes) + self.codec.get().map_or(0, Codec::heap_bytes)
     }
 
+    /// Counts again what [`Self::bytes`] keeps a sum of. For tests: it reads every entry.
+    pub fn count_bytes(&self) -> usize {
+        let counted = self.read(|inner| {
+            let entries: usize = inner
+                .slots
+                .iter()
+                .flatten()
+                .map(|entry| entry.heap_bytes() + SLOT)
+                .sum();
+            let order = inner
+                .order
+                .as_ref()
+                .map_or(0, |order| order.from(|_| false).count() * POSITION);
+            let indexes: usize = inner
+                .indexes
+                .iter()
+                .map(|declared| declared.index.count_bytes())
+                .sum();
+            entries + order + inner.by_owner.count_bytes() + indexes
+        });
+
+        counted + self.codec.get().map_or(0, Codec::heap_bytes)
+    }
+
     /// Returns the number of compressed objects.
     pub fn packed_objects(&self) -> usize {
-        self.read(|inner| inner.slots.iter().flatten().filter(|entry| matches!(entry, Entry::Packed(_))).count())
+        self.read(|inner| {
+            inner
+                .slots
+                .iter()
+                .flatten()
+                .filter(|entry| matches!(entry, Entry::Packed(_)))
+                .count()
+        })
     }
 
     /// Returns the highest resourceVersion that the watch has received; 0 before the first.
@@ -179,15 +228,16 @@ impl Store {
         self.read(|inner| inner.revision)
     }
 
-    /// Returns the current objects of one namespace, or of all, in the order of keys after `after`. Each is created
-    /// when it is taken.
+    /// Returns the current objects of one namespace, or of all, in the order of keys after `after`.
+    /// Each is created when it is taken.
     pub fn list(
         &self,
         lookup: &Lookup,
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
     ) -> impl ExactSizeIterator<Item = Arc<Object>> + '_ + use<'_> {
-        let entries: Vec<Entry> = self.snapshot(|stored| stored.walk(lookup, namespace, after).cloned().collect());
+        let entries: Vec<Entry> =
+            self.snapshot(|stored| stored.walk(lookup, namespace, after).cloned().collect());
         entries.into_iter().map(|entry| self.open(&entry))
     }
 
@@ -201,24 +251,28 @@ impl Store {
         entry.open(self.codec.get())
     }
 
-    /// Returns the object without the fields that this store prunes.
-    pub fn pruned(&self, object: Arc<Object>) -> Arc<Object> {
-        if self.prune.is_plain() { object } else { object.pruned(&self.prune) }
-    }
-
     /// Returns the namespaces of the objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         self.read(|inner| {
             let mut found = BTreeSet::new();
             let Some(order) = &inner.order else {
-                let all: BTreeSet<&str> = inner.slots.iter().flatten().filter_map(|entry| entry.key().0).collect();
+                let all: BTreeSet<&str> = inner
+                    .slots
+                    .iter()
+                    .flatten()
+                    .filter_map(|entry| entry.key().0)
+                    .collect();
                 return all.into_iter().map(Into::into).collect();
             };
-            let mut next = order.from(|slot| key_of(&inner.slots, slot).0.is_none()).next();
+            let mut next = order
+                .from(|slot| key_of(&inner.slots, slot).0.is_none())
+                .next();
             while let Some(namespace) = next.and_then(|slot| key_of(&inner.slots, slot).0) {
                 found.insert(namespace.to_owned());
                 // Keys are sorted, so the objects of a namespace are adjacent.
-                next = order.from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace)).next();
+                next = order
+                    .from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace))
+                    .next();
             }
             found
         })
@@ -226,14 +280,21 @@ impl Store {
 
     /// Returns all keys in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.snapshot(|stored| stored.walk(&Lookup::All, None, None).map(|entry| key(&entry.metadata())).collect())
+        self.snapshot(|stored| {
+            stored
+                .walk(&Lookup::All, None, None)
+                .map(|entry| key(&entry.metadata()))
+                .collect()
+        })
     }
 
-    /// Maintains the order of all keys from now on, for lists of all objects or of a namespace, page by page.
+    /// Maintains the order of all keys from now on, for lists of all objects or of a namespace,
+    /// page by page.
     pub fn keep_order(&self) {
         if self.read(|inner| inner.order.is_some()) {
             return;
         }
+
         // Sorting many objects takes time, so it is done without the lock that readers wait for.
         let slots = self.read(|inner| inner.slots.clone());
         let sorted = sorted(&slots);
@@ -241,44 +302,68 @@ impl Store {
         if inner.order.is_some() {
             return;
         }
+
         let mut order = Order::default();
         let now = &inner.slots;
         let same = |slot: u32| {
-            let both = slots.get(slot as usize).and_then(Option::as_ref).zip(now[slot as usize].as_ref());
+            let both = slots
+                .get(slot as usize)
+                .and_then(Option::as_ref)
+                .zip(now[slot as usize].as_ref());
             // Nearly all entries are unchanged, so their keys are not compared.
             both.is_some_and(|(then, now)| then.is(now) || then.key() == now.key())
         };
-        sorted.into_iter().filter(|slot| same(*slot)).for_each(|slot| order.insert(slot, |_| true));
+
+        sorted
+            .into_iter()
+            .filter(|slot| same(*slot))
+            .for_each(|slot| order.insert(slot, |_| true));
+
         for slot in taken(now).filter(|slot| !same(*slot)) {
             order.insert(slot, before(now, key_of(now, slot)));
         }
+
         inner.order = Some(order);
     }
 
-    /// Declares an index of current and later objects, or adds a user to it. The index is kept until its last user is
-    /// dropped.
+    /// Declares an index of current and later objects, or adds a user to it. The index is kept
+    /// until its last user is dropped.
     pub fn declare_index(self: &Arc<Self>, index: &IndexKey) -> IndexUse {
         if self.inner.write().joins(index) {
             return IndexUse::new(self, index);
         }
-        // Entries may have to be decompressed, so it is done without the lock that readers wait for.
+
+        // Entries may have to be decompressed, so it is done without the lock that readers wait
+        // for.
         let entries = self.read(|inner| inner.slots.clone());
         let value = |entry: &Entry| index.value(&self.open(entry));
-        let values: Vec<Option<String>> = entries.iter().map(|entry| value(entry.as_ref()?)).collect();
+        let values: Vec<Option<String>> =
+            entries.iter().map(|entry| value(entry.as_ref()?)).collect();
         let mut inner = self.inner.write();
         if inner.joins(index) {
             return IndexUse::new(self, index);
         }
+
         let mut built = Index::default();
         for slot in taken(&inner.slots) {
             let now = inner.slots[slot as usize].as_ref();
             let then = entries.get(slot as usize).and_then(Option::as_ref);
             let known = now.zip(then).is_some_and(|(now, then)| now.is(then));
             let changed = if known { None } else { now.and_then(value) };
-            let value = if known { values[slot as usize].as_deref() } else { changed.as_deref() };
+            let value = if known {
+                values[slot as usize].as_deref()
+            } else {
+                changed.as_deref()
+            };
             built.change(&inner.slots, slot, None, value);
         }
-        inner.indexes.push(Declared { key: index.clone(), index: built, users: 1 });
+
+        inner.indexes.push(Declared {
+            key: index.clone(),
+            index: built,
+            users: 1,
+        });
+
         IndexUse::new(self, index)
     }
 
@@ -286,12 +371,17 @@ impl Store {
         read(&self.inner.read())
     }
 
-    /// Finds the slot of a key or the position for it, and the object there. Both stay valid, because only the writer
-    /// calls this and nothing else changes the store.
+    /// Finds the slot of a key or the position for it, and the object there. Both stay valid,
+    /// because only the writer calls this and nothing else changes the store.
     fn position(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
         let (position, entry) = self.read(|inner| {
             let position = inner.position(key);
-            (position, position.slot.and_then(|slot| inner.slots[slot as usize].clone()))
+            (
+                position,
+                position
+                    .slot
+                    .and_then(|slot| inner.slots[slot as usize].clone()),
+            )
         });
         (position, entry.map(|entry| self.open(&entry)))
     }
@@ -299,7 +389,10 @@ impl Store {
     /// Returns an object in the form that this store keeps.
     fn packed(&self, object: &Object) -> Entry {
         let entry = Entry::Plain(object.raw().clone());
-        self.codec.get().and_then(|codec| codec.pack(&entry)).unwrap_or(entry)
+        self.codec
+            .get()
+            .and_then(|codec| codec.pack(&entry))
+            .unwrap_or(entry)
     }
 }
 
@@ -311,7 +404,6 @@ impl Writer {
 
     /// Inserts an object and returns the one it replaces.
     pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
-        let object = self.store.pruned(object);
         let entry = self.store.packed(&object);
         let (position, old) = self.store.position(object.key());
         let mut inner = self.store.inner.write();
@@ -343,10 +435,13 @@ impl Writer {
 
 /// Returns the slots that contain an object.
 fn taken(slots: &[Option<Entry>]) -> impl Iterator<Item = u32> + '_ {
-    (0..).zip(slots).filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
+    (0..)
+        .zip(slots)
+        .filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
 }
 
-/// Returns these slots in the order of keys. A list returns them nearly sorted, which this sort exploits.
+/// Returns these slots in the order of keys. A list returns them nearly sorted, which this sort
+/// exploits.
 fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
     let mut sorted: Vec<u32> = taken(slots).collect();
     sorted.sort_by(|one, other| key_of(slots, *one).cmp(&key_of(slots, *other)));
@@ -354,7 +449,10 @@ fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
 }
 
 fn key(metadata: &Metadata<'_>) -> ObjectKey {
-    ObjectKey { namespace: metadata.namespace().map(Into::into), name: metadata.name().into() }
+    ObjectKey {
+        namespace: metadata.namespace().map(Into::into),
+        name: metadata.name().into(),
+    }
 }
 
 /// Spreads a hash for the table, which uses both ends of it.

@@ -1,22 +1,32 @@
-//! The slots of a store in the order of their objects' keys: four bytes each, in chunks, so that an insertion moves few
-//! of them.
+//! The slots of a store in the order of their objects' keys: four bytes each, in chunks, so that an
+//! insertion moves few of them.
 //!
-//! An order does not know keys: the caller's predicate tells whether a slot comes before the position that is searched.
+//! An order does not know keys: the caller's predicate tells whether a slot comes before the
+//! position that is searched.
 
 /// The maximum number of slots in a chunk.
 const CHUNK: usize = 512;
 
-/// The slots in chunks. No chunk is empty or longer than [`CHUNK`], and all slots together are sorted.
+/// The slots in chunks. No chunk is empty or longer than [`CHUNK`], and all slots together are
+/// sorted.
 #[derive(Default)]
 pub(super) struct Order {
     chunks: Vec<Vec<u32>>,
 }
 
 impl Order {
-    /// Returns the first position for which `before` is false. It is true for all positions before that one.
+    /// Returns the first position for which `before` is false. It is true for all positions before
+    /// that one.
     fn position(&self, before: impl Fn(u32) -> bool) -> (usize, usize) {
-        let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| before(*last)));
-        (chunk, self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(|slot| before(*slot))))
+        let chunk = self
+            .chunks
+            .partition_point(|chunk| chunk.last().is_some_and(|last| before(*last)));
+        (
+            chunk,
+            self.chunks
+                .get(chunk)
+                .map_or(0, |chunk| chunk.partition_point(|slot| before(*slot))),
+        )
     }
 
     pub(super) fn insert(&mut self, slot: u32, before: impl Fn(u32) -> bool) {
@@ -29,12 +39,14 @@ impl Order {
             }
             return;
         }
+
         // At the end, as in a list: full chunks stay full.
         match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(slot),
             None => {
                 // Most values of an index have one chunk.
-                self.chunks.reserve_exact(usize::from(self.chunks.is_empty()));
+                self.chunks
+                    .reserve_exact(usize::from(self.chunks.is_empty()));
                 self.chunks.push(vec![slot]);
             }
         }
@@ -42,9 +54,16 @@ impl Order {
 
     pub(super) fn remove(&mut self, slot: u32, before: impl Fn(u32) -> bool) {
         let (chunk, at) = self.position(before);
-        debug_assert_eq!(self.chunks[chunk][at], slot, "a slot stands where its key does");
+        debug_assert_eq!(
+            self.chunks[chunk][at], slot,
+            "a slot stands where its key does"
+        );
         self.chunks[chunk].remove(at);
-        let joined = self.chunks.get(chunk + 1).map(|next| next.len() + self.chunks[chunk].len());
+        let joined = self
+            .chunks
+            .get(chunk + 1)
+            .map(|next| next.len() + self.chunks[chunk].len());
+
         if self.chunks[chunk].is_empty() {
             self.chunks.remove(chunk);
         } else if joined.is_some_and(|joined| joined <= CHUNK / 2) {
@@ -80,14 +99,22 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(order.from(|_| false).collect::<Vec<_>>(), all);
-        assert_eq!(order.from(|slot| slot < 9_000).next(), all.iter().copied().find(|slot| *slot >= 9_000));
+        assert_eq!(
+            order.from(|slot| slot < 9_000).next(),
+            all.iter().copied().find(|slot| *slot >= 9_000)
+        );
         assert_eq!(order.from(|_| true).next(), None);
         for slot in (0..5_000).map(mixed).step_by(2) {
             order.remove(slot, |other| other < slot);
             all.retain(|other| *other != slot);
         }
         assert_eq!(order.from(|_| false).collect::<Vec<_>>(), all);
-        assert!(order.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK));
+        assert!(
+            order
+                .chunks
+                .iter()
+                .all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK)
+        );
         for slot in all {
             order.remove(slot, |other| other < slot);
         }

@@ -1,163 +1,702 @@
-//! An overlay of the host's own writes: the API server's response to a write replaces the stored object until the watch
-//! has caught up, so that no reconciler acts on a cache without its own writes.
+//! An overlay of the host's own writes: what their answers say of objects that the watch has not
+//! caught up with, so that no reconciler acts on a cache without its own writes.
 //!
-//! A watch sends the events of one resource in the order of their resourceVersions. So a response with resourceVersion R
-//! is in the store once the watch has received any event of R or later, and its entry is removed then. A response that
-//! the watch has already overtaken is not added. Readers read the overlay first and the store second: an entry is
-//! removed only after the store has its object.
+//! The rules, in terms of resourceVersions, which are ordered across all objects of a resource:
 //!
-//! A list shows no object that was created and deleted before it. If the host created such an object while the watch was
-//! interrupted, nobody but the overlay knows of it; the informer then reports its deletion.
+//! - **Reads are not older than answered writes.** Once a write is answered, a read shows the object
+//!   as that write left it, or later. Where the answer does not show the object (`scale`, an
+//!   eviction, the deletion of a collection, a write in another version of the API, a write without
+//!   an answer), a read of it is [`Sight::Unknown`] until the watch has brought the change, or until
+//!   the API server was asked again ([`Overlay::asked`]).
+//! - **Incarnations are ordered.** Objects of one name follow each other. Once an incarnation is
+//!   deleted, neither it nor an earlier one is shown again, whatever the watch still has to send: a
+//!   later one has a higher resourceVersion than any at which the deleted one existed.
+//! - **Nothing stays.** A watch sends the events of one resource in the order of their
+//!   resourceVersions, so an entry of resourceVersion R ends with the first event of R or later. An
+//!   answer that the watch has overtaken makes no entry.
+//!
+//! Readers read the overlay first and the store second: an entry is removed only after the store has
+//! its object.
+//!
+//! A list shows no object that was created and deleted before it. If the host created such an
+//! object while the watch was interrupted, nobody but the overlay knows of it; the informer then
+//! reports its deletion.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::{BuildHasher, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
-use crate::store::Store;
+use crate::store::{Entry as Stored, Store};
 
-/// The lifetime of a deletion that the watch never confirms, because it was received before the response.
-const TOMBSTONE_AGE: Duration = Duration::from_secs(300);
+/// How long an entry lives whose end the watch may never show: the object left the view of a
+/// selecting informer before, or the write turned out to change nothing.
+const UNCONFIRMED_AGE: Duration = Duration::from_secs(300);
 
-/// The result of a write.
+/// How many deletions are remembered that the watch has brought. An answer is rarely later than
+/// that; if it is, the next read of a new object of this name asks the API server.
+const SEEN_DELETIONS: usize = 1_024;
+
+/// What the host knows of an object beyond the store.
 #[derive(Clone, Debug)]
-pub enum Written {
-    /// The object as stored by the API server.
+enum Known {
+    /// The object as the API server stored it.
     Present(Arc<Object>),
-    /// The object with this uid is deleted.
-    Gone {
-        /// The object's uid. An object of the same name that is created later has another one.
+    /// There was no such object at this resourceVersion.
+    Absent { at: u64 },
+    /// The incarnation with this uid was deleted, at a resourceVersion that the answer does not
+    /// have.
+    Deleted {
+        /// Empty if the API server named none.
         uid: String,
-        /// The object, if the host's write was in the overlay: the watch may not have seen it.
-        unseen: Option<Arc<Object>>,
+        existed: Existed,
+    },
+    /// A write has changed the object, or may have. The answer does not show how.
+    Changed(Until),
+}
+
+/// What is known of the time at which a deleted incarnation existed.
+#[derive(Clone, Copy, Debug)]
+enum Existed {
+    /// It existed at this resourceVersion, so a higher one of another incarnation is later.
+    At(u64),
+    /// The watch had reached this resourceVersion and not yet brought the deletion, so everything up
+    /// to it is earlier.
+    After(u64),
+}
+
+/// When the watch has caught up with a change that no answer shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Once it has reached this resourceVersion.
+    Reached(u64),
+    /// Once it has brought that this incarnation is being deleted, or is deleted: after this state.
+    Left {
+        /// The object's uid.
+        uid: String,
+        /// The resourceVersion of the state before the change.
+        revision: u64,
+    },
+    /// That cannot be told: the API server has to be asked.
+    Asked {
+        /// False if the write may not have reached the API server.
+        certain: bool,
     },
 }
 
-struct Entry {
-    written: Written,
-    at: Instant,
+/// What a read of one key shows.
+#[derive(Clone, Debug)]
+pub enum Sight {
+    /// What the store has, if anything.
+    Stored,
+    /// This object instead.
+    Written(Arc<Object>),
+    /// No object, whatever the store has.
+    Nothing,
+    /// The object has changed, and neither the watch nor an answer shows how.
+    Unknown,
+}
+
+/// What an event of the watch shows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It exists.
+    There,
+    /// It exists, and is being deleted.
+    Deleting,
+    /// It is deleted, or has left the informer's view.
+    Gone,
+}
+
+impl Seen {
+    /// Returns what an added or changed object shows.
+    pub fn of(object: &Object) -> Self {
+        if object.deleting() {
+            Self::Deleting
+        } else {
+            Self::There
+        }
+    }
+}
+
+/// The version of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Version<'a> {
+    uid: &'a str,
+    revision: u64,
+}
+
+impl<'a> Version<'a> {
+    /// Returns the version of an object.
+    pub(super) fn of(object: &'a Object) -> Self {
+        Self {
+            uid: object.uid(),
+            revision: object.revision().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the version of an entry of the store.
+    pub(super) fn of_stored(entry: &'a Stored) -> Self {
+        let metadata = entry.metadata();
+        Self {
+            uid: metadata.uid(),
+            revision: metadata.revision().unwrap_or_default(),
+        }
+    }
+}
+
+/// A plugin, or the host itself, as the author of own writes. Only its own reads wait for what nobody
+/// knows of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author(u64);
+
+impl Author {
+    /// Returns an author that is different from all others of this process.
+    pub fn unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What the host's writes did to one key.
+#[derive(Clone, Debug)]
+pub struct OwnWrite {
+    known: Known,
+    /// An object that the host wrote, if the watch may never have seen it.
+    unseen: Option<Arc<Object>>,
+    since: Instant,
+    authors: Vec<Author>,
+}
+
+impl OwnWrite {
+    /// Reports whether a plugin, or the host, is an author of these writes.
+    pub fn is_by(&self, author: Author) -> bool {
+        self.authors.contains(&author)
+    }
+
+    /// Returns what a read shows, when the store has this version of the object.
+    pub fn sight(&self, stored: Option<Version<'_>>) -> Sight {
+        match (&self.known, stored) {
+            (Known::Present(object), Some(stored))
+                if stored.revision >= Version::of(object).revision =>
+            {
+                Sight::Stored
+            }
+            (Known::Present(object), _) => Sight::Written(object.clone()),
+            (Known::Absent { .. } | Known::Deleted { .. }, None) => Sight::Nothing,
+            (Known::Absent { at }, Some(stored)) if stored.revision > *at => Sight::Stored,
+            (Known::Absent { .. }, Some(_)) => Sight::Nothing,
+            (Known::Deleted { uid, existed }, Some(stored)) => match existed {
+                _ if stored.uid == uid => Sight::Nothing,
+                Existed::At(revision) if stored.revision > *revision => Sight::Stored,
+                Existed::After(revision) if stored.revision > *revision => Sight::Unknown,
+                _ => Sight::Nothing,
+            },
+            (Known::Changed(_), _) => Sight::Unknown,
+        }
+    }
 }
 
 /// The writes that a store's watch has not received yet.
 #[derive(Default)]
 pub struct Overlay {
-    /// The entries. Each is newer than the store's revision, or a tombstone.
-    entries: Mutex<BTreeMap<ObjectKey, Entry>>,
+    entries: Mutex<Entries>,
     /// The number of entries. Most reads find 0 and continue without the lock.
     len: AtomicUsize,
+    /// Notified when entries end.
+    caught_up: Notify,
+    /// True if the informer selects objects: an object that leaves its view is then deleted for the
+    /// watch, and may come back.
+    selects: bool,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_key: BTreeMap<ObjectKey, OwnWrite>,
+    /// The keys of entries that end once the watch has reached a resourceVersion, by that.
+    ends: BTreeSet<(u64, ObjectKey)>,
+    /// The hashes of the uids of the last deletions that the watch has brought, and when.
+    seen_deletions: VecDeque<(u64, Instant)>,
+    /// Since when none of them is missing. A list does not show what was deleted before it.
+    complete_since: Option<Instant>,
+    hasher: RandomState,
+}
+
+impl Entries {
+    fn put(&mut self, key: &ObjectKey, known: Known, author: Option<Author>) {
+        let mut unseen = None;
+        let mut authors = Vec::new();
+        if let Some(before) = self.remove(key) {
+            unseen = match before.known {
+                Known::Present(object) => Some(object),
+                _ => before.unseen,
+            };
+            authors = before.authors;
+        }
+        if let Some(author) = author.filter(|author| !authors.contains(author)) {
+            authors.push(author);
+        }
+
+        if let Some(end) = known.end() {
+            self.ends.insert((end, key.clone()));
+        }
+        self.by_key.insert(
+            key.clone(),
+            OwnWrite {
+                known,
+                unseen,
+                since: Instant::now(),
+                authors,
+            },
+        );
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<OwnWrite> {
+        let removed = self.by_key.remove(key)?;
+        if let Some(end) = removed.known.end() {
+            self.ends.remove(&(end, key.clone()));
+        }
+        Some(removed)
+    }
+
+    /// Removes what is over once the watch has reached a resourceVersion.
+    fn reached(&mut self, revision: u64) {
+        while let Some((end, key)) = self.ends.pop_first() {
+            if end > revision {
+                self.ends.insert((end, key));
+                break;
+            }
+            self.by_key.remove(&key);
+        }
+    }
+
+    fn known(&self, key: &ObjectKey) -> Option<&Known> {
+        self.by_key.get(key).map(|entry| &entry.known)
+    }
+
+    fn has_seen_deletion(&self, uid: &str) -> bool {
+        let hash = self.hasher.hash_one(uid);
+        let mut seen = self.seen_deletions.iter();
+        !uid.is_empty() && seen.any(|(seen, _)| *seen == hash)
+    }
 }
 
 impl Overlay {
-    /// Adds the response to a create, update or patch, unless the watch or a list has overtaken it.
-    pub fn wrote(&self, object: Arc<Object>, store: &Store) {
-        let Some(revision) = object.revision() else { return };
+    /// Creates the overlay of an informer that selects objects, or does not.
+    pub fn of(selects: bool) -> Self {
+        Self {
+            selects,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the answer to a create, update or patch. `is_in_view` tells whether the informer selects
+    /// the object.
+    pub fn wrote(&self, object: Arc<Object>, is_in_view: bool, author: Author, store: &Store) {
+        let Some(revision) = object.revision() else {
+            return;
+        };
+
         self.change(|entries| {
-            let newer = match entries.get(object.key()).map(|entry| &entry.written) {
-                Some(Written::Present(kept)) => kept.revision() < Some(revision),
-                Some(Written::Gone { uid, .. }) => *uid != object.uid(),
+            if store.revision() >= revision {
+                return;
+            }
+
+            let key = object.key().clone();
+            let stored = if is_in_view {
+                Known::Present(object.clone())
+            } else {
+                Known::Absent { at: revision }
+            };
+            let known = match entries.known(&key) {
+                None => stored,
+                Some(Known::Present(kept)) if kept.revision() < Some(revision) => stored,
+                Some(Known::Absent { at }) if *at < revision => stored,
+                Some(Known::Deleted { uid, existed }) if *uid != object.uid() => match existed {
+                    Existed::At(existed) if *existed < revision => stored,
+                    // The answer may belong to an earlier incarnation or to a later one.
+                    Existed::After(floor) if *floor < revision => {
+                        Known::Changed(Until::Asked { certain: true })
+                    }
+                    _ => return,
+                },
+                Some(Known::Changed(Until::Reached(changed))) if *changed <= revision => stored,
+                Some(Known::Changed(Until::Left {
+                    uid,
+                    revision: left,
+                })) if *left < revision => {
+                    if uid == object.uid() {
+                        // The change may come before this write or after it.
+                        Known::Changed(Until::Asked { certain: true })
+                    } else {
+                        stored
+                    }
+                }
+                // A question to the API server that is on its way may be answered without this write.
+                Some(Known::Changed(until)) => Known::Changed(until.clone()),
+                Some(_) => return,
+            };
+            entries.put(&key, known, Some(author));
+        });
+    }
+
+    /// Adds the deletion of an object, whose request was sent at `sent`. `uid` is empty when the API
+    /// server named none; `existed` is a resourceVersion at which this incarnation existed, if the
+    /// answer has one.
+    pub fn deleted(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        existed: Option<u64>,
+        sent: Instant,
+        author: Author,
+        store: &Store,
+    ) {
+        self.change(|entries| {
+            if !self.selects && entries.has_seen_deletion(uid) {
+                return;
+            }
+
+            let stored = store.snapshot(|stored| {
+                let version = stored.get(key).map(Version::of_stored)?;
+                Some((version.uid.to_owned(), version.revision))
+            });
+            let is_it = |other: &str| uid.is_empty() || uid == other;
+
+            // The last state of this incarnation that is known.
+            let mut last = existed;
+            let mut name = uid;
+            if let Some((stored_uid, revision)) = &stored
+                && is_it(stored_uid)
+            {
+                name = stored_uid;
+                last = last.max(Some(*revision));
+            }
+            let known = entries.known(key).cloned();
+            match &known {
+                Some(Known::Present(object)) if is_it(object.uid()) => {
+                    name = object.uid();
+                    last = last.max(object.revision());
+                }
+                Some(
+                    Known::Deleted {
+                        uid: other,
+                        existed: Existed::At(at),
+                    }
+                    | Known::Changed(Until::Left {
+                        uid: other,
+                        revision: at,
+                    }),
+                ) if is_it(other) => {
+                    name = other;
+                    last = last.max(Some(*at));
+                }
+                _ => {}
+            }
+
+            // Whether this deletion comes after what is known.
+            let mut floor = store.revision();
+            let is_last = match &known {
+                None => true,
+                Some(Known::Present(object)) => object.uid() == name || last > object.revision(),
+                Some(Known::Absent { at }) => {
+                    if !self.selects && last.is_some_and(|last| last <= *at) {
+                        return;
+                    }
+                    // An object that had left the view may have been deleted later.
+                    last = last.map(|last| last.max(*at));
+                    last.is_some()
+                }
+                Some(Known::Deleted {
+                    uid: other,
+                    existed,
+                }) if other == name => {
+                    if let Existed::After(at) = existed {
+                        floor = floor.max(*at);
+                    }
+                    true
+                }
+                Some(Known::Deleted { existed, .. }) => match (existed, last) {
+                    (Existed::At(at), Some(last)) if last <= *at => return,
+                    (Existed::At(_), Some(_)) => true,
+                    _ => false,
+                },
+                Some(Known::Changed(Until::Left {
+                    uid: other,
+                    revision,
+                })) => other == name || last > Some(*revision),
+                Some(Known::Changed(Until::Reached(revision))) => last > Some(*revision),
+                Some(Known::Changed(Until::Asked { .. })) => false,
+            };
+
+            // The watch would have brought this deletion before a later incarnation.
+            let would_have_seen =
+                !self.selects && entries.complete_since.is_none_or(|since| since <= sent);
+            let is_last = is_last
+                && match &stored {
+                    Some((stored_uid, revision)) if stored_uid != name => match last {
+                        Some(last) if *revision > last => return,
+                        Some(_) => true,
+                        None => would_have_seen,
+                    },
+                    _ => true,
+                };
+
+            let known = if is_last {
+                Known::Deleted {
+                    uid: name.to_owned(),
+                    existed: last.map_or(Existed::After(floor), Existed::At),
+                }
+            } else {
+                Known::Changed(Until::Asked { certain: true })
+            };
+            entries.put(key, known, Some(author));
+        });
+    }
+
+    /// Adds a change that no answer shows.
+    pub fn changed(&self, key: &ObjectKey, until: Until, author: Author, store: &Store) {
+        self.change(|entries| {
+            let has_caught_up = match &until {
+                Until::Reached(revision) => store.revision() >= *revision,
+                Until::Left { uid, revision } => {
+                    (!self.selects && entries.has_seen_deletion(uid))
+                        || store.get(key).is_some_and(|stored| {
+                            let is_gone = stored.uid() != uid || stored.deleting();
+                            is_gone && stored.revision() > Some(*revision)
+                        })
+                }
+                Until::Asked { .. } => false,
+            };
+            if has_caught_up {
+                return;
+            }
+
+            let known = match (entries.known(key), until) {
+                (None, until) => until,
+                (Some(Known::Present(object)), Until::Reached(revision)) => {
+                    if object.revision() >= Some(revision) {
+                        return;
+                    }
+                    Until::Reached(revision)
+                }
+                (Some(Known::Absent { at }), Until::Reached(revision)) => {
+                    if *at >= revision {
+                        return;
+                    }
+                    Until::Reached(revision)
+                }
+                (Some(Known::Changed(Until::Reached(other))), Until::Reached(revision)) => {
+                    Until::Reached(revision.max(*other))
+                }
+                (Some(Known::Deleted { uid: gone, .. }), Until::Left { uid, .. })
+                    if *gone == uid =>
+                {
+                    return;
+                }
+                // An uncertain write may come after a certain one, which must be shown.
+                (Some(before), Until::Asked { certain: false }) => Until::Asked {
+                    certain: !matches!(before, Known::Changed(Until::Asked { certain: false })),
+                },
+                (Some(_), _) => Until::Asked { certain: true },
+            };
+            entries.put(key, Known::Changed(known), Some(author));
+        });
+    }
+
+    /// Adds what the API server said when it was asked for an object: at the resourceVersion `at` it
+    /// had this state, or was not in the informer's view. The request began at `began`.
+    pub fn asked(
+        &self,
+        key: &ObjectKey,
+        began: Instant,
+        at: u64,
+        object: Option<Arc<Object>>,
+        store: &Store,
+    ) {
+        self.change(|entries| {
+            let is_answered = entries
+                .by_key
+                .get(key)
+                .is_some_and(|entry| entry.since <= began);
+            if !is_answered {
+                return;
+            }
+
+            let revision = object.as_ref().map_or(Some(at), |object| object.revision());
+            if revision.is_none_or(|revision| store.revision() >= revision) {
+                entries.remove(key);
+            } else {
+                let known = object.map_or(Known::Absent { at }, Known::Present);
+                entries.put(key, known, None);
+            }
+        });
+        self.caught_up.notify_waiters();
+    }
+
+    /// Drops the entry of a write that may not have reached the API server, which cannot be asked.
+    /// Reports whether the key had no other.
+    pub fn gave_up(&self, key: &ObjectKey) -> bool {
+        let mut gave_up = false;
+        self.change(|entries| {
+            gave_up = match entries.known(key) {
+                Some(Known::Changed(Until::Asked { certain })) => !certain,
+                Some(_) => false,
                 None => true,
             };
-            if newer && store.revision() < revision {
-                let key = object.key().clone();
-                entries.insert(key, Entry { written: Written::Present(object), at: Instant::now() });
+            if gave_up {
+                entries.remove(key);
             }
         });
+        gave_up
     }
 
-    /// Adds the deletion of an object. `uid` is empty when the API server named none.
-    pub fn deleted(&self, key: &ObjectKey, uid: &str, store: &Store) {
-        self.change(|entries| {
-            let unseen = match entries.get(key).map(|entry| &entry.written) {
-                Some(Written::Present(object)) => Some(object.clone()),
-                _ => None,
-            };
-            let Some(covered) = unseen.clone().or_else(|| store.get(key)) else { return };
-            if uid.is_empty() || uid == covered.uid() {
-                let written = Written::Gone { uid: covered.uid().to_owned(), unseen };
-                entries.insert(key.clone(), Entry { written, at: Instant::now() });
-            }
-        });
-    }
-
-    /// Removes an entry after the watch has received an event, which is already in the store.
-    pub fn watched(&self, key: &ObjectKey, uid: &str, revision: u64, deleted: bool) {
-        if self.len.load(Ordering::Acquire) == 0 {
+    /// Removes the entries that the watch has caught up with by an event, which is already in the
+    /// store.
+    pub fn watched(&self, key: &ObjectKey, uid: &str, revision: u64, seen: Seen) {
+        if self.is_empty() && seen != Seen::Gone {
             return;
         }
+
         self.change(|entries| {
-            entries.retain(|at, entry| match &entry.written {
-                Written::Present(object) => object.revision() > Some(revision),
-                Written::Gone { uid: gone, .. } => {
-                    let confirmed = at == key && (deleted || uid != gone);
-                    !confirmed && entry.at.elapsed() < TOMBSTONE_AGE
+            if seen == Seen::Gone {
+                if entries.seen_deletions.len() == SEEN_DELETIONS {
+                    let forgotten = entries.seen_deletions.pop_front();
+                    entries.complete_since = forgotten.map(|(_, at)| at);
                 }
+                let hash = entries.hasher.hash_one(uid);
+                entries.seen_deletions.push_back((hash, Instant::now()));
+            }
+            let known = entries.known(key);
+            // An object that leaves the view of a selecting informer seems gone as well.
+            let is_deleted = seen == Seen::Gone && !self.selects;
+            let is_shown = known.is_some_and(|known| match known {
+                Known::Deleted { uid: gone, existed } if gone != uid => {
+                    matches!(existed, Existed::At(at) if revision > *at)
+                }
+                Known::Deleted { .. } => is_deleted,
+                Known::Changed(Until::Left {
+                    uid: left,
+                    revision: before,
+                }) => {
+                    let is_left = left != uid || is_deleted || seen == Seen::Deleting;
+                    is_left && revision > *before
+                }
+                _ => false,
             });
+            if is_shown {
+                entries.remove(key);
+            }
+            entries.reached(revision);
         });
+        self.caught_up.notify_waiters();
     }
 
     /// Removes entries after the watch has received everything up to this resourceVersion.
     pub fn passed(&self, revision: u64) {
-        if self.len.load(Ordering::Acquire) == 0 {
+        if self.is_empty() {
             return;
         }
         self.change(|entries| {
-            entries.retain(|_, entry| match &entry.written {
-                Written::Present(object) => object.revision() > Some(revision),
-                Written::Gone { .. } => entry.at.elapsed() < TOMBSTONE_AGE,
-            });
+            entries.reached(revision);
+            let is_old = |own: &OwnWrite| own.since.elapsed() >= UNCONFIRMED_AGE;
+            entries
+                .by_key
+                .retain(|_, own| own.known.end().is_some() || !is_old(own));
         });
+        self.caught_up.notify_waiters();
     }
 
-    /// Removes entries after a list of this resourceVersion that began at `began`, when its objects are in the store: it
-    /// contains every write that was answered before. Returns the objects of the removed entries that the list does not
-    /// have, in the order of keys.
+    /// Removes entries after a list of this resourceVersion that began at `began`, when its objects
+    /// are in the store: it contains every write that was answered before. Returns the objects of
+    /// the removed entries that the list does not have, in the order of keys.
     pub fn relisted(&self, began: Instant, revision: u64, store: &Store) -> Vec<Arc<Object>> {
         let mut gone = Vec::new();
         self.change(|entries| {
-            entries.retain(|_, entry| {
-                let (object, newer) = match &entry.written {
-                    Written::Present(object) => (Some(object), object.revision() > Some(revision)),
-                    Written::Gone { unseen, .. } => (unseen.as_ref(), true),
+            entries.complete_since = Some(Instant::now());
+            let ends = &mut entries.ends;
+            entries.by_key.retain(|key, own| {
+                let end = own.known.end();
+                if own.since >= began && end.is_none_or(|end| end > revision) {
+                    return true;
+                }
+
+                if let Some(end) = end {
+                    ends.remove(&(end, key.clone()));
+                }
+                let object = match &own.known {
+                    Known::Present(object) => Some(object),
+                    _ => own.unseen.as_ref(),
                 };
-                let keeps = newer && entry.at >= began;
-                gone.extend(object.filter(|object| !keeps && !store.has(object)).cloned());
-                keeps
+                gone.extend(object.filter(|object| !store.has(object)).cloned());
+                false
             });
         });
+        self.caught_up.notify_waiters();
+
         gone
     }
 
-    /// Returns the result of the last write at a key.
-    pub fn get(&self, key: &ObjectKey) -> Option<Written> {
-        if self.len.load(Ordering::Acquire) == 0 {
+    /// Returns what is known of a key beyond the store.
+    pub fn get(&self, key: &ObjectKey) -> Option<OwnWrite> {
+        if self.is_empty() {
             return None;
         }
-        self.entries.lock().get(key).map(|entry| entry.written.clone())
+        self.entries.lock().by_key.get(key).cloned()
     }
 
     /// Returns all entries in the order of keys.
-    pub fn snapshot(&self) -> Vec<(ObjectKey, Written)> {
-        if self.len.load(Ordering::Acquire) == 0 {
+    pub fn snapshot(&self) -> Vec<(ObjectKey, OwnWrite)> {
+        if self.is_empty() {
             return Vec::new();
         }
         let entries = self.entries.lock();
-        entries.iter().map(|(key, entry)| (key.clone(), entry.written.clone())).collect()
+        entries
+            .by_key
+            .iter()
+            .map(|(key, own)| (key.clone(), own.clone()))
+            .collect()
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<ObjectKey, Entry>)) {
+    /// Reports whether the watch has received all writes.
+    pub fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until entries end.
+    pub fn caught_up(&self) -> impl Future<Output = ()> + '_ {
+        self.caught_up.notified()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entries)) {
         let mut entries = self.entries.lock();
-        // An event that the store receives while `change` looks at it must wait for the lock, and then remove what it
-        // has overtaken.
-        self.len.store(entries.len() + 1, Ordering::Release);
+        // An event that the store receives while `change` looks at it must wait for the lock, and
+        // then remove what it has overtaken.
+        self.len.store(entries.by_key.len() + 1, Ordering::Release);
         change(&mut entries);
-        self.len.store(entries.len(), Ordering::Release);
+        self.len.store(entries.by_key.len(), Ordering::Release);
+    }
+}
+
+impl Known {
+    /// Returns the resourceVersion at which the watch has caught up; None if no resourceVersion is
+    /// known for that.
+    fn end(&self) -> Option<u64> {
+        match self {
+            Self::Present(object) => Some(Version::of(object).revision),
+            Self::Absent { at: revision } | Self::Changed(Until::Reached(revision)) => {
+                Some(*revision)
+            }
+            Self::Deleted { .. } | Self::Changed(Until::Left { .. } | Until::Asked { .. }) => None,
+        }
     }
 }

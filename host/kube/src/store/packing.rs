@@ -1,8 +1,9 @@
-//! The decision whether a store's objects are compressed. It is tried on a sample in the background, once there are
-//! enough objects.
+//! The decision whether a store's objects are compressed. It is tried on a sample in the
+//! background, once there are enough objects.
 //!
-//! Training and packing run on a blocking thread (`spawn_blocking`). Readers and the watch wait for neither: only the
-//! sample is taken, and each small batch of packed objects swapped in, under the lock.
+//! Training and packing run on a blocking thread (`spawn_blocking`). Readers and the watch wait for
+//! neither: only the sample is taken, and each small batch of packed objects swapped in, under the
+//! lock.
 
 use std::{
     sync::{
@@ -32,7 +33,17 @@ const SAMPLE_BYTES: usize = 6 << 20;
 const BATCH: usize = 64;
 
 /// The compression mode of a host's stores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
     /// Compresses large stores, if that saves at least half.
@@ -45,7 +56,7 @@ pub enum Packing {
 /// The compression trial of a store, and its result.
 #[derive(Default)]
 pub(super) struct Trial {
-    /// The number of bytes at which the next trial starts; the maximum if there is none.
+    /// The next trial starts at this many bytes; the maximum if there is none.
     from: AtomicUsize,
     /// The compression ratio of the sample, if it was good enough.
     ratio: OnceLock<f64>,
@@ -53,8 +64,15 @@ pub(super) struct Trial {
 
 impl Trial {
     pub(super) fn new(packing: Packing) -> Self {
-        let from = if packing == Packing::Auto { BYTES } else { usize::MAX };
-        Self { from: AtomicUsize::new(from), ratio: OnceLock::new() }
+        let from = if packing == Packing::Auto {
+            BYTES
+        } else {
+            usize::MAX
+        };
+        Self {
+            from: AtomicUsize::new(from),
+            ratio: OnceLock::new(),
+        }
     }
 }
 
@@ -64,12 +82,15 @@ impl Store {
         self.trial.ratio.get().copied()
     }
 
-    /// Starts a trial if one is due. Needs a tokio runtime; without one, the next change tries again.
+    /// Starts a trial if one is due. Needs a tokio runtime; without one, the next change tries
+    /// again.
     pub(super) fn consider(self: &Arc<Self>) {
         if !self.is_due() {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         let store = Arc::downgrade(self);
         self.trial.from.store(usize::MAX, Ordering::Relaxed);
         runtime.spawn_blocking(move || pack(&store));
@@ -90,10 +111,16 @@ impl Store {
         self.read(|inner| {
             let step = (inner.by_key.len() / SAMPLE).max(1);
             let mut left = SAMPLE_BYTES;
-            let plain = inner.slots.iter().flatten().step_by(step).filter_map(|entry| match entry {
-                Entry::Plain(raw) => Some(raw.clone()),
-                Entry::Packed(_) => None,
-            });
+            let plain =
+                inner
+                    .slots
+                    .iter()
+                    .flatten()
+                    .step_by(step)
+                    .filter_map(|entry| match entry {
+                        Entry::Plain(raw) => Some(raw.clone()),
+                        Entry::Packed(_) => None,
+                    });
             let fits = plain.take_while(|raw| {
                 let fits = raw.text().len() <= left;
                 left = left.saturating_sub(raw.text().len());
@@ -107,12 +134,23 @@ impl Store {
     fn pack_batch(&self, codec: &Codec, from: usize) -> Option<usize> {
         let to = from + BATCH;
         let plain: Vec<(usize, Entry)> = self.read(|inner| {
-            let slots = inner.slots.get(from..).map(|slots| slots.iter().take(BATCH).cloned().enumerate());
-            slots.map(|slots| slots.filter_map(|(at, entry)| Some((from + at, entry?))).collect())
+            let slots = inner
+                .slots
+                .get(from..)
+                .map(|slots| slots.iter().take(BATCH).cloned().enumerate());
+            slots.map(|slots| {
+                slots
+                    .filter_map(|(at, entry)| Some((from + at, entry?)))
+                    .collect()
+            })
         })?;
-        let packed: Vec<_> =
-            plain.into_iter().filter_map(|(at, entry)| Some((at, codec.pack(&entry)?, entry))).collect();
+
+        let packed: Vec<_> = plain
+            .into_iter()
+            .filter_map(|(at, entry)| Some((at, codec.pack(&entry)?, entry)))
+            .collect();
         let mut inner = self.inner.write();
+
         for (at, packed, plain) in packed {
             // An object that has changed meanwhile was packed when it was stored.
             if inner.slots[at].as_ref().is_some_and(|now| now.is(&plain)) {
@@ -120,6 +158,7 @@ impl Store {
                 inner.slots[at] = Some(packed);
             }
         }
+
         Some(to).filter(|to| *to < inner.slots.len())
     }
 }
@@ -136,24 +175,43 @@ fn pack(store: &Weak<Store>) {
             }
             tried => {
                 let ratio = tried.map(|(_, ratio)| ratio);
-                tracing::debug!(?ratio, objects = held.len(), "a cache gains too little by compression");
+                tracing::debug!(
+                    ?ratio,
+                    objects = held.len(),
+                    "a cache gains too little by compression"
+                );
                 // A later trial may succeed with more data.
-                held.trial.from.store(held.read(|inner| inner.bytes).saturating_mul(4).max(BYTES), Ordering::Relaxed);
+                held.trial.from.store(
+                    held.read(|inner| inner.bytes).saturating_mul(4).max(BYTES),
+                    Ordering::Relaxed,
+                );
                 return;
             }
         }
     }
+
     let before = held.bytes();
     let mut from = Some(0);
     drop(held);
+
     while let Some(at) = from {
         let Some(store) = store.upgrade() else { return };
-        from = store.codec.get().and_then(|codec| store.pack_batch(codec, at));
+        from = store
+            .codec
+            .get()
+            .and_then(|codec| store.pack_batch(codec, at));
         std::thread::yield_now();
     }
+
     if let Some(store) = store.upgrade() {
         let after = store.bytes();
         let ms = began.elapsed().as_millis();
-        tracing::info!(objects = store.len(), before, after, ms, "a cache is compressed");
+        tracing::info!(
+            objects = store.len(),
+            before,
+            after,
+            ms,
+            "a cache is compressed"
+        );
     }
 }

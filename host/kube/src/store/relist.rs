@@ -1,8 +1,9 @@
 //! A relist: a list that is compared with the store while it arrives.
 //!
-//! An object that the store has in the same version (uid and resourceVersion) is dropped at once, so a relist of
-//! unchanged objects needs one bit per object. The store is unchanged until [`Writer::finish`], and then changes under
-//! one lock. The writer must not change the store in between: an object added meanwhile would count as not listed.
+//! An object that the store has in the same version (uid and resourceVersion) is dropped at once,
+//! so a relist of unchanged objects needs one bit per object. The store is unchanged until
+//! [`Writer::finish`], and then changes under one lock. The writer must not change the store in
+//! between: an object added meanwhile would count as not listed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,31 +33,38 @@ pub struct Relisted {
 
 impl Relist {
     pub(super) fn begin(store: Arc<Store>) -> Self {
-        Self { store, seen: Vec::new(), changed: BTreeMap::new(), revision: 0 }
+        Self {
+            store,
+            seen: Vec::new(),
+            changed: BTreeMap::new(),
+            revision: 0,
+        }
     }
 
-    /// Adds an object of the list.
-    pub fn found(&mut self, object: Arc<Object>) {
+    /// Adds an object of the list, without the fields that the cache prunes.
+    pub fn add(&mut self, object: Arc<Object>) {
         self.revision = self.revision.max(object.revision().unwrap_or_default());
         let stored = self.store.read(|inner| {
             let slot = inner.find(object.key())?;
             let metadata = inner.slots[slot as usize].as_ref()?.metadata();
-            let same = metadata.uid() == object.uid() && metadata.resource_version() == object.resource_version();
+            let same = metadata.uid() == object.uid()
+                && metadata.resource_version() == object.resource_version();
             Some((slot as usize, same && !object.resource_version().is_empty()))
         });
+
         if let Some((slot, same)) = stored {
-            self.see(slot);
+            self.mark(slot);
             if same {
                 self.changed.remove(object.key());
                 return;
             }
         }
-        let object = self.store.pruned(object);
+
         self.changed.insert(object.key().clone(), object);
     }
 
     /// Marks an object as deleted after the list returned it.
-    pub fn lost(&mut self, key: &ObjectKey) {
+    pub fn remove(&mut self, key: &ObjectKey) {
         self.changed.remove(key);
         if let Some(slot) = self.store.read(|inner| inner.find(key))
             && let Some(bits) = self.seen.get_mut(slot as usize / 64)
@@ -68,11 +76,11 @@ impl Relist {
     /// Marks an object as listed but unreadable: its stored state is kept.
     pub fn keep(&mut self, key: &ObjectKey) {
         if let Some(slot) = self.store.read(|inner| inner.find(key)) {
-            self.see(slot as usize);
+            self.mark(slot as usize);
         }
     }
 
-    fn see(&mut self, slot: usize) {
+    fn mark(&mut self, slot: usize) {
         if self.seen.len() <= slot / 64 {
             self.seen.resize(slot / 64 + 1, 0);
         }
@@ -80,12 +88,14 @@ impl Relist {
     }
 
     /// Returns the number of objects whose version differs from the store's.
-    pub fn held(&self) -> usize {
+    pub fn changed(&self) -> usize {
         self.changed.len()
     }
 
-    fn saw(&self, slot: u32) -> bool {
-        self.seen.get(slot as usize / 64).is_some_and(|bits| (bits >> (slot % 64)) & 1 == 1)
+    fn is_marked(&self, slot: u32) -> bool {
+        self.seen
+            .get(slot as usize / 64)
+            .is_some_and(|bits| (bits >> (slot % 64)) & 1 == 1)
     }
 }
 
@@ -101,9 +111,12 @@ impl Writer {
         let revision = relist.revision;
         // Reading, decompressing and packing need no lock, because nothing else changes the store.
         let gone: Vec<_> = store.read(|inner| {
-            let slots = taken(&inner.slots).filter(|slot| !relist.saw(*slot));
-            slots.filter_map(|slot| inner.slots[slot as usize].clone()).collect()
+            let slots = taken(&inner.slots).filter(|slot| !relist.is_marked(*slot));
+            slots
+                .filter_map(|slot| inner.slots[slot as usize].clone())
+                .collect()
         });
+
         let mut gone: Vec<_> = gone.iter().map(|entry| store.open(entry)).collect();
         gone.sort_by(|one, other| one.key().cmp(other.key()));
         let changed = relist.changed.into_values().map(|object| {
@@ -113,16 +126,25 @@ impl Writer {
         });
         let changed: Vec<_> = changed.collect();
         let mut inner = store.inner.write();
+
         for object in &gone {
             let position = inner.position(object.key());
             inner.take(position, object);
         }
+
         for (position, old, object, entry) in &changed {
             inner.put(*position, entry.clone(), object, old.as_deref());
         }
+
         inner.revision = revision;
         drop(inner);
         store.consider();
-        Relisted { changed: changed.into_iter().map(|(_, old, object, _)| (old, object)).collect(), gone }
+        Relisted {
+            changed: changed
+                .into_iter()
+                .map(|(_, old, object, _)| (old, object))
+                .collect(),
+            gone,
+        }
     }
 }

@@ -22,11 +22,15 @@ impl<'a> Snapshot<'a> {
 
     /// Reports whether an index was declared.
     pub fn has_index(&self, index: &IndexKey) -> bool {
-        self.inner.indexes.iter().any(|declared| declared.key == *index)
+        self.inner
+            .indexes
+            .iter()
+            .any(|declared| declared.key == *index)
     }
 
-    /// Iterates over the objects of one namespace, or of all, in the order of keys after `after`. Each costs an access
-    /// to its slot. [`Lookup::All`] sorts the keys if the store keeps no order.
+    /// Iterates over the objects of one namespace, or of all, in the order of keys after `after`.
+    /// Each costs an access to its slot. [`Lookup::All`] sorts the keys if the store keeps no
+    /// order.
     pub fn walk(
         &self,
         lookup: &Lookup,
@@ -42,6 +46,7 @@ impl<'a> Snapshot<'a> {
                 declared.and_then(|declared| declared.index.of(value))
             }
         };
+
         let slots = &inner.slots;
         let sorted = (*lookup == Lookup::All && order.is_none()).then(|| sorted(slots));
         // The key after which a page starts may be before the namespace.
@@ -50,10 +55,18 @@ impl<'a> Snapshot<'a> {
             after.is_some_and(|after| key <= (after.namespace.as_deref(), after.name.as_str()))
                 || (namespace.is_some() && key < (namespace, ""))
         };
-        let found = order.into_iter().flat_map(move |order| order.from(is_before));
-        let sorted = sorted.into_iter().flatten().skip_while(move |slot| is_before(*slot));
+        let found = order
+            .into_iter()
+            .flat_map(move |order| order.from(is_before));
+        let sorted = sorted
+            .into_iter()
+            .flatten()
+            .skip_while(move |slot| is_before(*slot));
         let found = found.chain(sorted);
         let entries = found.filter_map(|slot| inner.slots[slot as usize].as_ref());
-        entries.take_while(move |entry| namespace.is_none() || entry.metadata().namespace() == namespace)
+
+        entries.take_while(move |entry| {
+            namespace.is_none() || entry.metadata().namespace() == namespace
+        })
     }
 }

@@ -13,8 +13,11 @@ use operetta_core::{
     status::ApiError,
 };
 use operetta_kube::{
-    authz::{access_review::SubjectAccessReviews, filtered_view::FilteredView, permission_watch::PermissionWatch},
-    client::wire::{Identity, Wire},
+    authz::{
+        access_review::SubjectAccessReviews, filtered_view::FilteredView,
+        permission_watch::PermissionWatch,
+    },
+    client::api_client::{ApiClient, Identity},
     discovery::Discovery,
     informer::{Scope, registry::InformerRegistry},
 };
@@ -51,8 +54,16 @@ impl AccessReviewer for Counting {
 /// A namespace with a ConfigMap, and a Role that reads it.
 async fn location(prefix: &str) -> TestNamespace<'static> {
     let namespace = ControlPlane::shared().await.namespace(prefix).await;
-    namespace.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "one"}})).await;
-    namespace.kubectl(&["create", "role", "reads", "--verb=list,watch", "--resource=configmaps"]);
+    namespace
+        .create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "one"}}))
+        .await;
+    namespace.kubectl(&[
+        "create",
+        "role",
+        "reads",
+        "--verb=list,watch",
+        "--resource=configmaps",
+    ]);
     namespace
 }
 
@@ -80,34 +91,66 @@ async fn role_binding_churn_asks_nothing_about_others() {
     let control_plane = ControlPlane::shared().await;
     let home = location("churn-home").await;
     let noisy = location("churn-noisy").await;
-    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": home.name(), "name": name});
+    let account =
+        |name: &str| json!({"kind": "ServiceAccount", "namespace": home.name(), "name": name});
     bind(&home, "quiet", account("quiet")).await;
 
-    let wire = Wire::new(control_plane.client().await, &Identity::Host).expect("a wire");
-    let discovery = Discovery::new(wire.clone());
-    let registry = InformerRegistry::new(wire.clone());
-    let reviewer = Arc::new(Counting { reviews: SubjectAccessReviews::new(wire), asked: Mutex::default() });
+    let api_client =
+        ApiClient::new(control_plane.client().await, &Identity::Host).expect("a client");
+    let discovery = Discovery::new(api_client.clone());
+    let registry = InformerRegistry::new(api_client.clone());
+    let reviewer = Arc::new(Counting {
+        reviews: SubjectAccessReviews::new(api_client),
+        asked: Mutex::default(),
+    });
     let grants = Grants::new(reviewer.clone());
-    let _rights = PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch");
-    let resource = discovery.resolve(&GroupVersionKind::new("v1", "ConfigMap")).await.expect("served");
+    let _rights = PermissionWatch::start(&grants, &discovery, &registry)
+        .await
+        .expect("a watch");
+    let resource = discovery
+        .resolve(&GroupVersionKind::new("v1", "ConfigMap"))
+        .await
+        .expect("served");
     let informer = registry.informer(&resource, Scope::everything());
     informer.synced().await;
-    let subject = ServiceAccount { namespace: home.name().to_owned(), name: "quiet".to_owned() };
+    let subject = ServiceAccount {
+        namespace: home.name().to_owned(),
+        name: "quiet".to_owned(),
+    };
     let quiet = grants.of(subject);
     let view = FilteredView::open(&informer, quiet.clone(), None, Arc::new(|_| {}), None);
     let sees = async |namespace: &TestNamespace<'_>| {
         let state = view.state().borrow().clone();
-        if state.visible.contains(namespace.name()) { Ok(()) } else { Err(format!("{state:?}")) }
+        if state.visible.contains(namespace.name()) {
+            Ok(())
+        } else {
+            Err(format!("{state:?}"))
+        }
     };
-    eventually("the account's namespace is visible", async || sees(&home).await).await;
+    eventually("the account's namespace is visible", async || {
+        sees(&home).await
+    })
+    .await;
     tokio::time::sleep((Grants::SETTLE + Grants::UNSETTLED * 2) * 2).await;
 
     let before = reviewer.of("quiet");
     let changes = quiet.changes();
-    churn(&noisy, json!({"kind": "ServiceAccount", "namespace": noisy.name(), "name": "noisy"})).await;
-    assert_eq!(reviewer.of("quiet") - before, 0, "reviews for {} bindings of another", 2 * CHURN);
+    churn(
+        &noisy,
+        json!({"kind": "ServiceAccount", "namespace": noisy.name(), "name": "noisy"}),
+    )
+    .await;
+    assert_eq!(
+        reviewer.of("quiet") - before,
+        0,
+        "reviews for {} bindings of another",
+        2 * CHURN
+    );
 
-    assert!(!changes.has_changed().expect("open"), "its watches were woken");
+    assert!(
+        !changes.has_changed().expect("open"),
+        "its watches were woken"
+    );
 
     // Everybody is a subject of these.
     let before = reviewer.of("quiet");
@@ -117,8 +160,14 @@ async fn role_binding_churn_asks_nothing_about_others() {
     let looks = took.as_millis() / Grants::UNSETTLED.as_millis() + 10;
     println!("{reviews} reviews in {took:?}");
     // List and watch of the noisy namespace.
-    assert!(reviews as u128 <= looks * 2, "{reviews} reviews in {took:?}");
+    assert!(
+        reviews as u128 <= looks * 2,
+        "{reviews} reviews in {took:?}"
+    );
 
     bind(&noisy, "quiet", account("quiet")).await;
-    in_effect_after(IN_EFFECT, "the other namespace is visible", async || sees(&noisy).await).await;
+    in_effect_after(IN_EFFECT, "the other namespace is visible", async || {
+        sees(&noisy).await
+    })
+    .await;
 }

@@ -1,4 +1,5 @@
-//! Three namespaces with one object of each kind, six ServiceAccounts of the first one, and what each of them sees.
+//! Three namespaces with one object of each kind, six ServiceAccounts of the first one, and what
+//! each of them sees.
 
 mod reads;
 
@@ -18,10 +19,13 @@ use operetta_core::{
     ports::{EventNote, EventSink, EventType},
 };
 use operetta_kube::{
-    authz::{access_review::SubjectAccessReviews, filtered_view::FilteredView, permission_watch::PermissionWatch},
+    authz::{
+        access_review::SubjectAccessReviews, filtered_view::FilteredView,
+        permission_watch::PermissionWatch,
+    },
     client::{
+        api_client::{ApiClient, Identity},
         object_api::{PluginApi, PluginIdentity, Watched},
-        wire::{Identity, Wire},
     },
     discovery::Discovery,
     events::recorder::EventRecorder,
@@ -54,8 +58,14 @@ pub enum Rights {
 }
 
 impl Rights {
-    pub const ALL: [Self; 6] =
-        [Self::ReadAll, Self::GetOnly, Self::ListOnly, Self::ListWatch, Self::Named, Self::Write];
+    pub const ALL: [Self; 6] = [
+        Self::ReadAll,
+        Self::GetOnly,
+        Self::ListOnly,
+        Self::ListWatch,
+        Self::Named,
+        Self::Write,
+    ];
 
     fn rules(self) -> Value {
         let all = |verbs: &[&str]| {
@@ -82,7 +92,8 @@ impl Rights {
     }
 }
 
-/// What handlers received last of a kind, by account, what they listen for, and namespace: a resourceVersion.
+/// What handlers received last of a kind, by account, what they listen for, and namespace: a
+/// resourceVersion.
 type Delivered = Arc<Mutex<BTreeMap<(&'static str, Way, Kind, Option<String>), String>>>;
 
 pub struct Stage<'a> {
@@ -113,12 +124,28 @@ pub struct Reviews {
 
 impl Stage<'static> {
     pub async fn new(prefix: &str) -> Self {
-        Self::on(ControlPlane::shared().await, prefix, Reviews { told_of_changes: true, exact: false }).await
+        Self::on(
+            ControlPlane::shared().await,
+            prefix,
+            Reviews {
+                told_of_changes: true,
+                exact: false,
+            },
+        )
+        .await
     }
 
     /// Nobody delivers changes of rights.
     pub async fn untold(prefix: &str) -> Self {
-        Self::on(ControlPlane::shared().await, prefix, Reviews { told_of_changes: false, exact: false }).await
+        Self::on(
+            ControlPlane::shared().await,
+            prefix,
+            Reviews {
+                told_of_changes: false,
+                exact: false,
+            },
+        )
+        .await
     }
 }
 
@@ -126,16 +153,30 @@ impl<'a> Stage<'a> {
     pub async fn on(control_plane: &'a ControlPlane, prefix: &str, reviews: Reviews) -> Self {
         let mut namespaces = Vec::new();
         for location in ["home", "other", "third"] {
-            namespaces.push(control_plane.namespace(&format!("{prefix}-{location}")).await);
+            namespaces.push(
+                control_plane
+                    .namespace(&format!("{prefix}-{location}"))
+                    .await,
+            );
         }
-        let locations: Vec<String> = namespaces.iter().map(|namespace| namespace.name().to_owned()).collect();
+        let locations: Vec<String> = namespaces
+            .iter()
+            .map(|namespace| namespace.name().to_owned())
+            .collect();
         let client = control_plane.client().await;
-        let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
-        let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::new(wire.clone());
-        let grants = Grants::with(Arc::new(SubjectAccessReviews::new(wire)), reviews.exact);
+        let api_client = ApiClient::new(client.clone(), &Identity::Host).expect("a client");
+        let discovery = Discovery::new(api_client.clone());
+        let registry = InformerRegistry::new(api_client.clone());
+        let grants = Grants::with(
+            Arc::new(SubjectAccessReviews::new(api_client)),
+            reviews.exact,
+        );
         let rights = if reviews.told_of_changes {
-            Some(PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch"))
+            Some(
+                PermissionWatch::start(&grants, &discovery, &registry)
+                    .await
+                    .expect("a watch"),
+            )
         } else {
             None
         };
@@ -182,20 +223,23 @@ impl<'a> Stage<'a> {
             self.apply(rbac, "ClusterRole", &role);
         }
         self.apply("v1", "Node", &json!({"metadata": {"name": self.node}}));
-        let owner =
-            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": ONE, "uid": "an-owner", "controller": true}]);
+        let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": ONE, "uid": "an-owner", "controller": true}]);
         let labels = json!({"app": ONE});
         for namespace in &self.namespaces {
             for kind in [Kind::ConfigMap, Kind::Secret] {
                 let object = json!({"metadata": {"name": ONE, "ownerReferences": owner}});
-                namespace.create_object(TestKind(kind.api_version(), kind.name()), object).await;
+                namespace
+                    .create_object(TestKind(kind.api_version(), kind.name()), object)
+                    .await;
             }
             let deployment = json!({
                 "metadata": {"name": ONE, "ownerReferences": owner},
                 "spec": {"selector": {"matchLabels": labels}, "template": {
                     "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
             });
-            namespace.create_object(TestKind("apps/v1", "Deployment"), deployment).await;
+            namespace
+                .create_object(TestKind("apps/v1", "Deployment"), deployment)
+                .await;
         }
     }
 
@@ -205,7 +249,12 @@ impl<'a> Stage<'a> {
         self.control_plane.apply(&object.to_string());
     }
 
-    async fn open(&mut self, grants: &Arc<Grants>, discovery: &Arc<Discovery>, registry: &Arc<InformerRegistry>) {
+    async fn open(
+        &mut self,
+        grants: &Arc<Grants>,
+        discovery: &Arc<Discovery>,
+        registry: &Arc<InformerRegistry>,
+    ) {
         let indexes = Kind::ALL.map(|kind| Index {
             name: INDEX.to_owned(),
             api_version: kind.api_version().to_owned(),
@@ -220,7 +269,10 @@ impl<'a> Stage<'a> {
             informers.insert(kind, registry.informer(&resource, Scope::everything()));
         }
         for account in ACCOUNTS {
-            let subject = ServiceAccount { namespace: self.locations[0].clone(), name: account.to_owned() };
+            let subject = ServiceAccount {
+                namespace: self.locations[0].clone(),
+                name: account.to_owned(),
+            };
             let own = grants.of(subject);
             let api = PluginApi::of_plugin(
                 self.client.clone(),
@@ -231,11 +283,22 @@ impl<'a> Stage<'a> {
             let api = api.expect("an API");
             let watched = informers.values().cloned().collect();
             api.watch(Watched::new(watched, indexes.to_vec()));
-            self.recorders.insert(account, EventRecorder::start(api.wire().clone(), account.to_owned()));
+            self.recorders.insert(
+                account,
+                EventRecorder::start(api.api_client().clone(), account.to_owned()),
+            );
             self.apis.insert(account, api);
             for (kind, informer) in &informers {
-                let handler = self.note(account, Way::Event, *kind, |event| vec![event.object().key().clone()]);
-                self._views.push(FilteredView::open(informer, own.clone(), None, handler, None));
+                let handler = self.note(account, Way::Event, *kind, |event| {
+                    vec![event.object().key().clone()]
+                });
+                self._views.push(FilteredView::open(
+                    informer,
+                    own.clone(),
+                    None,
+                    handler,
+                    None,
+                ));
             }
             let target = Target::Mapped {
                 kind: gvk(Kind::ConfigMap),
@@ -243,13 +306,27 @@ impl<'a> Stage<'a> {
                 namespace: None,
                 mapping: Mapping::Owner { all_owners: false },
             };
-            let mapping = EventHandler { predicates: vec![], namespace: None, target };
-            let handler = self.note(account, Way::Mapping, Kind::Deployment, move |event| mapping.keys(event));
-            self._views.push(FilteredView::open(&informers[&Kind::Deployment], own, None, handler, None));
+            let mapping = EventHandler {
+                predicates: vec![],
+                namespace: None,
+                target,
+            };
+            let handler = self.note(account, Way::Mapping, Kind::Deployment, move |event| {
+                mapping.keys(event)
+            });
+            self._views.push(FilteredView::open(
+                &informers[&Kind::Deployment],
+                own,
+                None,
+                handler,
+                None,
+            ));
         }
         // The last to receive an event: when these have seen it, whoever may see it has.
         for (kind, informer) in &informers {
-            let handler = self.note("", Way::Event, *kind, |event| vec![event.object().key().clone()]);
+            let handler = self.note("", Way::Event, *kind, |event| {
+                vec![event.object().key().clone()]
+            });
             self._references.push(informer.subscribe(handler, None));
         }
     }
@@ -269,20 +346,34 @@ impl<'a> Stage<'a> {
                 return;
             }
             for key in keys(event) {
-                delivered.lock().insert((account, way, kind, key.namespace), object.resource_version().to_owned());
+                delivered.lock().insert(
+                    (account, way, kind, key.namespace),
+                    object.resource_version().to_owned(),
+                );
             }
         })
     }
 
     /// Gives or takes rights; says what it did.
-    pub async fn toggle(&mut self, account: &'static str, location: Option<String>, rights: Rights) -> String {
+    pub async fn toggle(
+        &mut self,
+        account: &'static str,
+        location: Option<String>,
+        rights: Rights,
+    ) -> String {
         let entry = (account, location.clone(), rights);
         let gives = !self.bindings.remove(&entry);
         let (kind, name) = match location {
             Some(_) => ("RoleBinding", format!("{account}-{}", rights.name())),
-            None => ("ClusterRoleBinding", format!("{}-{account}-{}", self.locations[0], rights.name())),
+            None => (
+                "ClusterRoleBinding",
+                format!("{}-{account}-{}", self.locations[0], rights.name()),
+            ),
         };
-        let change = format!("{} {rights:?} for {account} in {location:?}", if gives { "give" } else { "take" });
+        let change = format!(
+            "{} {rights:?} for {account} in {location:?}",
+            if gives { "give" } else { "take" }
+        );
         let mut metadata = json!({"name": name});
         if let Some(location) = &location {
             metadata["namespace"] = json!(location);
@@ -296,8 +387,11 @@ impl<'a> Stage<'a> {
             self.apply("rbac.authorization.k8s.io/v1", kind, &binding);
             self.bindings.insert(entry);
         } else {
-            let namespace = location.as_ref().map_or_else(Vec::new, |location| vec!["-n", location.as_str()]);
-            self.control_plane.kubectl(&[&["delete", kind, &name][..], &namespace].concat());
+            let namespace = location
+                .as_ref()
+                .map_or_else(Vec::new, |location| vec!["-n", location.as_str()]);
+            self.control_plane
+                .kubectl(&[&["delete", kind, &name][..], &namespace].concat());
         }
         change
     }
@@ -316,15 +410,28 @@ impl<'a> Stage<'a> {
     }
 
     pub fn cells(&self) -> Vec<Cell> {
-        ACCOUNTS.into_iter().flat_map(|account| cells_of(account, &self.locations)).collect()
+        ACCOUNTS
+            .into_iter()
+            .flat_map(|account| cells_of(account, &self.locations))
+            .collect()
     }
 
     /// Every question that the cells ask, and those about Events.
     pub fn questions(&self, cells: &[Cell]) -> BTreeSet<Question> {
-        let asked = cells.iter().flat_map(|cell| [cell.questions(self), cell.alternatives(self), cell.wider(self)]);
+        let asked = cells.iter().flat_map(|cell| {
+            [
+                cell.questions(self),
+                cell.alternatives(self),
+                cell.wider(self),
+            ]
+        });
         let asked = asked.flatten();
-        let events = ACCOUNTS.iter().flat_map(|account| self.locations.iter().map(|location| (*account, location)));
-        asked.chain(events.map(|(account, location)| Question::events(self, account, location))).collect()
+        let events = ACCOUNTS
+            .iter()
+            .flat_map(|account| self.locations.iter().map(|location| (*account, location)));
+        asked
+            .chain(events.map(|(account, location)| Question::events(self, account, location)))
+            .collect()
     }
 
     /// What the API server answers to the same questions, as kubectl asks them.
@@ -333,13 +440,19 @@ impl<'a> Stage<'a> {
             let allowed = self.self_review(&question).await;
             (question, allowed)
         });
-        futures::stream::iter(answers).buffer_unordered(AT_ONCE).collect().await
+        futures::stream::iter(answers)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await
     }
 
     async fn self_review(&self, question: &Question) -> bool {
-        let mut attributes = json!({"verb": question.verb, "group": question.group, "resource": question.resource});
+        let mut attributes =
+            json!({"verb": question.verb, "group": question.group, "resource": question.resource});
         let optional = [("namespace", &question.namespace), ("name", &question.name)];
-        optional.iter().for_each(|(name, value)| attributes[*name] = json!(value));
+        optional
+            .iter()
+            .for_each(|(name, value)| attributes[*name] = json!(value));
         attributes["subresource"] = json!(question.subresource);
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                             "spec": {"resourceAttributes": attributes}});
@@ -347,7 +460,11 @@ impl<'a> Stage<'a> {
             .header("content-type", "application/json")
             .header("impersonate-user", &question.user)
             .body(review.to_string().into_bytes());
-        let answer: Value = self.client.request(request.expect("a request")).await.expect("answered");
+        let answer: Value = self
+            .client
+            .request(request.expect("a request"))
+            .await
+            .expect("answered");
         answer["status"]["allowed"] == true
     }
 
@@ -360,26 +477,50 @@ impl<'a> Stage<'a> {
         };
         for namespace in &self.namespaces {
             for kind in [Kind::ConfigMap, Kind::Secret, Kind::Deployment] {
-                let made = namespace.patch(TestKind(kind.api_version(), kind.name()), ONE, touch.clone()).await;
+                let made = namespace
+                    .patch(
+                        TestKind(kind.api_version(), kind.name()),
+                        ONE,
+                        touch.clone(),
+                    )
+                    .await;
                 self.touched(kind, Some(namespace.name().to_owned()), &made);
             }
         }
         let request = Request::patch(format!("/api/v1/nodes/{}", self.node))
             .header("content-type", "application/merge-patch+json")
             .body(touch.to_string().into_bytes());
-        let made: Value = self.client.request(request.expect("a request")).await.expect("patched");
+        let made: Value = self
+            .client
+            .request(request.expect("a request"))
+            .await
+            .expect("patched");
         self.touched(Kind::Node, None, &made);
         eventually("the informers", async || {
-            let behind = self.touched.lock().iter().any(|((kind, location), version)| {
-                self.delivered.lock().get(&("", Way::Event, *kind, location.clone())) != Some(version)
-            });
-            if behind { Err("behind".to_owned()) } else { Ok(()) }
+            let behind = self
+                .touched
+                .lock()
+                .iter()
+                .any(|((kind, location), version)| {
+                    self.delivered
+                        .lock()
+                        .get(&("", Way::Event, *kind, location.clone()))
+                        != Some(version)
+                });
+            if behind {
+                Err("behind".to_owned())
+            } else {
+                Ok(())
+            }
         })
         .await;
     }
 
     fn touched(&self, kind: Kind, location: Option<String>, made: &Value) {
-        let version = made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let version = made["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         self.touched.lock().insert((kind, location), version);
     }
 
@@ -397,9 +538,16 @@ impl<'a> Stage<'a> {
     }
 
     pub async fn event_count(&self, account: &str, location: &str) -> usize {
-        let namespace = self.namespaces.iter().find(|namespace| namespace.name() == location).expect("a namespace");
+        let namespace = self
+            .namespaces
+            .iter()
+            .find(|namespace| namespace.name() == location)
+            .expect("a namespace");
         let events = namespace.list(operetta_testkit::kinds::EVENT).await;
-        events.iter().filter(|event| event["reason"] == format!("From{account}")).count()
+        events
+            .iter()
+            .filter(|event| event["reason"] == format!("From{account}"))
+            .count()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The cells of the table: each way to see or do something, and the question of RBAC that decides it.
+//! The cells of the table: each way to see or do something, and the question of RBAC that decides
+//! it.
 
 use crate::stage::Stage;
 
@@ -15,7 +16,11 @@ impl Kind {
     pub const ALL: [Self; 4] = [Self::ConfigMap, Self::Secret, Self::Deployment, Self::Node];
 
     pub fn api_version(self) -> &'static str {
-        if self == Self::Deployment { "apps/v1" } else { "v1" }
+        if self == Self::Deployment {
+            "apps/v1"
+        } else {
+            "v1"
+        }
     }
 
     pub fn name(self) -> &'static str {
@@ -118,10 +123,18 @@ impl Question {
     /// The arguments of kubectl.
     pub fn can_i(&self) -> Vec<String> {
         let dot = if self.group.is_empty() { "" } else { "." };
-        let name = self.name.as_ref().map_or_else(String::new, |name| format!("/{name}"));
+        let name = self
+            .name
+            .as_ref()
+            .map_or_else(String::new, |name| format!("/{name}"));
         let what = format!("{}{dot}{}{name}", self.resource, self.group);
-        let mut args = ["auth", "can-i", self.verb, &what, "--as", &self.user].map(str::to_owned).to_vec();
-        args.extend(self.subresource.map(|subresource| format!("--subresource={subresource}")));
+        let mut args = ["auth", "can-i", self.verb, &what, "--as", &self.user]
+            .map(str::to_owned)
+            .to_vec();
+        args.extend(
+            self.subresource
+                .map(|subresource| format!("--subresource={subresource}")),
+        );
         match &self.namespace {
             Some(namespace) => args.extend(["-n".to_owned(), namespace.clone()]),
             None => args.push("--all-namespaces".to_owned()),
@@ -143,38 +156,67 @@ impl Cell {
             name: name.map(str::to_owned),
         };
         match self.way {
-            Way::CachedGet | Way::LiveGet | Way::RawGet => vec![ask("get", Some(stage.object(self.kind)))],
+            Way::CachedGet | Way::LiveGet | Way::RawGet => {
+                vec![ask("get", Some(stage.object(self.kind)))]
+            }
             Way::CachedGetAbsent => vec![ask("get", Some("absent"))],
-            Way::CachedList | Way::ListByOwner | Way::ListByIndex | Way::LiveList | Way::RawList => {
+            Way::CachedList
+            | Way::ListByOwner
+            | Way::ListByIndex
+            | Way::LiveList
+            | Way::RawList => {
                 vec![ask("list", None)]
             }
             Way::Event | Way::Mapping => vec![ask("list", None), ask("watch", None)],
             Way::Status => {
-                vec![Question { subresource: Some("status"), ..ask("patch", Some(stage.object(self.kind))) }]
+                vec![Question {
+                    subresource: Some("status"),
+                    ..ask("patch", Some(stage.object(self.kind)))
+                }]
             }
         }
     }
 
     /// What of which one suffices: a cached list of all namespaces shows those that may be seen.
     pub fn alternatives(&self, stage: &Stage<'_>) -> Vec<Question> {
-        self.parts(stage).into_iter().map(|(_, question)| question).collect()
+        self.parts(stage)
+            .into_iter()
+            .map(|(_, question)| question)
+            .collect()
     }
 
     /// What suffices together: events of all namespaces contain those of each.
     pub fn wider(&self, stage: &Stage<'_>) -> Vec<Question> {
         let is_part = matches!(self.way, Way::Event | Way::Mapping) && self.location.is_some();
-        if is_part { Self { location: None, ..self.clone() }.questions(stage) } else { Vec::new() }
+        if is_part {
+            Self {
+                location: None,
+                ..self.clone()
+            }
+            .questions(stage)
+        } else {
+            Vec::new()
+        }
     }
 
     /// The namespaces that a list of all of them is made of, and what must be allowed for each.
     pub fn parts(&self, stage: &Stage<'_>) -> Vec<(String, Question)> {
-        let shown = matches!(self.way, Way::CachedList | Way::ListByOwner | Way::ListByIndex | Way::RawList);
+        let shown = matches!(
+            self.way,
+            Way::CachedList | Way::ListByOwner | Way::ListByIndex | Way::RawList
+        );
         if !shown || !self.kind.namespaced() || self.location.is_some() {
             return Vec::new();
         }
         let one = |location: &String| {
-            let cell = Self { location: Some(location.clone()), ..self.clone() };
-            cell.questions(stage).into_iter().map(|question| (location.clone(), question)).next()
+            let cell = Self {
+                location: Some(location.clone()),
+                ..self.clone()
+            };
+            cell.questions(stage)
+                .into_iter()
+                .map(|question| (location.clone(), question))
+                .next()
         };
         stage.locations.iter().filter_map(one).collect()
     }
@@ -183,17 +225,31 @@ impl Cell {
 /// All cells of one account.
 pub fn cells_of(account: &'static str, locations: &[String]) -> Vec<Cell> {
     let mut cells = Vec::new();
-    let mut add =
-        |way, kind, location: Option<&String>| cells.push(Cell { account, way, kind, location: location.cloned() });
+    let mut add = |way, kind, location: Option<&String>| {
+        cells.push(Cell {
+            account,
+            way,
+            kind,
+            location: location.cloned(),
+        });
+    };
     for kind in Kind::ALL {
         if !kind.namespaced() {
             Way::READS.iter().for_each(|way| add(*way, kind, None));
             continue;
         }
         for location in locations {
-            Way::READS.iter().for_each(|way| add(*way, kind, Some(location)));
+            Way::READS
+                .iter()
+                .for_each(|way| add(*way, kind, Some(location)));
         }
-        for way in [Way::CachedList, Way::ListByOwner, Way::ListByIndex, Way::LiveList, Way::RawList] {
+        for way in [
+            Way::CachedList,
+            Way::ListByOwner,
+            Way::ListByIndex,
+            Way::LiveList,
+            Way::RawList,
+        ] {
             add(way, kind, None);
         }
     }

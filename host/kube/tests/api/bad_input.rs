@@ -1,5 +1,5 @@
-//! Input that an API server should never send, one thing at a time: the informer reports what and of which object, in its state or
-//! as a warning, and goes on with the others.
+//! Input that an API server should never send, one thing at a time: the informer reports what and
+//! of which object, in its state or as a warning, and goes on with the others.
 
 use std::{
     io,
@@ -34,7 +34,9 @@ fn warnings() -> &'static Warnings {
     WARNINGS.get_or_init(|| {
         let warnings = Warnings::default();
         let writer = warnings.clone();
-        let subscriber = tracing_subscriber::fmt().with_max_level(Level::WARN).with_ansi(false);
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(Level::WARN)
+            .with_ansi(false);
         subscriber.with_writer(move || writer.clone()).init();
         warnings
     })
@@ -66,14 +68,21 @@ impl Said {
 
     /// Waits for one line that has all these words.
     async fn until(&self, what: BadEvent, words: &[&str]) {
-        eventually(&format!("{what:?} is delivered with {words:?}"), async || {
-            let logged = warnings().0.lock().clone();
-            let logged = String::from_utf8_lossy(&logged).into_owned();
-            let mut lines = self.from_state.lock().clone();
-            lines.extend(logged.lines().map(str::to_owned));
-            let has_all = |line: &String| words.iter().all(|word| line.contains(word));
-            if lines.iter().any(has_all) { Ok(()) } else { Err(format!("{lines:#?}")) }
-        })
+        eventually(
+            &format!("{what:?} is delivered with {words:?}"),
+            async || {
+                let logged = warnings().0.lock().clone();
+                let logged = String::from_utf8_lossy(&logged).into_owned();
+                let mut lines = self.from_state.lock().clone();
+                lines.extend(logged.lines().map(str::to_owned));
+                let has_all = |line: &String| words.iter().all(|word| line.contains(word));
+                if lines.iter().any(has_all) {
+                    Ok(())
+                } else {
+                    Err(format!("{lines:#?}"))
+                }
+            },
+        )
         .await;
     }
 }
@@ -84,7 +93,8 @@ impl Drop for Said {
     }
 }
 
-/// What the words about it have to contain: the kind, and the key as far as there is one. None: there is nothing to say.
+/// What the words about it have to contain: the kind, and the key as far as there is one. None:
+/// there is nothing to say.
 fn words(what: BadEvent, namespace: &str) -> Option<Vec<String>> {
     let kind = "ConfigMap".to_owned();
     match what {
@@ -108,11 +118,22 @@ async fn on_a_watch(what: BadEvent) {
     rig.delete("before").await;
     until_stored(&rig, &informer, "after").await;
     if let Some(words) = words(what, rig.stage.namespace.name()) {
-        said.until(what, &words.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        said.until(what, &words.iter().map(String::as_str).collect::<Vec<_>>())
+            .await;
     }
     eventually(&format!("the others, after {what:?}"), async || {
-        let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
-        if names == ["after", "with"] { Ok(()) } else { Err(format!("{names:?}")) }
+        let names: Vec<String> = informer
+            .cache
+            .store
+            .keys()
+            .into_iter()
+            .map(|key| key.name)
+            .collect();
+        if names == ["after", "with"] {
+            Ok(())
+        } else {
+            Err(format!("{names:?}"))
+        }
     })
     .await;
 }
@@ -126,13 +147,25 @@ async fn in_a_list(what: BadEvent, rig: Rig) {
     let informer = rig.config_maps().await;
     let said = Said::by(&informer);
     let synced = tokio::time::timeout(Duration::from_secs(60), informer.synced()).await;
-    assert!(synced.is_ok(), "{what:?}: never synced: {:#?}", rig.proxy.asked());
-    let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
+    assert!(
+        synced.is_ok(),
+        "{what:?}: never synced: {:#?}",
+        rig.proxy.asked()
+    );
+    let names: Vec<String> = informer
+        .cache
+        .store
+        .keys()
+        .into_iter()
+        .map(|key| key.name)
+        .collect();
     assert_eq!(names, ["a", "b"], "{what:?}");
     // A plain list has no events, and so none of an unknown type.
-    let words = words(what, rig.stage.namespace.name()).filter(|_| streams || what != BadEvent::UnknownType);
+    let words = words(what, rig.stage.namespace.name())
+        .filter(|_| streams || what != BadEvent::UnknownType);
     if let Some(words) = words {
-        said.until(what, &words.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        said.until(what, &words.iter().map(String::as_str).collect::<Vec<_>>())
+            .await;
     }
 }
 

@@ -1,7 +1,8 @@
-//! The promises of client-go's shared informer, in the contract of its shared_informer.go and in what its DeltaFIFO
-//! leaves out, one test for each. What is not here is in informer.rs: that additions, changes and deletions are delivered in
-//! order, that a late handler gets the store first, that a removed one receives nothing more, and that what leaves the
-//! selector is delivered as deleted.
+//! The promises of client-go's shared informer, in the contract of its shared_informer.go and in
+//! what its DeltaFIFO leaves out, one test for each. What is not here is in informer.rs: that
+//! additions, changes and deletions are delivered in order, that a late handler gets the store
+//! first, that a removed one receives nothing more, and that what leaves the selector is delivered
+//! as deleted.
 
 use std::{
     sync::{
@@ -12,7 +13,10 @@ use std::{
 };
 
 use operetta_core::{handler::event::Event, manifest::IndexKey, object::Object};
-use operetta_kube::{informer::Handler, store::Lookup};
+use operetta_kube::{
+    informer::Handler,
+    store::{Lookup, overlay::Author},
+};
 use operetta_testkit::{Ask, Fault, eventually};
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -52,7 +56,13 @@ async fn cache_starts_empty_then_holds_the_collection() {
     rig.until_met(&late, 1).await;
     assert!(informer.cache.store.is_empty() && !informer.state().borrow().synced);
     informer.synced().await;
-    let names: Vec<String> = informer.cache.store.keys().into_iter().map(|key| key.name).collect();
+    let names: Vec<String> = informer
+        .cache
+        .store
+        .keys()
+        .into_iter()
+        .map(|key| key.name)
+        .collect();
     assert_eq!(names, ["a", "b"]);
 }
 
@@ -60,12 +70,21 @@ async fn cache_starts_empty_then_holds_the_collection() {
 async fn a_list_that_breaks_off_does_not_count_as_synced() {
     let rig = Rig::new("breaks").await;
     rig.create("a").await;
-    for fault in [Fault::Cut { after: 100 }, Fault::Html { code: 200 }, Fault::CloseBeforeHead, Fault::status(500)] {
+    for fault in [
+        Fault::Cut { after: 100 },
+        Fault::Html { code: 200 },
+        Fault::CloseBeforeHead,
+        Fault::status(500),
+    ] {
         rig.proxy.next(Ask::Sync, fault);
     }
     let informer = rig.config_maps().await;
     informer.synced().await;
-    assert_eq!(informer.cache.store.len(), 1, "synced with everything, or not at all");
+    assert_eq!(
+        informer.cache.store.len(),
+        1,
+        "synced with everything, or not at all"
+    );
     assert!(rig.proxy.count(Ask::Sync) >= 5, "{}", rig.proxy.schedule());
 }
 
@@ -88,7 +107,10 @@ async fn every_handler_is_told_every_change() {
     let informer = rig.config_maps().await;
     informer.synced().await;
     let all: Vec<Notes> = (0..3).map(|_| Notes::default()).collect();
-    let _subscriptions: Vec<_> = all.iter().map(|notes| informer.subscribe(notes.handler(&informer), None)).collect();
+    let _subscriptions: Vec<_> = all
+        .iter()
+        .map(|notes| informer.subscribe(notes.handler(&informer), None))
+        .collect();
     rig.create("a").await;
     rig.change("a", 1).await;
     rig.delete("a").await;
@@ -106,8 +128,19 @@ async fn handler_runs_after_the_index_update() {
     let _used = informer.cache.store.declare_index(&by_n);
     let store = informer.cache.store.clone();
     let name = by_n.clone();
-    let in_index =
-        move |n: &str| store.list(&Lookup::Index { key: name.clone(), value: n.into() }, None, None).len() > 0;
+    let in_index = move |n: &str| {
+        store
+            .list(
+                &Lookup::Index {
+                    key: name.clone(),
+                    value: n.into(),
+                },
+                None,
+                None,
+            )
+            .len()
+            > 0
+    };
     let (handler, kept) = keep(move |_| Some((in_index("1"), in_index("2"))));
     let _subscription = informer.subscribe(handler, None);
     rig.create("a").await;
@@ -117,7 +150,11 @@ async fn handler_runs_after_the_index_update() {
     let wanted = [(false, false), (true, false), (false, true), (false, false)];
     eventually("all is delivered", async || {
         let kept = kept.lock().clone();
-        if kept == wanted { Ok(()) } else { Err(format!("{kept:?}")) }
+        if kept == wanted {
+            Ok(())
+        } else {
+            Err(format!("{kept:?}"))
+        }
     })
     .await;
 }
@@ -146,7 +183,11 @@ async fn a_handler_is_never_called_twice_at_once() {
     }
     eventually("many calls", async || {
         let calls = calls.load(Ordering::SeqCst);
-        if calls > 500 { Ok(()) } else { Err(calls.to_string()) }
+        if calls > 500 {
+            Ok(())
+        } else {
+            Err(calls.to_string())
+        }
     })
     .await;
     assert_eq!(overlaps.load(Ordering::SeqCst), 0);
@@ -183,7 +224,10 @@ async fn cache_list_is_one_snapshot_during_relist() {
         rig.create(&name).await;
         until_stored(&rig, &informer, &name).await;
     }
-    assert!(rig.proxy.count(Ask::Sync) >= synced + 5, "each watch that ends with 410 is followed by a list");
+    assert!(
+        rig.proxy.count(Ask::Sync) >= synced + 5,
+        "each watch that ends with 410 is followed by a list"
+    );
     drop(over);
     assert_eq!(Vec::from_iter(reader.await.expect("it reads")), [100]);
 }
@@ -193,20 +237,36 @@ async fn deletion_has_last_state_and_newer_resource_version() {
     let rig = Rig::new("deletion").await;
     let informer = rig.config_maps().await;
     informer.synced().await;
-    let (handler, kept) = keep(|event| Some((matches!(event, Event::Deleted { .. }), event.object().clone())));
+    let (handler, kept) = keep(|event| {
+        Some((
+            matches!(event, Event::Deleted { .. }),
+            event.object().clone(),
+        ))
+    });
     let _subscription = informer.subscribe(handler, None);
     rig.create("a").await;
     rig.change("a", 7).await;
     rig.delete("a").await;
     eventually("all is delivered", async || {
         let delivered = kept.lock().len();
-        if delivered == 3 { Ok(()) } else { Err(delivered.to_string()) }
+        if delivered == 3 {
+            Ok(())
+        } else {
+            Err(delivered.to_string())
+        }
     })
     .await;
     let kept = kept.lock().clone();
-    let [_, (false, changed), (true, deleted)] = kept.as_slice() else { panic!("{kept:?}") };
+    let [_, (false, changed), (true, deleted)] = kept.as_slice() else {
+        panic!("{kept:?}")
+    };
     assert_eq!(n_of(deleted), "7");
-    assert!(revision(deleted) > revision(changed), "{} after {}", revision(deleted), revision(changed));
+    assert!(
+        revision(deleted) > revision(changed),
+        "{} after {}",
+        revision(deleted),
+        revision(changed)
+    );
 }
 
 #[tokio::test]
@@ -218,7 +278,9 @@ async fn resync_repeats_objects_without_requests() {
     informer.synced().await;
     let (handler, kept) = keep(|event| {
         let object = event.object();
-        event.old().map(|old| (object.key().name.clone(), Arc::ptr_eq(old, object)))
+        event
+            .old()
+            .map(|old| (object.key().name.clone(), Arc::ptr_eq(old, object)))
     });
     let _subscription = informer.subscribe(handler, Some(Duration::from_millis(20)));
     // The watch that follows a list comes a moment after it.
@@ -227,13 +289,20 @@ async fn resync_repeats_objects_without_requests() {
     let delivered = kept.lock().len();
     eventually("three more resyncs", async || {
         let now = kept.lock().len();
-        if now >= delivered + 6 { Ok(()) } else { Err(now.to_string()) }
+        if now >= delivered + 6 {
+            Ok(())
+        } else {
+            Err(now.to_string())
+        }
     })
     .await;
     assert_eq!(rig.proxy.asked().len(), asked);
     let kept = kept.lock().clone();
     assert!(kept.iter().all(|(_, itself)| *itself), "{kept:?}");
-    assert_eq!(kept.iter().filter(|(name, _)| name == "a").count(), kept.len() / 2);
+    assert_eq!(
+        kept.iter().filter(|(name, _)| name == "a").count(),
+        kept.len() / 2
+    );
 }
 
 #[tokio::test]
@@ -249,7 +318,12 @@ async fn broken_watch_resumes_and_reports_each_change() {
     rig.delete("b").await;
     rig.proxy.restore();
     notes.until(&["+a (initial)", "~a", "~a", "+b", "-b"]).await;
-    assert_eq!(rig.proxy.count(Ask::Sync), synced, "nothing was relisted: {:#?}", rig.proxy.asked());
+    assert_eq!(
+        rig.proxy.count(Ask::Sync),
+        synced,
+        "nothing was relisted: {:#?}",
+        rig.proxy.asked()
+    );
 }
 
 #[tokio::test]
@@ -273,20 +347,41 @@ async fn watch_refused_as_expired_relists() {
     rig.watch_anew(Fault::status(410)).await;
     rig.create("a").await;
     until_stored(&rig, &informer, "a").await;
-    assert_eq!(rig.proxy.count(Ask::Sync), synced + 1, "{:#?}", rig.proxy.asked());
+    assert_eq!(
+        rig.proxy.count(Ask::Sync),
+        synced + 1,
+        "{:#?}",
+        rig.proxy.asked()
+    );
 }
 
 /// As client-go's REST client does.
 #[tokio::test]
 async fn a_retry_after_is_heeded() {
     let rig = Rig::new("later").await;
-    let busy = Fault::Status { code: 429, retry_after: Some(2) };
+    let busy = Fault::Status {
+        code: 429,
+        retry_after: Some(2),
+    };
     rig.proxy.next(Ask::Sync, busy);
     let informer = rig.config_maps().await;
+
+    let mut state = informer.state();
+    let throttled = state.wait_for(|state| state.error.is_some()).await;
+    assert!(
+        throttled.expect("an informer").throttled,
+        "it is asked to wait, and nothing is broken"
+    );
     informer.synced().await;
+    let now = informer.state().borrow().clone();
+    assert_eq!((now.error, now.throttled), (None, false));
+
     let asked = rig.proxy.asked();
     let pause = asked[1].at - asked[0].at;
-    assert!(pause >= Duration::from_millis(1900), "{pause:?}: {asked:#?}");
+    assert!(
+        pause >= Duration::from_millis(1900),
+        "{pause:?}: {asked:#?}"
+    );
 }
 
 #[tokio::test]
@@ -296,7 +391,8 @@ async fn object_vanished_in_gap_is_reported_deleted() {
     rig.change("a", 1).await;
     let (notes, subscription) = rig.delivered().await;
     let informer = subscription.informer();
-    let (handler, kept) = keep(|event| matches!(event, Event::Deleted { .. }).then(|| event.object().clone()));
+    let (handler, kept) =
+        keep(|event| matches!(event, Event::Deleted { .. }).then(|| event.object().clone()));
     let _keeps = informer.subscribe(handler, None);
     rig.gap(async || {
         rig.change("a", 2).await;
@@ -305,7 +401,10 @@ async fn object_vanished_in_gap_is_reported_deleted() {
     .await;
     assert_eq!(until_end(&notes).await, ["+a (initial)", "-a"]);
     let kept = kept.lock().clone();
-    assert_eq!(kept.iter().map(|object| n_of(object)).collect::<Vec<_>>(), ["1"]);
+    assert_eq!(
+        kept.iter().map(|object| n_of(object)).collect::<Vec<_>>(),
+        ["1"]
+    );
 }
 
 #[tokio::test]
@@ -326,12 +425,25 @@ async fn own_write_that_vanished_in_gap_is_reported_deleted() {
     let rig = Rig::new("own-vanished").await;
     let (notes, subscription) = rig.delivered().await;
     let informer = subscription.informer();
+    let author = Author::unique();
     let mut late = None;
     rig.gap(async || {
-        informer.wrote(&rig.stage.create(config_map("a")).await.expect("created"));
+        informer.wrote(
+            &rig.stage.create(config_map("a")).await.expect("created"),
+            author,
+        );
         rig.delete("a").await;
-        informer.wrote(&rig.stage.create(config_map("kept")).await.expect("created"));
-        informer.wrote(&rig.stage.create(config_map("replaced")).await.expect("created"));
+        informer.wrote(
+            &rig.stage.create(config_map("kept")).await.expect("created"),
+            author,
+        );
+        informer.wrote(
+            &rig.stage
+                .create(config_map("replaced"))
+                .await
+                .expect("created"),
+            author,
+        );
         rig.delete("replaced").await;
         rig.create("replaced").await;
         late = Some(rig.stage.create(config_map("late")).await.expect("created"));
@@ -342,8 +454,12 @@ async fn own_write_that_vanished_in_gap_is_reported_deleted() {
     told.sort();
     assert_eq!(told, ["+kept", "+replaced", "-a", "-replaced"]);
     let late = late.expect("created");
-    informer.wrote(&late);
-    assert_eq!(notes.all().last().map(String::as_str), Some("-late"), "the response came after the list");
+    informer.wrote(&late, author);
+    assert_eq!(
+        notes.all().last().map(String::as_str),
+        Some("-late"),
+        "the response came after the list"
+    );
     assert!(informer.cache.get(late.key()).is_none());
 }
 
@@ -366,7 +482,8 @@ async fn changes_in_a_gap_are_one_event() {
     assert_eq!(*kept.lock(), [("1".into(), "4".into())]);
 }
 
-/// client-go may tell this as one update from the old object to the new one; here it is delivered as it was.
+/// client-go may tell this as one update from the old object to the new one; here it is delivered
+/// as it was.
 #[tokio::test]
 async fn recreated_object_is_reported_deleted_and_added() {
     let rig = Rig::new("anew").await;
@@ -399,25 +516,45 @@ async fn repeated_addition_is_reported_once() {
     rig.create("a").await;
     rig.create("end").await;
     let delivered = until_end(&notes).await;
-    assert_eq!(delivered.iter().filter(|line| *line == "+a").count(), 1, "{delivered:?}");
-    assert_eq!((delivered[0].as_str(), delivered.len() <= 2), ("+a", true), "{delivered:?}");
+    assert_eq!(
+        delivered.iter().filter(|line| *line == "+a").count(),
+        1,
+        "{delivered:?}"
+    );
+    assert_eq!(
+        (delivered[0].as_str(), delivered.len() <= 2),
+        ("+a", true),
+        "{delivered:?}"
+    );
 }
 
 #[tokio::test]
 async fn refusal_shows_in_state_until_next_success() {
     let rig = Rig::new("errors").await;
     rig.proxy.next(Ask::Sync, Fault::status(500));
-    rig.proxy.next(Ask::Sync, Fault::Delay(Duration::from_millis(400)));
+    rig.proxy
+        .next(Ask::Sync, Fault::Delay(Duration::from_millis(400)));
     let informer = rig.config_maps().await;
     let mut state = informer.state();
-    let said = state.wait_for(|state| state.error.is_some()).await.expect("it runs").clone();
+    let said = state
+        .wait_for(|state| state.error.is_some())
+        .await
+        .expect("it runs")
+        .clone();
     assert!(
-        !said.synced && said.error.as_ref().is_some_and(|error| error.contains("injected by the fault proxy")),
+        !said.synced
+            && said
+                .error
+                .as_ref()
+                .is_some_and(|error| error.contains("injected by the fault proxy")),
         "{said:?}"
     );
     informer.synced().await;
     let mut state = informer.state();
-    state.wait_for(|state| state.error.is_none()).await.expect("it runs");
+    state
+        .wait_for(|state| state.error.is_none())
+        .await
+        .expect("it runs");
 }
 
 #[tokio::test]
@@ -425,7 +562,11 @@ async fn a_watch_that_stalls_is_noticed() {
     let rig = Rig::impatient("stalls").await;
     let informer = rig.config_maps().await;
     informer.synced().await;
-    for stall in [Fault::Stall { after: 0 }, Fault::StallBeforeHead, Fault::Stall { after: 10 }] {
+    for stall in [
+        Fault::Stall { after: 0 },
+        Fault::StallBeforeHead,
+        Fault::Stall { after: 10 },
+    ] {
         rig.watch_anew(stall).await;
     }
     rig.create("a").await;

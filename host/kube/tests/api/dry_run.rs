@@ -1,5 +1,6 @@
-//! Dry runs in raw requests. The audit log and the detector of hot loops rely on what the host takes for a dry run, so each
-//! request is sent to the API server, too: the host reads it as the API server does, or refuses it.
+//! Dry runs in raw requests. The audit log and the detector of hot loops rely on what the host
+//! takes for a dry run, so each request is sent to the API server, too: the host reads it as the
+//! API server does, or refuses it.
 
 use http::Request;
 use operetta_core::{
@@ -58,13 +59,25 @@ const QUERIES: &[(&str, Effect, Host)] = &[
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// Bodies of a DELETE with a content type, beside `dryRun=All` in the query or not: the API server's effect, and what the
-/// host does.
+/// Bodies of a DELETE with a content type, beside `dryRun=All` in the query or not: the API
+/// server's effect, and what the host does.
 const BODIES: &[(&str, &str, bool, Effect, Host)] = &[
     (r#"{"dryRun":["All"]}"#, JSON, false, DryRun, Sends),
     (r#"{"dryRun":["All"]}"#, YAML, false, DryRun, Sends),
-    (r#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#, JSON, false, DryRun, Sends),
-    (r#"{"dry\u0052un":["A\u006cl"]}"#, JSON, false, DryRun, Sends),
+    (
+        r#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#,
+        JSON,
+        false,
+        DryRun,
+        Sends,
+    ),
+    (
+        r#"{"dry\u0052un":["A\u006cl"]}"#,
+        JSON,
+        false,
+        DryRun,
+        Sends,
+    ),
     // A body replaces the query.
     ("{}", JSON, true, Stores, Sends),
     (r#"{"dryRun":[]}"#, JSON, true, Stores, Sends),
@@ -73,9 +86,27 @@ const BODIES: &[(&str, &str, bool, Effect, Host)] = &[
     (r#"{"spec":{"dryRun":["All"]}}"#, JSON, true, Stores, Sends),
     (r#"{"<<":{"dryRun":["All"]}}"#, YAML, true, Stores, Sends),
     // Of a field that stands twice, the last one counts.
-    (r#"{"dryRun":["All"],"dryRun":[]}"#, JSON, true, Stores, Refuses),
-    (r#"{"dryRun":["All"],"dryRu\u006e":[]}"#, JSON, true, Stores, Refuses),
-    (r#"{"dryRun":[],"dryRun":["All"]}"#, JSON, false, DryRun, Refuses),
+    (
+        r#"{"dryRun":["All"],"dryRun":[]}"#,
+        JSON,
+        true,
+        Stores,
+        Refuses,
+    ),
+    (
+        r#"{"dryRun":["All"],"dryRu\u006e":[]}"#,
+        JSON,
+        true,
+        Stores,
+        Refuses,
+    ),
+    (
+        r#"{"dryRun":[],"dryRun":["All"]}"#,
+        JSON,
+        false,
+        DryRun,
+        Refuses,
+    ),
     ("dryRun: [All]", YAML, false, DryRun, Refuses),
     ("dryRun: [All]", JSON, true, Fails, Refuses),
     ("null", JSON, true, Stores, Refuses),
@@ -83,7 +114,13 @@ const BODIES: &[(&str, &str, bool, Effect, Host)] = &[
     ("{} {}", JSON, true, Fails, Refuses),
     (r#"{"dryRun":"All"}"#, JSON, true, Fails, Refuses),
     (r#"{"dryRun":["All",""]}"#, JSON, true, Fails, Sends),
-    (r#"{"kind":"Status","apiVersion":"v1","dryRun":["All"]}"#, JSON, true, Fails, Sends),
+    (
+        r#"{"kind":"Status","apiVersion":"v1","dryRun":["All"]}"#,
+        JSON,
+        true,
+        Fails,
+        Sends,
+    ),
     (r#"[["All"]]"#, JSON, true, Fails, Sends),
 ];
 
@@ -103,7 +140,11 @@ fn rows() -> Vec<(Make, Effect, Host)> {
     }
     for (body, content_type, in_query, effect, host) in BODIES {
         let make = move |stage: &Stage, name: &str| RawRequest {
-            query: if *in_query { "dryRun=All".to_owned() } else { String::new() },
+            query: if *in_query {
+                "dryRun=All".to_owned()
+            } else {
+                String::new()
+            },
             body: Some((*body).to_owned()),
             content_type: Some((*content_type).to_owned()),
             ..write(stage, "DELETE", name)
@@ -116,11 +157,25 @@ fn rows() -> Vec<(Make, Effect, Host)> {
 /// A write that sets `n` to 1, or deletes.
 fn write(stage: &Stage, method: &str, name: &str) -> RawRequest {
     let collection = format!("/api/v1/namespaces/{}/configmaps", stage.namespace.name());
-    let path = if method == "POST" { collection } else { format!("{collection}/{name}") };
-    let content_type = if method == "PATCH" { "application/merge-patch+json" } else { JSON };
+    let path = if method == "POST" {
+        collection
+    } else {
+        format!("{collection}/{name}")
+    };
+    let content_type = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        JSON
+    };
     let body = (method != "DELETE").then(|| with_n(name, "1").to_string());
     let content_type = Some(content_type.to_owned());
-    RawRequest { method: method.to_owned(), path, content_type, body, ..RawRequest::default() }
+    RawRequest {
+        method: method.to_owned(),
+        path,
+        content_type,
+        body,
+        ..RawRequest::default()
+    }
 }
 
 fn with_n(name: &str, n: &str) -> Value {
@@ -136,7 +191,12 @@ async fn n_of(stage: &Stage, name: &str, read: Read) -> Option<String> {
 }
 
 /// Sends a request about an object whose `n` is 0, and returns what it did.
-async fn effect(stage: &Stage, name: &str, request: &RawRequest, send: impl AsyncFnOnce() -> u16) -> Effect {
+async fn effect(
+    stage: &Stage,
+    name: &str,
+    request: &RawRequest,
+    send: impl AsyncFnOnce() -> u16,
+) -> Effect {
     if request.method != "POST" {
         stage.create(with_n(name, "0")).await.expect("created");
     }
@@ -147,7 +207,10 @@ async fn effect(stage: &Stage, name: &str, request: &RawRequest, send: impl Asyn
         200..300 if is_as_before => DryRun,
         200..300 => Stores,
         _ => {
-            assert!(is_as_before && (400..500).contains(&code), "{request:?}: {code}");
+            assert!(
+                is_as_before && (400..500).contains(&code),
+                "{request:?}: {code}"
+            );
             Fails
         }
     }
@@ -159,7 +222,10 @@ async fn send_directly(stage: &Stage, request: &RawRequest) -> u16 {
     let sent = Request::builder()
         .method(request.method.as_str())
         .uri(uri)
-        .header("content-type", request.content_type.as_deref().expect("a content type"))
+        .header(
+            "content-type",
+            request.content_type.as_deref().expect("a content type"),
+        )
         .body(request.body.clone().unwrap_or_default().into_bytes());
     match stage.client.request_text(sent.expect("a request")).await {
         Ok(_) => 200,
@@ -175,9 +241,14 @@ async fn host_takes_for_dry_run_what_the_api_server_does() {
     for (at, (make, expected, host)) in rows().into_iter().enumerate() {
         let name = format!("direct-{at}");
         let request = make(&stage, &name);
-        let found = effect(&stage, &name, &request, async || send_directly(&stage, &request).await).await;
+        let found = effect(&stage, &name, &request, async || {
+            send_directly(&stage, &request).await
+        })
+        .await;
         if found != expected {
-            wrong.push(format!("{request:?}: the API server {found:?}, not {expected:?}"));
+            wrong.push(format!(
+                "{request:?}: the API server {found:?}, not {expected:?}"
+            ));
         }
         let name = format!("host-{at}");
         let request = make(&stage, &name);
@@ -194,12 +265,26 @@ async fn host_takes_for_dry_run_what_the_api_server_does() {
         if found != Fails && is_dry_run != (found == DryRun) {
             wrong.push(format!("{request:?}: the host takes it for a dry run: {is_dry_run}; the API server {found:?}"));
         }
-        let send = async || stage.api.raw(request.clone(), target).await.expect("answered").status;
+        let send = async || {
+            stage
+                .api
+                .raw(request.clone(), target)
+                .await
+                .expect("answered")
+                .status
+        };
         let through = effect(&stage, &name, &request, send).await;
         let cached = n_of(&stage, &name, Read::Cached).await;
         if through != found || cached != n_of(&stage, &name, Read::Live).await {
-            wrong.push(format!("{request:?}: {found:?}, through the host {through:?}, then {cached:?} in its cache"));
+            wrong.push(format!(
+                "{request:?}: {found:?}, through the host {through:?}, then {cached:?} in its cache"
+            ));
         }
     }
-    assert!(wrong.is_empty(), "{} rows are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rows are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

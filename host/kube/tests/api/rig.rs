@@ -1,12 +1,14 @@
-//! A stage whose informers reach the API server through a fault proxy, and words for what can come between them.
+//! A stage whose informers reach the API server through a fault proxy, and words for what can come
+//! between them.
 
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::object::Object;
 use operetta_kube::{
     client::{
+        api_client::{ApiClient, Identity},
         connect::connect,
-        wire::{Identity, Wire},
+        object_api::PluginApi,
     },
     informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
@@ -40,29 +42,66 @@ impl Rig {
 
     /// One whose informers soon take a silent watch for a stalled one.
     pub async fn impatient(prefix: &str) -> Self {
-        Self::with(prefix, Timing { stall: Duration::from_millis(500), watch: Duration::from_secs(1), ..PATIENT }).await
+        Self::with(
+            prefix,
+            Timing {
+                stall: Duration::from_millis(500),
+                watch: Duration::from_secs(1),
+                ..PATIENT
+            },
+        )
+        .await
     }
 
     /// One whose informers list by a watch that first sends what there is.
     pub async fn streaming(prefix: &str) -> Self {
-        Self::with(prefix, Timing { streaming_lists: true, ..PATIENT }).await
+        Self::with(
+            prefix,
+            Timing {
+                streaming_lists: true,
+                ..PATIENT
+            },
+        )
+        .await
     }
 
     async fn with(prefix: &str, timing: Timing) -> Self {
         let stage = Stage::new(prefix).await;
         let proxy = FaultProxy::start(stage.namespace.control_plane()).await;
-        let client = connect(Some(proxy.kubeconfig()), None).await.expect("a client");
-        let registry = InformerRegistry::with_timing(Wire::new(client, &Identity::Host).expect("a wire"), timing);
-        Self { stage, proxy, timing, registry }
+        let client = connect(Some(proxy.kubeconfig()), None)
+            .await
+            .expect("a client");
+        let registry = InformerRegistry::with_timing(
+            ApiClient::new(client, &Identity::Host).expect("a client"),
+            timing,
+        );
+        Self {
+            stage,
+            proxy,
+            timing,
+            registry,
+        }
     }
 
     /// An informer of the namespace's ConfigMaps. It begins at once.
     pub async fn config_maps(&self) -> Arc<Informer> {
-        let scope = Scope { namespace: Some(self.stage.namespace.name().to_owned()), ..Scope::everything() };
-        self.registry.informer(&self.stage.resource("v1", "ConfigMap").await, scope)
+        let scope = Scope {
+            namespace: Some(self.stage.namespace.name().to_owned()),
+            ..Scope::everything()
+        };
+        self.registry
+            .informer(&self.stage.resource("v1", "ConfigMap").await, scope)
     }
 
-    /// The same, synced, and a handler that notes what it receives.
+    /// A plugin's API whose cached reads use these informers. Its writes take the direct way.
+    pub fn api(&self) -> Arc<PluginApi> {
+        let stage = &self.stage;
+        let api_client = ApiClient::new(stage.client.clone(), &Identity::Host).expect("a client");
+        let (discovery, registry) = (stage.discovery.clone(), self.registry.clone());
+        PluginApi::of_host(api_client, discovery, registry, "test".to_owned())
+    }
+
+    /// An informer of the namespace's ConfigMaps, synced, and a handler that notes what it receives.
     pub async fn delivered(&self) -> (Notes, Subscription) {
         let informer = self.config_maps().await;
         informer.synced().await;
@@ -76,7 +115,14 @@ impl Rig {
     }
 
     pub async fn change(&self, name: &str, n: u32) {
-        self.stage.namespace.patch(kinds::CONFIG_MAP, name, json!({"data": {"n": n.to_string()}})).await;
+        self.stage
+            .namespace
+            .patch(
+                kinds::CONFIG_MAP,
+                name,
+                json!({"data": {"n": n.to_string()}}),
+            )
+            .await;
     }
 
     pub async fn delete(&self, name: &str) {
@@ -95,16 +141,25 @@ impl Rig {
     /// Waits until the client has met a fault so often.
     pub async fn until_met(&self, fault: &Fault, times: usize) {
         eventually(&format!("a request meets {fault:?}"), async || {
-            if self.met(fault) >= times { Ok(()) } else { Err(format!("{:#?}", self.proxy.asked())) }
+            if self.met(fault) >= times {
+                Ok(())
+            } else {
+                Err(format!("{:#?}", self.proxy.asked()))
+            }
         })
         .await;
     }
 
     fn met(&self, fault: &Fault) -> usize {
-        self.proxy.asked().iter().filter(|asked| asked.fault == *fault).count()
+        self.proxy
+            .asked()
+            .iter()
+            .filter(|asked| asked.fault == *fault)
+            .count()
     }
 
-    /// Does something while no informer sees it, and has them relist. Ends with the addition of `end`.
+    /// Does something while no informer sees it, and has them relist. Ends with the addition of
+    /// `end`.
     pub async fn gap(&self, meanwhile: impl AsyncFnOnce()) {
         self.proxy.outage();
         meanwhile().await;
@@ -114,11 +169,16 @@ impl Rig {
     }
 }
 
-/// Waits until notes end with the addition of `end`, in whatever place: relists tell in no order across names.
+/// Waits until notes end with the addition of `end`, in whatever place: relists tell in no order
+/// across names.
 pub async fn until_end(notes: &Notes) -> Vec<String> {
     eventually("the end is delivered", async || {
         let all = notes.all();
-        if all.iter().any(|line| line == "+end") { Ok(()) } else { Err(format!("{all:?}")) }
+        if all.iter().any(|line| line == "+end") {
+            Ok(())
+        } else {
+            Err(format!("{all:?}"))
+        }
     })
     .await;
     let all = notes.all().into_iter().filter(|line| line != "+end");
@@ -129,7 +189,11 @@ pub async fn until_end(notes: &Notes) -> Vec<String> {
 pub async fn until_stored(rig: &Rig, informer: &Informer, name: &str) -> Arc<Object> {
     let key = rig.stage.key(name);
     eventually(&format!("{key} is in the store"), async || {
-        informer.cache.store.get(&key).ok_or_else(|| format!("{:?}", informer.cache.store.keys()))
+        informer
+            .cache
+            .store
+            .get(&key)
+            .ok_or_else(|| format!("{:?}", informer.cache.store.keys()))
     })
     .await
 }

@@ -1,4 +1,5 @@
-//! Writes that change nothing are not sent, as the API server's audit log shows; whatever else there is to it is.
+//! Writes that change nothing are not sent, as the API server's audit log shows; whatever else
+//! there is to it is.
 
 use std::{
     sync::{
@@ -29,7 +30,8 @@ use crate::{Stage, config_map, value};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// A plugin that may do everything in its namespace, and whole caches of ConfigMaps and Deployments.
+/// A plugin that may do everything in its namespace, and whole caches of ConfigMaps and
+/// Deployments.
 struct Cached {
     stage: Stage,
     api: Arc<PluginApi>,
@@ -42,12 +44,19 @@ impl Cached {
         stage.namespace.allow_all("plugin").await;
         let mut informers = Vec::new();
         for (api_version, kind) in [("v1", "ConfigMap"), ("apps/v1", "Deployment")] {
-            let informer = stage.registry.informer(&stage.resource(api_version, kind).await, Scope::everything());
+            let informer = stage.registry.informer(
+                &stage.resource(api_version, kind).await,
+                Scope::everything(),
+            );
             informer.synced().await;
             informers.push(informer);
         }
         let api = stage.api_as("plugin");
-        Self { stage, api, _informers: informers }
+        Self {
+            stage,
+            api,
+            _informers: informers,
+        }
     }
 
     /// Creates an object as the plugin, once its rights are in effect; as it is cached.
@@ -55,7 +64,10 @@ impl Cached {
         let namespace = Some(self.stage.namespace.name().to_owned());
         let made = eventually("the plugin may write", async || {
             let options = WriteOptions::default();
-            let action = WriteAction::Create { namespace: namespace.clone(), object: object.to_string() };
+            let action = WriteAction::Create {
+                namespace: namespace.clone(),
+                object: object.to_string(),
+            };
             match act(&self.api, kind, (action, options)).await {
                 Ok(Written::Stored(made)) => Ok(made),
                 other => Err(format!("{other:?}")),
@@ -63,22 +75,34 @@ impl Cached {
         })
         .await;
         let kind = GroupVersionKind::new(kind.0, kind.1);
-        eventually("it is cached", async || self.api.cached(&kind, made.key()).ok_or("it is not".to_owned())).await
+        eventually("it is cached", async || {
+            self.api
+                .cached(&kind, made.key())
+                .ok_or("it is not".to_owned())
+        })
+        .await
     }
 
-    /// Waits until a write that changes nothing is not sent any more: the first one is, and its permission is learnt from
-    /// that.
+    /// Waits until a write that changes nothing is not sent any more: the first one is, and its
+    /// permission is learnt from that.
     async fn until_suppressed(&self, kind: Kind, action: &Action) {
-        eventually("the write's permission is known", async || match act(&self.api, kind, action.clone()).await {
-            Ok(Written::Unchanged(_)) => Ok(()),
-            other => Err(format!("{other:?}")),
+        eventually("the write's permission is known", async || {
+            match act(&self.api, kind, action.clone()).await {
+                Ok(Written::Unchanged(_)) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
         .await;
     }
 
     /// Writes of ServiceAccounts of the namespace that have reached the API server.
     fn sent(&self) -> usize {
-        self.stage.namespace.control_plane().audit().writes_in(self.stage.namespace.name()).count()
+        self.stage
+            .namespace
+            .control_plane()
+            .audit()
+            .writes_in(self.stage.namespace.name())
+            .count()
     }
 }
 
@@ -86,16 +110,36 @@ impl Cached {
 type Action = (WriteAction, WriteOptions);
 
 async fn act(api: &PluginApi, kind: Kind, (action, options): Action) -> Result<Written, ApiError> {
-    api.write(Write { kind: GroupVersionKind::new(kind.0, kind.1), action, options }).await
+    api.write(Write {
+        kind: GroupVersionKind::new(kind.0, kind.1),
+        action,
+        options,
+    })
+    .await
 }
 
 fn update(object: &Object, with: &Value, status: bool) -> Action {
-    (WriteAction::Update { key: object.key().clone(), status, object: with.to_string() }, WriteOptions::default())
+    (
+        WriteAction::Update {
+            key: object.key().clone(),
+            status,
+            object: with.to_string(),
+        },
+        WriteOptions::default(),
+    )
 }
 
 fn patch(object: &Object, subresource: Option<&str>, body: PatchBody) -> Action {
     let subresource = subresource.map(str::to_owned);
-    (WriteAction::Patch { key: object.key().clone(), subresource, body, force: false }, WriteOptions::default())
+    (
+        WriteAction::Patch {
+            key: object.key().clone(),
+            subresource,
+            body,
+            force: false,
+        },
+        WriteOptions::default(),
+    )
 }
 
 fn merge(patch: Value) -> PatchBody {
@@ -118,31 +162,60 @@ async fn unchanged_write_is_not_sent() {
     let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
     let actions = [
         (kinds::CONFIG_MAP, &map, update(&map, &value(&map), false)),
-        (kinds::CONFIG_MAP, &map, patch(&map, None, merge(json!({"data": {"n": "1", "gone": null}})))),
+        (
+            kinds::CONFIG_MAP,
+            &map,
+            patch(&map, None, merge(json!({"data": {"n": "1", "gone": null}}))),
+        ),
         (kinds::DEPLOYMENT, &web, update(&web, &value(&web), false)),
         (kinds::DEPLOYMENT, &web, update(&web, &value(&web), true)),
-        (kinds::DEPLOYMENT, &web, patch(&web, Some("status"), merge(json!({"status": value(&web)["status"]})))),
+        (
+            kinds::DEPLOYMENT,
+            &web,
+            patch(
+                &web,
+                Some("status"),
+                merge(json!({"status": value(&web)["status"]})),
+            ),
+        ),
     ];
-    let first = act(&cached.api, kinds::CONFIG_MAP, actions[0].2.clone()).await.expect("done");
-    assert!(matches!(first, Written::Stored(_)), "nobody knows yet that it may");
+    let first = act(&cached.api, kinds::CONFIG_MAP, actions[0].2.clone())
+        .await
+        .expect("done");
+    assert!(
+        matches!(first, Written::Stored(_)),
+        "nobody knows yet that it may"
+    );
     for (kind, _, action) in &actions {
         cached.until_suppressed(*kind, action).await;
     }
     let before = cached.sent();
     for (kind, object, action) in actions {
         let answer = act(&cached.api, kind, action.clone()).await;
-        let Ok(Written::Unchanged(answer)) = answer else { panic!("{action:?} is sent: {answer:?}") };
+        let Ok(Written::Unchanged(answer)) = answer else {
+            panic!("{action:?} is sent: {answer:?}")
+        };
         assert_eq!(answer.json(), object.json());
     }
-    assert_eq!(cached.sent(), before, "nothing of it has reached the API server");
+    assert_eq!(
+        cached.sent(),
+        before,
+        "nothing of it has reached the API server"
+    );
 
     let mut changed = value(&map);
     changed["data"]["n"] = json!("2");
     let status = json!({"status": {"observedGeneration": 7}});
     for (at, (kind, action)) in [
         (kinds::CONFIG_MAP, update(&map, &changed, false)),
-        (kinds::CONFIG_MAP, patch(&map, None, merge(json!({"data": {"n": "3"}})))),
-        (kinds::DEPLOYMENT, patch(&web, Some("status"), merge(status))),
+        (
+            kinds::CONFIG_MAP,
+            patch(&map, None, merge(json!({"data": {"n": "3"}}))),
+        ),
+        (
+            kinds::DEPLOYMENT,
+            patch(&web, Some("status"), merge(status)),
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -161,24 +234,56 @@ async fn what_depends_on_more_than_the_object_is_sent() {
     let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
     let web = cached.created(kinds::DEPLOYMENT, deployment("web")).await;
     let mut without_version = value(&map);
-    without_version["metadata"].as_object_mut().expect("it is").remove("resourceVersion");
+    without_version["metadata"]
+        .as_object_mut()
+        .expect("it is")
+        .remove("resourceVersion");
     let with = |options: WriteOptions| (update(&map, &value(&map), false).0, options);
-    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
+    let applied =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
     let before = cached.sent();
     let actions = [
-        (kinds::CONFIG_MAP, with(WriteOptions { dry_run: true, ..WriteOptions::default() })),
-        (kinds::CONFIG_MAP, with(WriteOptions { strict: true, ..WriteOptions::default() })),
+        (
+            kinds::CONFIG_MAP,
+            with(WriteOptions {
+                dry_run: true,
+                ..WriteOptions::default()
+            }),
+        ),
+        (
+            kinds::CONFIG_MAP,
+            with(WriteOptions {
+                strict: true,
+                ..WriteOptions::default()
+            }),
+        ),
         (kinds::CONFIG_MAP, update(&map, &without_version, false)),
-        (kinds::CONFIG_MAP, patch(&map, None, PatchBody::Json("[]".to_owned()))),
-        (kinds::DEPLOYMENT, patch(&web, Some("scale"), merge(json!({})))),
-        (kinds::CONFIG_MAP, patch(&map, None, PatchBody::Apply(applied))),
+        (
+            kinds::CONFIG_MAP,
+            patch(&map, None, PatchBody::Json("[]".to_owned())),
+        ),
+        (
+            kinds::DEPLOYMENT,
+            patch(&web, Some("scale"), merge(json!({}))),
+        ),
+        (
+            kinds::CONFIG_MAP,
+            patch(&map, None, PatchBody::Apply(applied)),
+        ),
     ];
     for (at, (kind, action)) in actions.into_iter().enumerate() {
-        let answer = act(&cached.api, kind, action.clone()).await.unwrap_or_else(|error| panic!("{action:?}: {error}"));
+        let answer = act(&cached.api, kind, action.clone())
+            .await
+            .unwrap_or_else(|error| panic!("{action:?}: {error}"));
         assert!(matches!(answer, Written::Stored(_)), "{action:?}");
         assert_eq!(cached.sent(), before + at + 1, "{action:?}");
     }
-    let error = act(&cached.api, kinds::CONFIG_MAP, patch(&map, None, PatchBody::Merge("[]".to_owned()))).await;
+    let error = act(
+        &cached.api,
+        kinds::CONFIG_MAP,
+        patch(&map, None, PatchBody::Merge("[]".to_owned())),
+    )
+    .await;
     assert_eq!(error.expect_err("no object").kind, ErrorKind::BadRequest);
 }
 
@@ -187,14 +292,36 @@ async fn partly_cached_kind_sends_every_write() {
     let stage = Stage::new("unchanged-parts").await;
     stage.namespace.allow_all("plugin").await;
     let resource = stage.resource("v1", "ConfigMap").await;
-    let labelled = stage.registry.informer(&resource, Scope { labels: "!never".to_owned(), ..Scope::everything() });
-    let bare = stage.registry.informer(&resource, Scope { metadata_only: true, ..Scope::everything() });
+    let labelled = stage.registry.informer(
+        &resource,
+        Scope {
+            labels: "!never".to_owned(),
+            ..Scope::everything()
+        },
+    );
+    let bare = stage.registry.informer(
+        &resource,
+        Scope {
+            metadata_only: true,
+            ..Scope::everything()
+        },
+    );
     labelled.synced().await;
     bare.synced().await;
-    let cached = Cached { api: stage.api_as("plugin"), stage, _informers: vec![labelled, bare] };
+    let cached = Cached {
+        api: stage.api_as("plugin"),
+        stage,
+        _informers: vec![labelled, bare],
+    };
     let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
     let before = cached.sent();
-    let answer = act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await.expect("done");
+    let answer = act(
+        &cached.api,
+        kinds::CONFIG_MAP,
+        update(&map, &value(&map), false),
+    )
+    .await
+    .expect("done");
     assert!(matches!(answer, Written::Stored(_)));
     assert_eq!(cached.sent(), before + 1);
 }
@@ -209,28 +336,60 @@ async fn unchanged_forbidden_write_is_forbidden() {
     // It may update, but not patch, and of the one kind only.
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["update"]}]);
-    namespace.create_object(Kind(RBAC, "Role"), json!({"metadata": {"name": "updater"}, "rules": rules})).await;
+    namespace
+        .create_object(
+            Kind(RBAC, "Role"),
+            json!({"metadata": {"name": "updater"}, "rules": rules}),
+        )
+        .await;
     let binding = json!({
         "metadata": {"name": "updater"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "updater"},
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace.name(), "name": "updater"}],
     });
-    namespace.create_object(Kind(RBAC, "RoleBinding"), binding).await;
+    namespace
+        .create_object(Kind(RBAC, "RoleBinding"), binding)
+        .await;
     let api = cached.stage.api_as("updater");
-    eventually("it may update", async || match act(&api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await {
-        Ok(Written::Unchanged(_)) => Ok(()),
-        other => Err(format!("{other:?}")),
+    eventually("it may update", async || {
+        match act(&api, kinds::CONFIG_MAP, update(&map, &value(&map), false)).await {
+            Ok(Written::Unchanged(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
     for (kind, verb, resource, action) in [
-        (kinds::CONFIG_MAP, "patch", "configmaps", patch(&map, None, merge(json!({})))),
-        (kinds::DEPLOYMENT, "update", "deployments/status", update(&web, &value(&web), true)),
-        (kinds::DEPLOYMENT, "patch", "deployments/status", patch(&web, Some("status"), merge(json!({})))),
+        (
+            kinds::CONFIG_MAP,
+            "patch",
+            "configmaps",
+            patch(&map, None, merge(json!({}))),
+        ),
+        (
+            kinds::DEPLOYMENT,
+            "update",
+            "deployments/status",
+            update(&web, &value(&web), true),
+        ),
+        (
+            kinds::DEPLOYMENT,
+            "patch",
+            "deployments/status",
+            patch(&web, Some("status"), merge(json!({}))),
+        ),
     ] {
         let error = act(&api, kind, action).await.expect_err("forbidden");
         let words = format!("cannot {verb} resource {resource:?}");
-        assert!(error.kind == ErrorKind::Forbidden && error.status.message.contains(&words), "{error}");
-        assert!(api.refusal().is_some_and(|refusal| refusal.remedy.contains(verb)), "and it comes with the remedy");
+        assert!(
+            error.kind == ErrorKind::Forbidden && error.status.message.contains(&words),
+            "{error}"
+        );
+        assert!(
+            api.refusal()
+                .and_then(|refusal| refusal.remedy)
+                .is_some_and(|remedy| remedy.to_string().contains(verb)),
+            "and it comes with the remedy"
+        );
     }
 }
 
@@ -255,15 +414,26 @@ async fn right_and_wrong_guesses_leave_the_same_trace() {
     let stage = &cached.stage;
     stage.namespace.consenting("guesser").await;
     let reviewer = Arc::new(DenyAll::default());
-    let account = ServiceAccount { namespace: stage.namespace.name().to_owned(), name: "guesser".to_owned() };
+    let account = ServiceAccount {
+        namespace: stage.namespace.name().to_owned(),
+        name: "guesser".to_owned(),
+    };
     let grants = Grants::new(reviewer.clone()).of(account);
     let identity = PluginIdentity::new(grants, "guesser");
-    let api = PluginApi::of_plugin(stage.client.clone(), stage.discovery.clone(), stage.registry.clone(), identity);
+    let api = PluginApi::of_plugin(
+        stage.client.clone(),
+        stage.discovery.clone(),
+        stage.registry.clone(),
+        identity,
+    );
     let api = api.expect("an API");
     let mut missing = value(&map);
     missing["metadata"]["name"] = json!("missing");
-    let missing =
-        Object::from_json(&missing.to_string(), &GroupVersionKind::new("v1", "ConfigMap"), ManagedFields::Drop);
+    let missing = Object::from_json(
+        &missing.to_string(),
+        &GroupVersionKind::new("v1", "ConfigMap"),
+        ManagedFields::Drop,
+    );
     let missing = missing.expect("an object");
     for action in [
         patch(&map, None, merge(json!({"data": {"password": "right"}}))),
@@ -273,11 +443,20 @@ async fn right_and_wrong_guesses_leave_the_same_trace() {
         update(&map, &value(&map), false),
     ] {
         let before = cached.sent();
-        let error = act(&api, kinds::CONFIG_MAP, action.clone()).await.expect_err("forbidden");
+        let error = act(&api, kinds::CONFIG_MAP, action.clone())
+            .await
+            .expect_err("forbidden");
         assert_eq!(error.kind, ErrorKind::Forbidden, "{action:?}");
         assert_eq!(cached.sent(), before + 1, "{action:?} is one request");
-        assert_eq!(reviewer.0.load(Ordering::Relaxed), 0, "{action:?} asks nothing else");
-        println!("{:?}: {:?} after 1 request and 0 access reviews", action.0, error.kind);
+        assert_eq!(
+            reviewer.0.load(Ordering::Relaxed),
+            0,
+            "{action:?} asks nothing else"
+        );
+        println!(
+            "{:?}: {:?} after 1 request and 0 access reviews",
+            action.0, error.kind
+        );
     }
 }
 
@@ -295,13 +474,25 @@ async fn stale_cache_reverts_no_change() {
         }
     });
     let _subscription = cached._informers[0].subscribe(handler, None);
-    cached.until_suppressed(kinds::CONFIG_MAP, &update(&map, &value(&map), false)).await;
+    cached
+        .until_suppressed(kinds::CONFIG_MAP, &update(&map, &value(&map), false))
+        .await;
     let mut outcomes = (0, 0);
     for round in 0..30_u32 {
         let before = cached.api.cached(&kind, map.key()).expect("cached");
         let wanted = round.to_string();
-        cached.stage.namespace.patch(kinds::CONFIG_MAP, "a", json!({"data": {"n": wanted}})).await;
-        match act(&cached.api, kinds::CONFIG_MAP, update(&map, &value(&before), false)).await {
+        cached
+            .stage
+            .namespace
+            .patch(kinds::CONFIG_MAP, "a", json!({"data": {"n": wanted}}))
+            .await;
+        match act(
+            &cached.api,
+            kinds::CONFIG_MAP,
+            update(&map, &value(&before), false),
+        )
+        .await
+        {
             Ok(Written::Unchanged(answer)) => {
                 assert_eq!(answer.resource_version(), before.resource_version());
                 outcomes.0 += 1;
@@ -318,5 +509,8 @@ async fn stale_cache_reverts_no_change() {
         .await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    println!("{} times the cache answered, {} times the API server", outcomes.0, outcomes.1);
+    println!(
+        "{} times the cache answered, {} times the API server",
+        outcomes.0, outcomes.1
+    );
 }

@@ -2,12 +2,15 @@
 //!
 //! The rules, for each object's name:
 //!
-//! - added, then any number of changes, then deleted, and so on; nothing twice, nothing before its time;
-//! - a change names as its old state the one that was delivered before, and of the same object: a new one of the same name is
-//!   delivered as deleted and added;
+//! - added, then any number of changes, then deleted, and so on; nothing twice, nothing before its
+//!   time;
+//! - a change names as its old state the one that was delivered before, and of the same object: a
+//!   new one of the same name is delivered as deleted and added;
 //! - resourceVersions never go back;
-//! - each state that is delivered is one that the writer made, in the writer's order, and one that the selector selects;
-//! - a deletion is delivered only if the object was deleted, or left the selector, after the state that was delivered before;
+//! - each state that is delivered is one that the writer made, in the writer's order, and one that
+//!   the selector selects;
+//! - a deletion is delivered only if the object was deleted, or left the selector, after the state
+//!   that was delivered before;
 //! - the store knows of it already;
 //! - what is delivered as initial comes before everything else.
 
@@ -71,18 +74,30 @@ impl Recorder {
                 Event::Deleted { .. } => (What::Deleted, stored.is_none_or(|stored| stored != now)),
                 Event::Added { initial, .. } => {
                     let later = store.revision() > now.revision;
-                    (What::Added { initial: *initial }, later || stored.is_some_and(|it| it.revision >= now.revision))
+                    (
+                        What::Added { initial: *initial },
+                        later || stored.is_some_and(|it| it.revision >= now.revision),
+                    )
                 }
                 Event::Modified { .. } => {
                     let later = store.revision() > now.revision;
-                    (What::Modified, later || stored.is_some_and(|it| it.revision >= now.revision))
+                    (
+                        What::Modified,
+                        later || stored.is_some_and(|it| it.revision >= now.revision),
+                    )
                 }
             };
             let mut count = count.lock();
             *count += 1;
             if swallow.is_none_or(|every| !count.is_multiple_of(every)) {
                 let old = event.old().map(|old| seen(old));
-                notes.lock().push(Note { what, name: object.key().name.clone(), seen: now, old, stored });
+                notes.lock().push(Note {
+                    what,
+                    name: object.key().name.clone(),
+                    seen: now,
+                    old,
+                    stored,
+                });
             }
         })
     }
@@ -126,9 +141,15 @@ pub fn judge(
         initial_is_over |= !is_initial;
         known.highest = known.highest.max(note.seen.revision);
         known.now = (note.what != What::Deleted).then(|| note.seen.clone());
-        wrong.extend(complaints.into_iter().map(|complaint| format!("event {at}, {note:?}: {complaint}")));
+        wrong.extend(
+            complaints
+                .into_iter()
+                .map(|complaint| format!("event {at}, {note:?}: {complaint}")),
+        );
     }
-    let end = all.into_iter().filter_map(|(name, known)| Some((name.to_owned(), known.now?)));
+    let end = all
+        .into_iter()
+        .filter_map(|(name, known)| Some((name.to_owned(), known.now?)));
     (wrong, end.collect())
 }
 
@@ -154,7 +175,12 @@ fn broken_rules(note: &Note, known: &Known) -> Vec<String> {
     broken
 }
 
-fn untrue(note: &Note, known: &mut Known, truth: &Truth, selects: &dyn Fn(&str) -> bool) -> Option<String> {
+fn untrue(
+    note: &Note,
+    known: &mut Known,
+    truth: &Truth,
+    selects: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let steps = truth.of(&note.name).iter().enumerate().skip(known.step);
     let mut steps = steps;
     let found = match note.what {
@@ -171,7 +197,9 @@ fn untrue(note: &Note, known: &mut Known, truth: &Truth, selects: &dyn Fn(&str) 
     };
     match found {
         Some((at, _)) => known.step = at,
-        None if note.what == What::Deleted => return Some("it was not deleted after that".to_owned()),
+        None if note.what == What::Deleted => {
+            return Some("it was not deleted after that".to_owned());
+        }
         None => return Some("it was never so, or not any more".to_owned()),
     }
     None
@@ -182,18 +210,35 @@ mod tests {
     use super::*;
 
     fn note(what: What, uid: &str, revision: u64, old: Option<u64>) -> Note {
-        let seen = |revision| Seen { uid: uid.to_owned(), revision };
-        Note { what, name: "a".to_owned(), seen: seen(revision), old: old.map(seen), stored: true }
+        let seen = |revision| Seen {
+            uid: uid.to_owned(),
+            revision,
+        };
+        Note {
+            what,
+            name: "a".to_owned(),
+            seen: seen(revision),
+            old: old.map(seen),
+            stored: true,
+        }
     }
 
     const ADDED: What = What::Added { initial: false };
 
     fn truth() -> Truth {
         let mut truth = Truth::default();
-        let present = |uid: &str, revision, app: &str| State::Present { uid: uid.into(), revision, app: app.into() };
-        for state in
-            [present("u", 1, "x"), present("u", 3, "x"), present("u", 5, "y"), State::Absent, present("v", 9, "x")]
-        {
+        let present = |uid: &str, revision, app: &str| State::Present {
+            uid: uid.into(),
+            revision,
+            app: app.into(),
+        };
+        for state in [
+            present("u", 1, "x"),
+            present("u", 3, "x"),
+            present("u", 5, "y"),
+            State::Absent,
+            present("v", 9, "x"),
+        ] {
             truth.push("a", state);
         }
         truth
@@ -203,9 +248,17 @@ mod tests {
     fn accepts_possible_histories_only() {
         use What::{Deleted, Modified};
         let good: [&[Note]; 4] = [
-            &[note(ADDED, "u", 1, None), note(Modified, "u", 3, Some(1)), note(Deleted, "u", 5, None)],
+            &[
+                note(ADDED, "u", 1, None),
+                note(Modified, "u", 3, Some(1)),
+                note(Deleted, "u", 5, None),
+            ],
             // Compressed: what was in between is not delivered.
-            &[note(ADDED, "u", 1, None), note(Deleted, "u", 1, None), note(ADDED, "v", 9, None)],
+            &[
+                note(ADDED, "u", 1, None),
+                note(Deleted, "u", 1, None),
+                note(ADDED, "v", 9, None),
+            ],
             &[note(ADDED, "v", 9, None)],
             &[note(ADDED, "u", 3, None), note(Modified, "u", 3, Some(3))],
         ];
@@ -213,29 +266,66 @@ mod tests {
             let (wrong, _) = judge(history, Some(&truth()), &|app| app == "x");
             assert_eq!(wrong, Vec::<String>::new());
         }
-        let unstored = Note { stored: false, ..note(ADDED, "u", 1, None) };
+        let unstored = Note {
+            stored: false,
+            ..note(ADDED, "u", 1, None)
+        };
         let bad: [(&str, &[Note]); 11] = [
-            ("it was there", &[note(ADDED, "u", 1, None), note(ADDED, "u", 3, None)]),
+            (
+                "it was there",
+                &[note(ADDED, "u", 1, None), note(ADDED, "u", 3, None)],
+            ),
             ("it was not there", &[note(Modified, "u", 3, Some(1))]),
             (
                 "it was not there",
-                &[note(ADDED, "u", 1, None), note(Deleted, "u", 5, None), note(Deleted, "u", 5, None)],
+                &[
+                    note(ADDED, "u", 1, None),
+                    note(Deleted, "u", 5, None),
+                    note(Deleted, "u", 5, None),
+                ],
             ),
-            ("it was another object", &[note(ADDED, "u", 1, None), note(Modified, "v", 9, Some(1))]),
-            ("the state before", &[note(ADDED, "u", 1, None), note(Modified, "u", 3, Some(2))]),
-            ("goes back", &[note(ADDED, "u", 3, None), note(Modified, "u", 1, Some(3))]),
-            ("goes back", &[note(ADDED, "v", 9, None), note(Deleted, "v", 9, None), note(ADDED, "u", 3, None)]),
+            (
+                "it was another object",
+                &[note(ADDED, "u", 1, None), note(Modified, "v", 9, Some(1))],
+            ),
+            (
+                "the state before",
+                &[note(ADDED, "u", 1, None), note(Modified, "u", 3, Some(2))],
+            ),
+            (
+                "goes back",
+                &[note(ADDED, "u", 3, None), note(Modified, "u", 1, Some(3))],
+            ),
+            (
+                "goes back",
+                &[
+                    note(ADDED, "v", 9, None),
+                    note(Deleted, "v", 9, None),
+                    note(ADDED, "u", 3, None),
+                ],
+            ),
             ("before the store", &[unstored]),
             ("never so", &[note(ADDED, "u", 2, None)]),
             ("never so", &[note(ADDED, "u", 5, None)]),
-            ("not deleted after that", &[note(ADDED, "v", 9, None), note(Deleted, "v", 9, None)]),
+            (
+                "not deleted after that",
+                &[note(ADDED, "v", 9, None), note(Deleted, "v", 9, None)],
+            ),
         ];
         for (complaint, history) in bad {
             let (wrong, _) = judge(history, Some(&truth()), &|app| app == "x");
-            assert!(wrong.iter().any(|wrong| wrong.contains(complaint)), "{complaint}: {wrong:?}");
+            assert!(
+                wrong.iter().any(|wrong| wrong.contains(complaint)),
+                "{complaint}: {wrong:?}"
+            );
         }
-        let late =
-            [note(ADDED, "u", 1, None), Note { name: "b".into(), ..note(What::Added { initial: true }, "u", 1, None) }];
+        let late = [
+            note(ADDED, "u", 1, None),
+            Note {
+                name: "b".into(),
+                ..note(What::Added { initial: true }, "u", 1, None)
+            },
+        ];
         assert!(judge(&late, None, &|_| true).0[0].contains("initial, after"));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use kube::Client;
 use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
 use operetta_kube::{
-    client::wire::{Identity, Wire},
+    client::api_client::{ApiClient, Identity},
     discovery::{ApiResource, Discovery},
     informer::{Informer, Scope, Subscription, Timing, registry::InformerRegistry},
 };
@@ -23,8 +23,8 @@ use crate::{
     truth::{Truth, Writer},
 };
 
-/// The time that informers have to catch up once nothing goes wrong any more. On a busy machine it tells "never" from
-/// "later".
+/// The time that informers have to catch up once nothing goes wrong any more. On a busy machine it
+/// tells "never" from "later".
 const CATCH_UP: Duration = Duration::from_secs(90);
 
 /// The same for informers that lose events: they never catch up, and the test waits for all of it.
@@ -72,13 +72,27 @@ pub struct Kinds {
 impl Kinds {
     /// Installs what has to be.
     pub async fn install(control_plane: &ControlPlane) -> Self {
-        let crd = crd("faults.operetta.dev", "Gadget", "gadgets", "Namespaced", &any_schema());
+        let crd = crd(
+            "faults.operetta.dev",
+            "Gadget",
+            "gadgets",
+            "Namespaced",
+            &any_schema(),
+        );
         control_plane.apply(&crd.to_string());
-        let wire = Wire::new(control_plane.client().await, &Identity::Host).expect("a wire");
-        let discovery = Discovery::new(wire);
-        let config_maps = discovery.wait_for(&GroupVersionKind::new("v1", "ConfigMap")).await;
-        let gadgets = discovery.wait_for(&GroupVersionKind::new("faults.operetta.dev/v1", "Gadget")).await;
-        Self { config_maps, gadgets }
+        let api_client =
+            ApiClient::new(control_plane.client().await, &Identity::Host).expect("a client");
+        let discovery = Discovery::new(api_client);
+        let config_maps = discovery
+            .wait_for(&GroupVersionKind::new("v1", "ConfigMap"))
+            .await;
+        let gadgets = discovery
+            .wait_for(&GroupVersionKind::new("faults.operetta.dev/v1", "Gadget"))
+            .await;
+        Self {
+            config_maps,
+            gadgets,
+        }
     }
 }
 
@@ -90,8 +104,8 @@ fn writer(client: &Client, resource: &ApiResource, namespace: &str, field: &'sta
 }
 
 impl Scene {
-    /// Begins: the writers go by `direct`, the informers by `watching`, with one way to list or the other. The early handlers lose each event of which
-    /// `swallow_every` says so.
+    /// Begins: the writers go by `direct`, the informers by `watching`, with one way to list or the
+    /// other. The early handlers lose each event of which `swallow_every` says so.
     pub async fn begin(
         direct: Client,
         watching: Client,
@@ -107,26 +121,63 @@ impl Scene {
             gadgets.anchor(anchor).await;
         }
         let registry = InformerRegistry::with_timing(
-            Wire::new(watching, &Identity::Host).expect("a wire"),
-            Timing { streaming_lists, ..TIMING },
+            ApiClient::new(watching, &Identity::Host).expect("a client"),
+            Timing {
+                streaming_lists,
+                ..TIMING
+            },
         );
-        let all = Scope { namespace: Some(namespace.to_owned()), ..Scope::everything() };
-        let begin = |name, resource, scope, writer: &Writer| {
-            Watched::begin(name, registry.informer(resource, scope), writer.truth.clone(), swallow_every)
+        let all = Scope {
+            namespace: Some(namespace.to_owned()),
+            ..Scope::everything()
         };
-        let selected = Scope { labels: "app=x".to_owned(), ..all.clone() };
-        let metadata_only = Scope { metadata_only: true, ..all.clone() };
+        let begin = |name, resource, scope, writer: &Writer| {
+            Watched::begin(
+                name,
+                registry.informer(resource, scope),
+                writer.truth.clone(),
+                swallow_every,
+            )
+        };
+        let selected = Scope {
+            labels: "app=x".to_owned(),
+            ..all.clone()
+        };
+        let metadata_only = Scope {
+            metadata_only: true,
+            ..all.clone()
+        };
         let watched = vec![
-            begin("selected ConfigMaps", &kinds.config_maps, selected, &config_maps),
+            begin(
+                "selected ConfigMaps",
+                &kinds.config_maps,
+                selected,
+                &config_maps,
+            ),
             begin("Gadgets", &kinds.gadgets, all, &gadgets),
-            begin("metadata of ConfigMaps", &kinds.config_maps, metadata_only, &config_maps),
+            begin(
+                "metadata of ConfigMaps",
+                &kinds.config_maps,
+                metadata_only,
+                &config_maps,
+            ),
         ];
-        Self { client: direct, writers: [config_maps, gadgets], watched }
+        Self {
+            client: direct,
+            writers: [config_maps, gadgets],
+            watched,
+        }
     }
 
-    /// Writes for a while, without a break but for `pause` after each change. Errors are a violation, unless the API
-    /// server is being killed: then `forgiving`.
-    pub async fn write(&mut self, random: &mut StdRng, period: Duration, pause: Duration, forgiving: bool) {
+    /// Writes for a while, without a break but for `pause` after each change. Errors are a
+    /// violation, unless the API server is being killed: then `forgiving`.
+    pub async fn write(
+        &mut self,
+        random: &mut StdRng,
+        period: Duration,
+        pause: Duration,
+        forgiving: bool,
+    ) {
         let end = Instant::now() + period;
         while Instant::now() < end {
             for writer in &mut self.writers {
@@ -149,11 +200,15 @@ impl Scene {
 
     /// How many events the handlers received so far.
     pub fn delivered(&self) -> usize {
-        self.watched.iter().flat_map(|watched| &watched.recorders).map(|(_, recorder, _)| recorder.all().len()).sum()
+        self.watched
+            .iter()
+            .flat_map(|watched| &watched.recorders)
+            .map(|(_, recorder, _)| recorder.all().len())
+            .sum()
     }
 
-    /// Waits until every informer has caught up, and returns the violations. With `trusting`, the writers have noted
-    /// everything that happened. With `lossy`, the informers lose events.
+    /// Waits until every informer has caught up, and returns the violations. With `trusting`, the
+    /// writers have noted everything that happened. With `lossy`, the informers lose events.
     pub async fn end(self, trusting: bool, lossy: bool) -> Vec<String> {
         let end = Instant::now() + if lossy { CATCH_UP_IN_VAIN } else { CATCH_UP };
         let mut violations = Vec::new();
@@ -179,13 +234,28 @@ impl Watched {
     ) -> Self {
         let synced = tokio::spawn(honestly_synced(informer.clone()));
         let state = tokio::spawn(honest_state(informer.clone()));
-        let mut watched = Self { name, informer, truth, recorders: vec![], synced, state };
-        watched.add_handler("early", Recorder { swallow_every, ..Recorder::default() });
+        let mut watched = Self {
+            name,
+            informer,
+            truth,
+            recorders: vec![],
+            synced,
+            state,
+        };
+        watched.add_handler(
+            "early",
+            Recorder {
+                swallow_every,
+                ..Recorder::default()
+            },
+        );
         watched
     }
 
     fn add_handler(&mut self, when: &'static str, recorder: Recorder) {
-        let subscription = self.informer.subscribe(recorder.handler(&self.informer), None);
+        let subscription = self
+            .informer
+            .subscribe(recorder.handler(&self.informer), None);
         self.recorders.push((when, recorder, subscription));
     }
 
@@ -198,7 +268,12 @@ impl Watched {
         let mut all = listed.differences(&self.informer);
         for (when, recorder, _) in &self.recorders {
             let (_, delivered) = judge(&recorder.all(), None, &self.selects());
-            all.extend(listed.differs_from(&delivered).into_iter().map(|it| format!("the {when} handler: {it}")));
+            all.extend(
+                listed
+                    .differs_from(&delivered)
+                    .into_iter()
+                    .map(|it| format!("the {when} handler: {it}")),
+            );
         }
         all
     }
@@ -208,7 +283,11 @@ impl Watched {
         let truth = self.truth.lock().clone();
         for (when, recorder, _) in &self.recorders {
             let (wrong, _) = judge(&recorder.all(), trusting.then_some(&truth), &self.selects());
-            violations.extend(wrong.into_iter().map(|it| format!("the {when} handler: {it}")));
+            violations.extend(
+                wrong
+                    .into_iter()
+                    .map(|it| format!("the {when} handler: {it}")),
+            );
         }
         if self.informer.state().borrow().synced {
             violations.extend(self.synced.await.expect("it ends"));
@@ -221,7 +300,10 @@ impl Watched {
             Ok(complaints) => violations.extend(complaints),
             Err(aborted) => assert!(aborted.is_cancelled(), "{aborted}"),
         }
-        violations.into_iter().map(|violation| format!("{}: {violation}", self.name)).collect()
+        violations
+            .into_iter()
+            .map(|violation| format!("{}: {violation}", self.name))
+            .collect()
     }
 }
 
@@ -229,10 +311,16 @@ impl Watched {
 async fn honestly_synced(informer: Arc<Informer>) -> Vec<String> {
     informer.synced().await;
     let namespace = informer.scope.namespace.clone().unwrap_or_default();
-    let missing = ANCHORS
-        .iter()
-        .filter(|anchor| informer.cache.store.get(&ObjectKey::namespaced(namespace.as_str(), **anchor)).is_none());
-    missing.map(|anchor| format!("synced without {anchor}")).collect()
+    let missing = ANCHORS.iter().filter(|anchor| {
+        informer
+            .cache
+            .store
+            .get(&ObjectKey::namespaced(namespace.as_str(), **anchor))
+            .is_none()
+    });
+    missing
+        .map(|anchor| format!("synced without {anchor}"))
+        .collect()
 }
 
 /// Once it is said, it stays. Ends with a complaint only.

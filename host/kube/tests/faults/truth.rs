@@ -13,7 +13,11 @@ use serde_json::{Value, json};
 /// What an object was at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    Present { uid: String, revision: u64, app: String },
+    Present {
+        uid: String,
+        revision: u64,
+        app: String,
+    },
     Absent,
 }
 
@@ -52,7 +56,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn new(client: Client, resource: ApiResource, namespace: &str, field: &'static str) -> Self {
+    pub fn new(
+        client: Client,
+        resource: ApiResource,
+        namespace: &str,
+        field: &'static str,
+    ) -> Self {
         Self {
             api: Api::namespaced_with(client, namespace, &resource),
             resource,
@@ -72,13 +81,19 @@ impl Writer {
     pub async fn step(&mut self, random: &mut StdRng) -> kube::Result<()> {
         let name = format!("n{}", random.random_range(0..NAMES));
         let app = *["x", "x", "y"].choose(random).expect("some");
-        let text = TEXTS.choose(random).expect("some").repeat(if random.random_bool(0.1) { 1500 } else { 2 });
+        let text = TEXTS
+            .choose(random)
+            .expect("some")
+            .repeat(if random.random_bool(0.1) { 1500 } else { 2 });
         let content = self.content(&text);
         let present = self.truth.lock().is_present(&name);
         match random.random_range(0..100) {
             _ if !present => self.create(&name, app, content).await,
             0..45 => self.patch(&name, json!({self.field: content})).await,
-            45..65 => self.patch(&name, json!({"metadata": {"labels": {"app": app}}})).await,
+            45..65 => {
+                self.patch(&name, json!({"metadata": {"labels": {"app": app}}}))
+                    .await
+            }
             65..80 => self.delete(&name).await,
             _ => {
                 self.delete(&name).await?;
@@ -115,7 +130,10 @@ impl Writer {
     }
 
     async fn patch(&mut self, name: &str, patch: Value) -> kube::Result<()> {
-        let patched = self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        let patched = self
+            .api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         self.note(name, &patched);
         Ok(())
     }
@@ -128,8 +146,15 @@ impl Writer {
 
     fn note(&mut self, name: &str, object: &DynamicObject) {
         let metadata = &object.metadata;
-        let app = metadata.labels.as_ref().and_then(|labels| labels.get("app")).cloned();
-        let revision = metadata.resource_version.as_ref().and_then(|text| text.parse().ok());
+        let app = metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get("app"))
+            .cloned();
+        let revision = metadata
+            .resource_version
+            .as_ref()
+            .and_then(|text| text.parse().ok());
         let state = State::Present {
             uid: metadata.uid.clone().unwrap_or_default(),
             revision: revision.unwrap_or_default(),

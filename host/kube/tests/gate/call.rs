@@ -1,9 +1,13 @@
-//! A tenant's call, both as an operation for its gate and as the HTTP request that the oracle sends.
+//! A tenant's call, both as an operation for its gate and as the HTTP request that the oracle
+//! sends.
 
 use operetta_core::{
     gate::{
         Session,
-        operation::{Delete, DeleteOptions, Get, List, ListOptions, PatchBody, Read, Write, WriteAction, WriteOptions},
+        operation::{
+            Delete, DeleteOptions, Get, List, ListOptions, PatchBody, Read, Write, WriteAction,
+            WriteOptions,
+        },
         raw_request::{RawRequest, RawResponse},
     },
     object::ObjectKey,
@@ -44,6 +48,8 @@ impl Kind {
 pub enum Way {
     Typed,
     Raw,
+    /// A raw request whose path has the object's name with an escape, which means the same name.
+    Escaped,
 }
 
 /// The operation of a call, with the content that it would store.
@@ -88,13 +94,23 @@ impl Answer {
     pub fn of(result: Result<String, ApiError>) -> Self {
         match result {
             Ok(text) => Self { code: 200, text },
-            Err(error) => Self { code: error.status.code, text: error.to_string() },
+            Err(error) => Self {
+                code: error.status.code,
+                text: error.to_string(),
+            },
         }
     }
 
     pub fn of_raw(response: RawResponse) -> Self {
-        let code = if response.status < 300 { 200 } else { response.status };
-        Self { code, text: response.body }
+        let code = if response.status < 300 {
+            200
+        } else {
+            response.status
+        };
+        Self {
+            code,
+            text: response.body,
+        }
     }
 }
 
@@ -106,12 +122,27 @@ impl Call {
         node: &str,
         content: impl Fn(Kind, &str, &str, u32) -> String,
     ) -> Self {
-        let way = *[Way::Typed, Way::Typed, Way::Raw].choose(random).expect("ways");
+        let way = *[Way::Typed, Way::Typed, Way::Raw, Way::Escaped]
+            .choose(random)
+            .expect("ways");
         let cached = random.random_bool(0.5);
-        let kind = *[Kind::ConfigMap, Kind::Secret, Kind::Secret, Kind::Node].choose(random).expect("kinds");
+        let kind = *[Kind::ConfigMap, Kind::Secret, Kind::Secret, Kind::Node]
+            .choose(random)
+            .expect("kinds");
         if kind == Kind::Node {
-            let act = if random.random_bool(0.5) { Act::Get } else { Act::List };
-            return Self { way, cached, act, kind, namespace: None, name: node.to_owned() };
+            let act = if random.random_bool(0.5) {
+                Act::Get
+            } else {
+                Act::List
+            };
+            return Self {
+                way,
+                cached,
+                act,
+                kind,
+                namespace: None,
+                name: node.to_owned(),
+            };
         }
         let namespace = namespaces.choose(random).expect("namespaces").clone();
         let name = (*["one", "two", "three"].choose(random).expect("names")).to_owned();
@@ -127,7 +158,14 @@ impl Call {
             _ => Act::Delete,
         };
         let everywhere = act == Act::List && random.random_bool(0.4);
-        Self { way, cached, act, kind, namespace: (!everywhere).then_some(namespace), name }
+        Self {
+            way,
+            cached,
+            act,
+            kind,
+            namespace: (!everywhere).then_some(namespace),
+            name,
+        }
     }
 
     pub fn is_write(&self) -> bool {
@@ -137,16 +175,25 @@ impl Call {
     /// Returns the content that the call would store.
     pub fn content(&self) -> Option<&str> {
         match &self.act {
-            Act::Create(text) | Act::Update(text) | Act::Merge(text) | Act::Apply(text) => Some(text),
+            Act::Create(text) | Act::Update(text) | Act::Merge(text) | Act::Apply(text) => {
+                Some(text)
+            }
             Act::Get | Act::List | Act::Delete => None,
         }
     }
 
     /// Returns the call as a request, with method, path, content type and body.
     pub fn request(&self) -> RawRequest {
-        let location = self.namespace.as_ref().map_or_else(String::new, |name| format!("namespaces/{name}/"));
+        let location = self
+            .namespace
+            .as_ref()
+            .map_or_else(String::new, |name| format!("namespaces/{name}/"));
         let collection = format!("/api/v1/{location}{}", self.kind.plural());
-        let object = format!("{collection}/{}", self.name);
+        let name = match (self.way, self.name.as_bytes()) {
+            (Way::Escaped, [first, ..]) => format!("%{first:02x}{}", &self.name[1..]),
+            _ => self.name.clone(),
+        };
+        let object = format!("{collection}/{name}");
         let (method, path, content_type) = match self.act {
             Act::Get => ("GET", object, None),
             Act::List => ("GET", collection, None),
@@ -156,7 +203,11 @@ impl Call {
             Act::Apply(_) => ("PATCH", object, Some("application/apply-patch+yaml")),
             Act::Delete => ("DELETE", object, None),
         };
-        let query = if matches!(self.act, Act::Apply(_)) { "fieldManager=fuzz&force=true" } else { "" };
+        let query = if matches!(self.act, Act::Apply(_)) {
+            "fieldManager=fuzz&force=true"
+        } else {
+            ""
+        };
         RawRequest {
             method: method.to_owned(),
             path,
@@ -179,12 +230,19 @@ impl Call {
 
     /// Makes the call through a session of a gate.
     pub async fn through(&self, session: &mut Session) -> Answer {
-        if self.way == Way::Raw {
+        if self.way != Way::Typed {
             return Answer::of_raw(session.raw(self.request()).await);
         }
         let kind = self.kind.gvk();
-        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
-        let read = if self.cached { Read::Cached } else { Read::Live };
+        let key = ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        };
+        let read = if self.cached {
+            Read::Cached
+        } else {
+            Read::Live
+        };
         let body = self.body().unwrap_or_default();
         let action = match &self.act {
             Act::Get => {
@@ -195,21 +253,57 @@ impl Call {
                 let options = ListOptions::all(self.namespace.clone(), read);
                 let page = session.list(List { kind, options }).await;
                 let text = |page: operetta_core::gate::operation::Page| {
-                    page.items.iter().map(|item| item.json().to_owned()).collect::<Vec<_>>().join("\n")
+                    page.items
+                        .iter()
+                        .map(|item| item.json().to_owned())
+                        .collect::<Vec<_>>()
+                        .join("\n")
                 };
                 return Answer::of(page.map(text));
             }
             Act::Delete => {
-                let deleted = session.delete(Delete { kind, key, options: DeleteOptions::default() }).await;
+                let deleted = session
+                    .delete(Delete {
+                        kind,
+                        key,
+                        options: DeleteOptions::default(),
+                    })
+                    .await;
                 return Answer::of(deleted.map(|()| String::new()));
             }
-            Act::Create(_) => WriteAction::Create { namespace: self.namespace.clone(), object: body },
-            Act::Update(_) => WriteAction::Update { key, status: false, object: body },
-            Act::Merge(_) => WriteAction::Patch { key, subresource: None, body: PatchBody::Merge(body), force: false },
-            Act::Apply(_) => WriteAction::Patch { key, subresource: None, body: PatchBody::Apply(body), force: true },
+            Act::Create(_) => WriteAction::Create {
+                namespace: self.namespace.clone(),
+                object: body,
+            },
+            Act::Update(_) => WriteAction::Update {
+                key,
+                status: false,
+                object: body,
+            },
+            Act::Merge(_) => WriteAction::Patch {
+                key,
+                subresource: None,
+                body: PatchBody::Merge(body),
+                force: false,
+            },
+            Act::Apply(_) => WriteAction::Patch {
+                key,
+                subresource: None,
+                body: PatchBody::Apply(body),
+                force: true,
+            },
         };
-        let options = WriteOptions { field_manager: Some("fuzz".to_owned()), ..WriteOptions::default() };
-        let written = session.write(Write { kind, action, options }).await;
+        let options = WriteOptions {
+            field_manager: Some("fuzz".to_owned()),
+            ..WriteOptions::default()
+        };
+        let written = session
+            .write(Write {
+                kind,
+                action,
+                options,
+            })
+            .await;
         Answer::of(written.map(|object| object.json().to_owned()))
     }
 }

@@ -1,4 +1,5 @@
-//! Two tenants with a namespace each, their permissions and objects. Compares the gate's answers with the oracle's.
+//! Two tenants with a namespace each, their permissions and objects. Compares the gate's answers
+//! with the oracle's.
 
 use std::{
     collections::BTreeSet,
@@ -22,13 +23,15 @@ use crate::{
     world::{Rights, World},
 };
 
-/// The longest time that a change of permissions or of an object may take to reach the host's caches.
+/// The longest time that a change of permissions or of an object may take to reach the host's
+/// caches.
 const IN_EFFECT: Duration = Duration::from_secs(5);
 
 /// The number of steps in a sequence.
 const STEPS: usize = 8;
 
-/// The most bindings that both tenants have together. With more of them, nearly every call would be allowed.
+/// The most bindings that both tenants have together. With more of them, nearly every call would be
+/// allowed.
 const MAX_BINDINGS: usize = 6;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -64,7 +67,9 @@ impl Counts {
 
     /// Reports whether each outcome is at least a twentieth of all calls.
     pub fn is_varied(&self) -> bool {
-        [self.allowed, self.forbidden, self.other].iter().all(|part| part * 20 >= self.calls)
+        [self.allowed, self.forbidden, self.other]
+            .iter()
+            .all(|part| part * 20 >= self.calls)
     }
 }
 
@@ -113,16 +118,30 @@ impl<'a> Lane<'a> {
     pub async fn new(world: &'a World, number: u64, random: StdRng) -> Self {
         let mut all = Vec::new();
         for tenant in ["a", "b"] {
-            all.push(world.control_plane.namespace(&format!("gate-{number}-{tenant}")).await);
+            all.push(
+                world
+                    .control_plane
+                    .namespace(&format!("gate-{number}-{tenant}"))
+                    .await,
+            );
         }
         let namespaces = [all[0].name().to_owned(), all[1].name().to_owned()];
         let node = format!("gate-{number}");
         let canary = canary(number, Kind::Node, "", &node, 0);
         let body = json!({"metadata": {"name": node, "annotations": {"canary": canary}}});
-        world.send("POST", "/api/v1/nodes", Some(body)).await.expect("created");
+        world
+            .send("POST", "/api/v1/nodes", Some(body))
+            .await
+            .expect("created");
         let tenants = namespaces.clone().map(|namespace| {
-            let account = ServiceAccount { namespace, name: "plugin".to_owned() };
-            Tenant { gate: world.gate(&account), account }
+            let account = ServiceAccount {
+                namespace,
+                name: "plugin".to_owned(),
+            };
+            Tenant {
+                gate: world.gate(&account),
+                account,
+            }
         });
         Self {
             world,
@@ -154,7 +173,8 @@ impl<'a> Lane<'a> {
         self.counts.sequences += 1;
     }
 
-    /// Creates or deletes a binding that grants a tenant permissions in a namespace or in the whole cluster.
+    /// Creates or deletes a binding that grants a tenant permissions in a namespace or in the whole
+    /// cluster.
     async fn change_rights(&mut self) {
         let tenant = self.random.random_range(0..2);
         let rights = *Rights::ALL.choose(&mut self.random).expect("rights");
@@ -163,22 +183,36 @@ impl<'a> Lane<'a> {
         let place = self.random.random_range(0..5);
         let collection = match place {
             0 => format!("{RBAC}/clusterrolebindings"),
-            _ => format!("{RBAC}/namespaces/{}/rolebindings", self.namespaces[place % 2]),
+            _ => format!(
+                "{RBAC}/namespaces/{}/rolebindings",
+                self.namespaces[place % 2]
+            ),
         };
         let mut path = format!("{collection}/{name}");
         if self.bindings.len() > MAX_BINDINGS {
-            path = self.bindings.iter().choose(&mut self.random).expect("bindings").clone();
+            path = self
+                .bindings
+                .iter()
+                .choose(&mut self.random)
+                .expect("bindings")
+                .clone();
         }
         self.steps.push(format!("toggle {path}"));
         if self.bindings.remove(&path) {
-            self.world.send("DELETE", &path, None).await.expect("deleted");
+            self.world
+                .send("DELETE", &path, None)
+                .await
+                .expect("deleted");
         } else {
             let binding = json!({
                 "metadata": {"name": name},
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": rights.role()},
                 "subjects": [{"kind": "ServiceAccount", "namespace": account.namespace, "name": account.name}],
             });
-            self.world.send("POST", &collection, Some(binding)).await.expect("created");
+            self.world
+                .send("POST", &collection, Some(binding))
+                .await
+                .expect("created");
             self.bindings.insert(path);
         }
         self.changed = Instant::now();
@@ -187,19 +221,45 @@ impl<'a> Lane<'a> {
 
     /// Creates, changes or deletes an object as the test, not as a tenant.
     async fn change_object(&mut self) {
-        let kind = *[Kind::ConfigMap, Kind::Secret].choose(&mut self.random).expect("kinds");
-        let namespace = self.namespaces.choose(&mut self.random).expect("namespaces").clone();
-        let name = *["one", "two", "three"].choose(&mut self.random).expect("names");
+        let kind = *[Kind::ConfigMap, Kind::Secret]
+            .choose(&mut self.random)
+            .expect("kinds");
+        let namespace = self
+            .namespaces
+            .choose(&mut self.random)
+            .expect("namespaces")
+            .clone();
+        let name = *["one", "two", "three"]
+            .choose(&mut self.random)
+            .expect("names");
         let collection = format!("/api/v1/namespaces/{namespace}/{}", kind.plural());
         let path = format!("{collection}/{name}");
         let exists = self.world.send("GET", &path, None).await.is_ok();
-        let content = canary(self.number, kind, &namespace, name, self.random.random_range(0..3));
+        let content = canary(
+            self.number,
+            kind,
+            &namespace,
+            name,
+            self.random.random_range(0..3),
+        );
         self.steps.push(format!("the test changes {path}"));
         let data = json!({"canary": content});
         let done = match (exists, self.random.random_bool(0.3)) {
-            (false, _) => self.world.send("POST", &collection, Some(object(kind, Some(&namespace), name, data))).await,
+            (false, _) => {
+                self.world
+                    .send(
+                        "POST",
+                        &collection,
+                        Some(object(kind, Some(&namespace), name, data)),
+                    )
+                    .await
+            }
             (true, true) => self.world.send("DELETE", &path, None).await,
-            (true, false) => self.world.send("PATCH", &path, Some(json!({"data": data}))).await,
+            (true, false) => {
+                self.world
+                    .send("PATCH", &path, Some(json!({"data": data})))
+                    .await
+            }
         };
         done.expect("changed");
     }
@@ -211,17 +271,27 @@ impl<'a> Lane<'a> {
         let (what, answer) = hostile::call(&mut self.random, &mut session, &victim).await;
         self.steps.push(what.clone());
         self.counts.hostile += 1;
-        assert!((400..500).contains(&answer.code), "{what} got {answer:?} after {:#?}", self.steps);
-        assert!(self.canaries(&answer.text).is_empty(), "{what} leaked a canary: {answer:?} after {:#?}", self.steps);
+        assert!(
+            (400..500).contains(&answer.code),
+            "{what} got {answer:?} after {:#?}",
+            self.steps
+        );
+        assert!(
+            self.canaries(&answer.text).is_empty(),
+            "{what} leaked a canary: {answer:?} after {:#?}",
+            self.steps
+        );
     }
 
-    /// Makes one call, and repeats it until the gate and the oracle agree. Fails if they still differ after
-    /// [`IN_EFFECT`], or at once if the gate allows what the oracle forbids and no change of permissions is that
-    /// recent.
+    /// Makes one call, and repeats it until the gate and the oracle agree. Fails if they still
+    /// differ after [`IN_EFFECT`], or at once if the gate allows what the oracle forbids and no
+    /// change of permissions is that recent.
     async fn call(&mut self) {
         let tenant = self.random.random_range(0..2);
         let number = self.number;
-        let content = |kind, namespace: &str, name: &str, version| canary(number, kind, namespace, name, version);
+        let content = |kind, namespace: &str, name: &str, version| {
+            canary(number, kind, namespace, name, version)
+        };
         let call = Call::choose(&mut self.random, &self.namespaces, &self.node, content);
         self.steps.push(format!("tenant {tenant}: {call:?}"));
         let begun = Instant::now();
@@ -262,7 +332,8 @@ impl<'a> Lane<'a> {
             403 => self.counts.forbidden += 1,
             _ => self.counts.other += 1,
         }
-        // The two responses take a few milliseconds, so a shorter time means that the first ones agreed.
+        // The two responses take a few milliseconds, so a shorter time means that the first ones
+        // agreed.
         let took = begun.elapsed();
         if took > Duration::from_millis(100) {
             self.counts.late += 1;
@@ -288,12 +359,21 @@ impl<'a> Lane<'a> {
             return Some("the tenant received an object of another lane".to_owned());
         }
         let is_read = matches!(call.act, Act::Get | Act::List);
-        let missing = wanted.difference(&received).next().filter(|_| is_read && answer.is_ok());
+        let missing = wanted
+            .difference(&received)
+            .next()
+            .filter(|_| is_read && answer.is_ok());
         missing.map(|missing| format!("the tenant did not receive {missing}"))
     }
 
-    /// Describes how the stored object differs from the one that the response to a write implies; None if it does not.
-    async fn wrong_effect(&self, call: &Call, before: Option<&str>, answer: &Answer) -> Option<String> {
+    /// Describes how the stored object differs from the one that the response to a write implies;
+    /// None if it does not.
+    async fn wrong_effect(
+        &self,
+        call: &Call,
+        before: Option<&str>,
+        answer: &Answer,
+    ) -> Option<String> {
         if !call.is_write() {
             return None;
         }
@@ -306,34 +386,56 @@ impl<'a> Lane<'a> {
         (after.as_deref() != wanted).then(|| format!("{after:?} is stored in place of {wanted:?}"))
     }
 
-    /// Returns the stored content of the object that a call would write; None for reads and absent objects.
+    /// Returns the stored content of the object that a call would write; None for reads and absent
+    /// objects.
     async fn stored(&self, call: &Call) -> Option<String> {
         if !call.is_write() {
             return None;
         }
         let location = call.namespace.as_deref()?;
-        let path = format!("/api/v1/namespaces/{location}/{}/{}", call.kind.plural(), call.name);
+        let path = format!(
+            "/api/v1/namespaces/{location}/{}/{}",
+            call.kind.plural(),
+            call.name
+        );
         let object = self.world.send("GET", &path, None).await.ok()?;
-        Some(object["data"]["canary"].as_str().unwrap_or_default().to_owned())
+        Some(
+            object["data"]["canary"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
     }
 
     /// Reports whether a text has a canary of another lane.
     fn has_foreign_canary(&self, text: &str) -> bool {
         let own = format!("canary{:03}", self.number);
-        text.match_indices("canary0").any(|(at, _)| !text[at..].starts_with(&own))
+        text.match_indices("canary0")
+            .any(|(at, _)| !text[at..].starts_with(&own))
     }
 
     /// Returns the canaries of this lane in a text.
     fn canaries(&self, text: &str) -> BTreeSet<String> {
         let prefix = format!("canary{:03}", self.number);
-        let word = |at: usize| text[at..].chars().take_while(char::is_ascii_alphanumeric).collect();
-        text.match_indices(&prefix).map(|(at, _)| word(at)).collect()
+        let word = |at: usize| {
+            text[at..]
+                .chars()
+                .take_while(char::is_ascii_alphanumeric)
+                .collect()
+        };
+        text.match_indices(&prefix)
+            .map(|(at, _)| word(at))
+            .collect()
     }
 }
 
-/// Returns an object's content: a text that occurs nowhere else and is valid base64, so that a Secret can hold it.
+/// Returns an object's content: a text that occurs nowhere else and is valid base64, so that a
+/// Secret can hold it.
 fn canary(lane: u64, kind: Kind, namespace: &str, name: &str, version: u32) -> String {
-    let namespace: String = namespace.chars().filter(char::is_ascii_alphanumeric).collect();
+    let namespace: String = namespace
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let mut text = format!("canary{lane:03}{}{namespace}{name}{version}", kind.plural());
     while !text.len().is_multiple_of(4) {

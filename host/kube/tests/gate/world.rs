@@ -1,4 +1,5 @@
-//! The state that all lanes share: the API server's client, the host's caches, and the ClusterRoles of the tenants.
+//! The state that all lanes share: the API server's client, the host's caches, and the ClusterRoles
+//! of the tenants.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use operetta_core::{
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, permission_watch::PermissionWatch},
     client::{
+        api_client::{ApiClient, Identity},
         object_api::{PluginApi, PluginIdentity, Watched},
-        wire::{Identity, Wire},
     },
     discovery::Discovery,
     informer::{Informer, Scope, registry::InformerRegistry},
@@ -63,16 +64,19 @@ impl Rights {
     }
 
     fn rules(self) -> Value {
-        let rule =
-            |resources: &[&str], verbs: &[&str]| json!([{"apiGroups": [""], "resources": resources, "verbs": verbs}]);
+        let rule = |resources: &[&str], verbs: &[&str]| json!([{"apiGroups": [""], "resources": resources, "verbs": verbs}]);
         match self {
             Self::ReadConfigMaps => rule(&["configmaps"], &["get", "list", "watch"]),
             Self::ReadSecrets => rule(&["secrets"], &["get", "list", "watch"]),
             Self::GetSecrets => rule(&["secrets"], &["get"]),
             Self::ListSecrets => rule(&["secrets"], &["list"]),
-            Self::NamedSecret => json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"],
-                                         "verbs": ["get", "patch"]}]),
-            Self::WriteConfigMaps => rule(&["configmaps"], &["create", "update", "patch", "delete"]),
+            Self::NamedSecret => {
+                json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"],
+                                         "verbs": ["get", "patch"]}])
+            }
+            Self::WriteConfigMaps => {
+                rule(&["configmaps"], &["create", "update", "patch", "delete"])
+            }
             Self::PatchSecrets => rule(&["secrets"], &["patch", "update"]),
             Self::CreateSecrets => rule(&["secrets"], &["create"]),
             Self::DeleteBoth => rule(&["configmaps", "secrets"], &["delete"]),
@@ -101,11 +105,13 @@ impl World {
                               "metadata": {"name": rights.role()}, "rules": rights.rules()});
             control_plane.apply(&role.to_string());
         }
-        let wire = Wire::new(client.clone(), &Identity::Host).expect("a wire");
-        let discovery = Discovery::new(wire.clone());
-        let registry = InformerRegistry::new(wire.clone());
-        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(wire)));
-        let permissions = PermissionWatch::start(&grants, &discovery, &registry).await.expect("a watch");
+        let api_client = ApiClient::new(client.clone(), &Identity::Host).expect("a client");
+        let discovery = Discovery::new(api_client.clone());
+        let registry = InformerRegistry::new(api_client.clone());
+        let grants = Grants::new(Arc::new(SubjectAccessReviews::new(api_client)));
+        let permissions = PermissionWatch::start(&grants, &discovery, &registry)
+            .await
+            .expect("a watch");
         let mut informers = Vec::new();
         for kind in Kind::ALL {
             let resource = discovery.resolve(&kind.gvk()).await.expect("served");
@@ -113,26 +119,61 @@ impl World {
             informer.synced().await;
             informers.push(informer);
         }
-        Self { control_plane, client, discovery, registry, grants, informers, _permissions: permissions }
+        Self {
+            control_plane,
+            client,
+            discovery,
+            registry,
+            grants,
+            informers,
+            _permissions: permissions,
+        }
     }
 
     /// Creates the gate of a plugin that acts as this ServiceAccount.
     pub fn gate(&self, account: &ServiceAccount) -> Arc<Gate> {
         let identity = PluginIdentity::new(self.grants.of(account.clone()), account.name.clone());
-        let api = PluginApi::of_plugin(self.client.clone(), self.discovery.clone(), self.registry.clone(), identity)
-            .expect("an API");
+        let api = PluginApi::of_plugin(
+            self.client.clone(),
+            self.discovery.clone(),
+            self.registry.clone(),
+            identity,
+        )
+        .expect("an API");
         api.watch(Watched::new(self.informers.clone(), Vec::new()));
-        Gate::new(api, Arc::new(Nowhere), Arc::new(Nowhere), "{}".into(), GateLimits::default(), Shared::default())
+        Gate::new(
+            api,
+            Arc::new(Nowhere),
+            Arc::new(Nowhere),
+            "{}".into(),
+            GateLimits::default(),
+            Shared::default(),
+        )
     }
 
     /// Sends a request with the test's own permissions.
     ///
     /// # Errors
     /// Returns an error if the API server refuses the request or does not answer.
-    pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = Request::builder().method(method).uri(path).header("content-type", content_type).body(body);
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, kube::Error> {
+        let body = body
+            .map(|body| body.to_string().into_bytes())
+            .unwrap_or_default();
+        let content_type = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .body(body);
         self.client.request(request.expect("a request")).await
     }
 }

@@ -1,8 +1,10 @@
-//! Who may use the endpoints for users: authentication by TokenReview, authorization by SubjectAccessReview, as
-//! controller-runtime's `WithAuthenticationAndAuthorization` does for metrics.
+//! Who may use the endpoints for users: authentication by TokenReview, authorization by
+//! SubjectAccessReview, as controller-runtime's `WithAuthenticationAndAuthorization` does for
+//! metrics.
 //!
-//! Decisions are kept for ten seconds. The API server removes the header `Authorization` from requests that it forwards to a
-//! Service, so a client that comes through it sends its token in [`FORWARDED`] instead; another replica does, too.
+//! Decisions are kept for ten seconds. The API server removes the header `Authorization` from
+//! requests that it forwards to a Service, so a client that comes through it sends its token in
+//! [`FORWARDED`] instead, as other replicas do.
 
 use std::{
     collections::HashMap,
@@ -26,8 +28,8 @@ use operetta_core::{authz::recorded_permissions::Need, object::ObjectKey, status
 use operetta_kube::{
     authz::access_review::SubjectAccessReviews,
     client::{
+        api_client::{ApiClient, Identity},
         own_token::{AUDIENCE, FORWARDED},
-        wire::{Identity, Wire},
     },
 };
 use parking_lot::Mutex;
@@ -38,7 +40,7 @@ use super::{
     object_path::{CORE, namespace as namespace_of},
 };
 
-/// The time for which a decision is kept.
+/// How long a decision is kept.
 const KEPT: Duration = Duration::from_secs(10);
 /// The maximum number of decisions that are kept. Beyond it all are dropped.
 const MAX_KEPT: usize = 1_000;
@@ -48,10 +50,9 @@ const AT_ONCE: usize = 8;
 const MAX_TOKEN: usize = 16 * 1024;
 
 /// The message of a request without a token.
-const NO_TOKEN: &str =
-    "send a bearer token of the cluster in the header Authorization, such as that of `kubectl create token NAME`";
+const NO_TOKEN: &str = "send a bearer token of the cluster in the header Authorization, such as that of `kubectl create token NAME`";
 
-/// The permission that a request needs.
+/// The permission for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Required {
     need: Need,
@@ -60,69 +61,126 @@ pub struct Required {
 }
 
 impl Required {
-    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin (`create` on `plugins/retry`, as a
-    /// request to it changes something), or `get` on the path itself (`nonResourceURLs` of a ClusterRole).
+    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin
+    /// (`create` on `plugins/retry`, as a request to it changes something), or `get` on the path
+    /// itself (`nonResourceURLs` of a ClusterRole).
     pub fn of(path: &str) -> Self {
         let subresource = Self::plugin_resource;
         match path.split('/').collect::<Vec<_>>()[..] {
             ["", "logs", namespace, name] => subresource("get", "plugins/log", namespace, name),
-            ["", "rbac", namespace, name] => subresource("get", "plugins/permissions", namespace, name),
-            ["", "retry", namespace, name] => subresource("create", "plugins/retry", namespace, name),
-            ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
-            ["", "why" | "facts", group, _version, plural, namespace, name] => {
-                Self::get(Some(group).filter(|group| *group != CORE), plural, namespace_of(namespace), name)
+            ["", "rbac", namespace, name] => {
+                subresource("get", "plugins/permissions", namespace, name)
             }
+            ["", "retry", namespace, name] => {
+                subresource("create", "plugins/retry", namespace, name)
+            }
+            ["", "reconciles", namespace, name] => subresource("get", "plugins", namespace, name),
+            [
+                "",
+                "why" | "facts",
+                group,
+                _version,
+                plural,
+                namespace,
+                name,
+            ] => Self::get(
+                Some(group).filter(|group| *group != CORE),
+                plural,
+                namespace_of(namespace),
+                name,
+            ),
             ["", "page", "api", "plugins", namespace, name, "log"] => {
                 subresource("get", "plugins/log", namespace, name)
             }
-            ["", "page", "api", "plugins", namespace, name, ..] | ["", "page", "plugins", namespace, name] => {
+            ["", "page", "api", "plugins", namespace, name, ..]
+            | ["", "page", "plugins", namespace, name] => {
                 subresource("get", "plugins", namespace, name)
             }
-            _ => Self { need: Need { path: path.to_owned(), verb: "get".to_owned(), ..Need::default() }, name: None },
+            _ => Self {
+                need: Need {
+                    path: path.to_owned(),
+                    verb: "get".to_owned(),
+                    ..Need::default()
+                },
+                name: None,
+            },
         }
     }
 
     /// Returns the permission to read an object. `group` is empty for the core group.
     pub fn get(group: Option<&str>, plural: &str, namespace: Option<&str>, name: &str) -> Self {
         let need = Need::resource("get", group.unwrap_or_default(), plural, namespace);
-        Self { need, name: Some(name.to_owned()) }
+        Self {
+            need,
+            name: Some(name.to_owned()),
+        }
     }
 
     /// Returns the permission of a verb on a Plugin, or on a subresource of it.
     pub fn plugin_resource(verb: &str, resource: &str, namespace: &str, name: &str) -> Self {
-        Self { need: Need::resource(verb, GROUP, resource, Some(namespace)), name: Some(name.to_owned()) }
+        Self {
+            need: Need::resource(verb, GROUP, resource, Some(namespace)),
+            name: Some(name.to_owned()),
+        }
     }
 
     /// Returns the permission to list the Plugins of a namespace, or of all.
     pub fn list_plugins(namespace: Option<&str>) -> Self {
-        Self { need: Need::resource("list", GROUP, "plugins", namespace), name: None }
+        Self {
+            need: Need::resource("list", GROUP, "plugins", namespace),
+            name: None,
+        }
     }
 
     /// Returns the Plugin that a request is about.
     pub fn plugin(&self) -> Option<ObjectKey> {
-        let Need { group, resource, .. } = &self.need;
-        let is_plugin = group == GROUP && (resource == "plugins" || resource.starts_with("plugins/"));
+        let Need {
+            group, resource, ..
+        } = &self.need;
+        let is_plugin =
+            group == GROUP && (resource == "plugins" || resource.starts_with("plugins/"));
         if !is_plugin {
             return None;
         }
-        Some(ObjectKey::namespaced(self.need.namespace.clone()?, self.name.clone()?))
+
+        Some(ObjectKey::namespaced(
+            self.need.namespace.clone()?,
+            self.name.clone()?,
+        ))
     }
 }
 
 impl fmt::Display for Required {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Need { verb, group, resource, path, namespace, .. } = &self.need;
+        let Need {
+            verb,
+            group,
+            resource,
+            path,
+            namespace,
+            ..
+        } = &self.need;
+
         match (namespace, &self.name) {
             (Some(namespace), Some(name)) => write!(
                 f,
                 "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?} ({name:?})"
             ),
-            (None, Some(name)) => write!(f, "{verb} resource {resource:?} in API group {group:?} ({name:?})"),
+            (None, Some(name)) => write!(
+                f,
+                "{verb} resource {resource:?} in API group {group:?} ({name:?})"
+            ),
             (Some(namespace), None) => {
-                write!(f, "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?}")
+                write!(
+                    f,
+                    "{verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?}"
+                )
             }
             _ if path.is_empty() => {
-                write!(f, "{verb} resource {resource:?} in API group {group:?} at the cluster scope")
+                write!(
+                    f,
+                    "{verb} resource {resource:?} in API group {group:?} at the cluster scope"
+                )
             }
             _ => write!(f, "{verb} path {path:?}"),
         }
@@ -139,7 +197,10 @@ pub struct Asker {
 impl Asker {
     /// Creates the asker of a request with these headers.
     pub fn new(access: Arc<AccessControl>, headers: &HeaderMap) -> Self {
-        Self { access, headers: headers.clone() }
+        Self {
+            access,
+            headers: headers.clone(),
+        }
     }
 
     /// Returns the header with the user's token, as it was sent.
@@ -151,9 +212,21 @@ impl Asker {
     pub async fn may(&self, required: &Required) -> bool {
         self.access.check(&self.headers, required).await.is_ok()
     }
+
+    /// Waits until the user no longer has the permission, or the token is no longer valid. An API
+    /// server that cannot be asked takes nothing away.
+    pub async fn until_refused(&self, required: &Required) {
+        loop {
+            tokio::time::sleep(KEPT).await;
+            match self.access.check(&self.headers, required).await {
+                Ok(()) | Err(Refusal::Unavailable(_)) => {}
+                Err(_) => return,
+            }
+        }
+    }
 }
 
-/// The reason why a request is refused.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no token.
@@ -180,13 +253,17 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let unauthorized = |reason: Reason, text: String| {
             let mut response = headers::error(StatusCode::UNAUTHORIZED, reason, text);
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
         };
         match self {
             Self::NoToken => unauthorized(reasons::TOKEN_MISSING, NO_TOKEN.to_owned()),
             Self::Unauthorized(text) => unauthorized(reasons::TOKEN_REFUSED, text),
-            Self::Forbidden(text) => headers::error(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, text),
+            Self::Forbidden(text) => {
+                headers::error(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, text)
+            }
             Self::Unavailable(text) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
         }
     }
@@ -207,9 +284,15 @@ impl AccessControl {
     /// # Errors
     /// When the client cannot act as the host.
     pub fn new(client: Client) -> Result<Self, ApiError> {
-        let reviews = SubjectAccessReviews::new(Wire::new(client.clone(), &Identity::Host)?);
+        let reviews = SubjectAccessReviews::new(ApiClient::new(client.clone(), &Identity::Host)?);
         let in_flight = Semaphore::new(AT_ONCE);
-        Ok(Self { client, reviews, in_flight, users: Kept::default(), decisions: Kept::default() })
+        Ok(Self {
+            client,
+            reviews,
+            in_flight,
+            users: Kept::default(),
+            decisions: Kept::default(),
+        })
     }
 
     /// Checks that the request's user has the permission.
@@ -223,13 +306,16 @@ impl AccessControl {
         if let Some(decision) = self.decisions.get(about_both) {
             return decision;
         }
+
         let _permit = self.in_flight.acquire().await;
         // An earlier request may have been waiting with the same question.
         if let Some(decision) = self.decisions.get(about_both) {
             return decision;
         }
+
         let user = self.known_user(about_user, token).await?;
-        self.decisions.put(about_both, self.authorize(user, required).await)
+        self.decisions
+            .put(about_both, self.authorize(user, required).await)
     }
 
     /// Returns the user of a request.
@@ -256,24 +342,43 @@ impl AccessControl {
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refusal> {
         // A token is for the API server, as that of a kubeconfig, or for hosts alone.
         for audiences in [None, Some(vec![AUDIENCE.to_owned()])] {
-            let spec = TokenReviewSpec { token: Some(token.clone()), audiences };
-            let review = TokenReview { spec, ..TokenReview::default() };
-            let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await;
-            let status = reviewed.map_err(|error| unavailable("TokenReview", &error))?.status.unwrap_or_default();
+            let spec = TokenReviewSpec {
+                token: Some(token.clone()),
+                audiences,
+            };
+            let review = TokenReview {
+                spec,
+                ..TokenReview::default()
+            };
+            let reviewed = Api::all(self.client.clone())
+                .create(&PostParams::default(), &review)
+                .await;
+            let status = reviewed
+                .map_err(|error| unavailable("TokenReview", &error))?
+                .status
+                .unwrap_or_default();
             if let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) {
                 return Ok(user);
             }
         }
-        let message = format!("the token is not valid, neither for the API server nor for the audience {AUDIENCE}");
+
+        let message = format!(
+            "the token is not valid, neither for the API server nor for the audience {AUDIENCE}"
+        );
         Err(Refusal::Unauthorized(message))
     }
 
     async fn authorize(&self, user: UserInfo, required: &Required) -> Result<(), Refusal> {
         let user_name = user.username.clone().unwrap_or_default();
-        let reviewed = self.reviews.has(&user.into(), &required.need, required.name.as_deref()).await;
+        let reviewed = self
+            .reviews
+            .has(&user.into(), &required.need, required.name.as_deref())
+            .await;
         match reviewed.map_err(|error| unavailable("SubjectAccessReview", &error))? {
             true => Ok(()),
-            false => Err(Refusal::Forbidden(format!("User {user_name:?} cannot {required}"))),
+            false => Err(Refusal::Forbidden(format!(
+                "User {user_name:?} cannot {required}"
+            ))),
         }
     }
 }
@@ -287,10 +392,14 @@ fn unavailable(review: &str, error: &impl fmt::Display) -> Refusal {
 /// # Errors
 /// [`Refusal::NoToken`].
 pub fn token(headers: &HeaderMap) -> Result<String, Refusal> {
-    let value = credentials(headers).and_then(|value| value.to_str().ok()).ok_or(Refusal::NoToken)?;
+    let value = credentials(headers)
+        .and_then(|value| value.to_str().ok())
+        .ok_or(Refusal::NoToken)?;
     match value.split_once(' ') {
         Some((scheme, token))
-            if scheme.eq_ignore_ascii_case("Bearer") && !token.is_empty() && token.len() <= MAX_TOKEN =>
+            if scheme.eq_ignore_ascii_case("Bearer")
+                && !token.is_empty()
+                && token.len() <= MAX_TOKEN =>
         {
             Ok(token.to_owned())
         }
@@ -300,7 +409,9 @@ pub fn token(headers: &HeaderMap) -> Result<String, Refusal> {
 
 /// Returns the header with the token of a request, as it was sent.
 pub fn credentials(headers: &HeaderMap) -> Option<&HeaderValue> {
-    headers.get(FORWARDED).or_else(|| headers.get(header::AUTHORIZATION))
+    headers
+        .get(FORWARDED)
+        .or_else(|| headers.get(header::AUTHORIZATION))
 }
 
 /// Decisions by the hash of what they are about, so that no token stays in memory.
@@ -311,13 +422,19 @@ struct Kept<T> {
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
-        Self { hasher: Default::default(), decisions: Mutex::default() }
+        Self {
+            hasher: Default::default(),
+            decisions: Mutex::default(),
+        }
     }
 }
 
 impl<T: Clone> Kept<T> {
     fn key(&self, about: &impl Hash) -> [u64; 2] {
-        [self.hasher[0].hash_one(about), self.hasher[1].hash_one(about)]
+        [
+            self.hasher[0].hash_one(about),
+            self.hasher[1].hash_one(about),
+        ]
     }
 
     fn get(&self, key: [u64; 2]) -> Option<T> {
@@ -348,15 +465,34 @@ mod tests {
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
         lines
             .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")))
+            .map(|(name, value)| {
+                (
+                    header::HeaderName::from_static(name),
+                    value.parse().expect("a value"),
+                )
+            })
             .collect()
     }
 
     #[test]
     fn token_comes_from_either_header() {
-        assert_eq!(token(&headers(&[("authorization", "Bearer a")])), Ok("a".to_owned()));
-        assert_eq!(token(&headers(&[("authorization", "bearer a"), (FORWARDED, "Bearer b")])), Ok("b".to_owned()));
-        for lines in [vec![], vec![("authorization", "Basic a")], vec![("authorization", "Bearer ")]] {
+        assert_eq!(
+            token(&headers(&[("authorization", "Bearer a")])),
+            Ok("a".to_owned())
+        );
+        assert_eq!(
+            token(&headers(&[
+                ("authorization", "bearer a"),
+                (FORWARDED, "Bearer b")
+            ])),
+            Ok("b".to_owned())
+        );
+
+        for lines in [
+            vec![],
+            vec![("authorization", "Basic a")],
+            vec![("authorization", "Bearer ")],
+        ] {
             assert_eq!(token(&headers(&lines)), Err(Refusal::NoToken), "{lines:?}");
         }
     }
@@ -364,32 +500,71 @@ mod tests {
     #[test]
     fn log_needs_permission_on_its_plugin() {
         let log = Required::of("/logs/team/a");
-        assert_eq!(log.need, Need::resource("get", "operetta.dev", "plugins/log", Some("team")));
+        assert_eq!(
+            log.need,
+            Need::resource("get", "operetta.dev", "plugins/log", Some("team"))
+        );
         assert_eq!(log.plugin(), Some(ObjectKey::namespaced("team", "a")));
         assert_eq!(
             log.to_string(),
             "get resource \"plugins/log\" in API group \"operetta.dev\" in the namespace \"team\" (\"a\")"
         );
+
         let retry = Required::of("/retry/team/a").to_string();
-        assert!(retry.starts_with("create resource \"plugins/retry\" in API group"), "{retry}");
+        assert!(
+            retry.starts_with("create resource \"plugins/retry\" in API group"),
+            "{retry}"
+        );
+
         let why = Required::of("/why/apps/v1/deployments/team/web");
-        assert_eq!(why.need, Need::resource("get", "apps", "deployments", Some("team")));
-        assert_eq!((why.name.as_deref(), why.plugin()), (Some("web"), None), "no Plugin, whatever its name");
+        assert_eq!(
+            why.need,
+            Need::resource("get", "apps", "deployments", Some("team"))
+        );
+        assert_eq!(
+            (why.name.as_deref(), why.plugin()),
+            (Some("web"), None),
+            "no Plugin, whatever its name"
+        );
+
         let node = Required::of("/why/core/v1/nodes/_/a");
         assert_eq!(node.need, Need::resource("get", "", "nodes", None));
-        assert_eq!(node.to_string(), "get resource \"nodes\" in API group \"\" (\"a\")");
+        assert_eq!(
+            node.to_string(),
+            "get resource \"nodes\" in API group \"\" (\"a\")"
+        );
+
         let reconciles = Required::of("/reconciles/team/a");
-        assert_eq!(reconciles.plugin(), Some(ObjectKey::namespaced("team", "a")));
+        assert_eq!(
+            reconciles.plugin(),
+            Some(ObjectKey::namespaced("team", "a"))
+        );
+
         let page = Required::of("/page/api/plugins/team/a");
-        assert_eq!(page, Required::plugin_resource("get", "plugins", "team", "a"));
+        assert_eq!(
+            page,
+            Required::plugin_resource("get", "plugins", "team", "a")
+        );
         assert_eq!(page.plugin(), Some(ObjectKey::namespaced("team", "a")));
         assert_eq!(Required::of("/page/api/plugins/team/a/log"), log);
+
         let all = Required::list_plugins(None).to_string();
-        assert_eq!(all, "list resource \"plugins\" in API group \"operetta.dev\" at the cluster scope");
+        assert_eq!(
+            all,
+            "list resource \"plugins\" in API group \"operetta.dev\" at the cluster scope"
+        );
         assert_eq!(Required::list_plugins(Some("team")).plugin(), None);
-        for path in ["/metrics", "/logs/team/a/b", "/why/apps/v1/deployments/team"] {
+
+        for path in [
+            "/metrics",
+            "/logs/team/a/b",
+            "/why/apps/v1/deployments/team",
+        ] {
             let required = Required::of(path);
-            assert_eq!((required.need.path.as_str(), required.plugin()), (path, None));
+            assert_eq!(
+                (required.need.path.as_str(), required.plugin()),
+                (path, None)
+            );
             assert_eq!(required.to_string(), format!("get path {path:?}"));
         }
     }

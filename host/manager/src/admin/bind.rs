@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 /// # Errors
 /// When it cannot be bound; the message names the address and its field.
 pub async fn bind(address: SocketAddr, field: &str) -> Result<TcpListener> {
-    let failed = || reasons::ADDRESS_UNAVAILABLE.error(format!("failed to listen on {address} ({field})"));
+    let failed =
+        || reasons::ADDRESS_UNAVAILABLE.error(format!("failed to listen on {address} ({field})"));
     TcpListener::bind(address).await.with_context(failed)
 }

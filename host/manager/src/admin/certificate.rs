@@ -1,8 +1,10 @@
-//! The certificates of the endpoints for users: that of the configured files, which is read again when they change, or one
-//! that the host signs itself at each start, as controller-runtime does for metrics.
+//! The certificates of the endpoints for users: that of the configured files, which is read again
+//! when they change, or one that the host signs itself at each start, as controller-runtime does
+//! for metrics.
 //!
-//! The other replicas always get the one that the host signed, which they ask for by its name ([`SERVER_NAME`]). It stays
-//! the same for the life of the process, so they can trust exactly this one.
+//! The other replicas always get the one that the host signed, which they ask for by its name
+//! ([`SERVER_NAME`]). It stays the same for the life of the process, so they can trust exactly this
+//! one.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +30,7 @@ use serde::Deserialize;
 
 use crate::replicas::endpoint::SERVER_NAME;
 
-/// The interval between looks at the files.
+/// How often the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The numbers of reads of the files, under controller-runtime's names.
@@ -36,7 +38,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct CertificateReads {
     /// `certwatcher_read_certificate_total`: attempts to read the files, with the one at the start.
     pub total: AtomicU64,
-    /// `certwatcher_read_certificate_errors_total`: attempts after which the former certificate stayed.
+    /// `certwatcher_read_certificate_errors_total`: attempts after which the former certificate
+    /// stayed.
     pub errors: AtomicU64,
 }
 
@@ -68,27 +71,39 @@ pub struct Tls {
 pub fn load(files: Option<&CertificateFiles>) -> Result<Tls> {
     let names = ["localhost", "127.0.0.1", SERVER_NAME].map(str::to_owned);
     let made = rcgen::generate_simple_self_signed(names).context("failed to sign a certificate")?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
-    let own = Arc::new(CertifiedKey::from_der(vec![made.cert.der().clone()], key, &ring::default_provider())?);
+    let key =
+        PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
+    let own = Arc::new(CertifiedKey::from_der(
+        vec![made.cert.der().clone()],
+        key,
+        &ring::default_provider(),
+    )?);
+
     let config = match files {
         Some(files) => from_files(files, &own)?,
         None => server(own.clone(), own.clone())?,
     };
-    Ok(Tls { config: RustlsConfig::from_config(config), replica_certificate: made.cert.pem(), own })
+    Ok(Tls {
+        config: RustlsConfig::from_config(config),
+        replica_certificate: made.cert.pem(),
+        own,
+    })
 }
 
-/// Reads the files again when they have changed, until it is cancelled. A certificate that cannot be used is logged, and
-/// the former one stays.
+/// Reads the files again when they have changed, until it is cancelled. A certificate that cannot
+/// be used is logged, and the former one stays.
 pub async fn reload(files: CertificateFiles, tls: Tls, reads: Arc<CertificateReads>) {
     // That of the start.
     reads.total.fetch_add(1, Ordering::Relaxed);
     let mut last = contents(&files);
+
     loop {
         tokio::time::sleep(INTERVAL).await;
         let now = contents(&files);
         if now == last {
             continue;
         }
+
         reads.total.fetch_add(1, Ordering::Relaxed);
         match from_files(&files, &tls.own) {
             Ok(changed) => {
@@ -97,9 +112,12 @@ pub async fn reload(files: CertificateFiles, tls: Tls, reads: Arc<CertificateRea
             }
             Err(error) => {
                 reads.errors.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("failed to reload the certificate, keeping the former one: {error:#}");
+                tracing::warn!(
+                    "failed to reload the certificate, keeping the former one: {error:#}"
+                );
             }
         }
+
         last = now;
     }
 }
@@ -110,18 +128,31 @@ fn contents(files: &CertificateFiles) -> [Option<Vec<u8>>; 2] {
 
 fn from_files(files: &CertificateFiles, own: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>> {
     let invalid = |message: String| reasons::INVALID_CERTIFICATE.error(message);
-    let failed = |file: &Path| invalid(format!("failed to read {} (secureEndpoints)", file.display()));
-    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert_file)
-        .and_then(Iterator::collect)
-        .with_context(|| failed(&files.cert_file))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key_file).with_context(|| failed(&files.key_file))?;
-    let configured = CertifiedKey::from_der(certificates, key, &ring::default_provider()).with_context(|| {
-        invalid(format!("failed to use {} with {}", files.cert_file.display(), files.key_file.display()))
-    })?;
+    let failed = |file: &Path| {
+        invalid(format!(
+            "failed to read {} (secureEndpoints)",
+            file.display()
+        ))
+    };
+    let certificates: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_file_iter(&files.cert_file)
+            .and_then(Iterator::collect)
+            .with_context(|| failed(&files.cert_file))?;
+    let key =
+        PrivateKeyDer::from_pem_file(&files.key_file).with_context(|| failed(&files.key_file))?;
+
+    let configured = CertifiedKey::from_der(certificates, key, &ring::default_provider())
+        .with_context(|| {
+            invalid(format!(
+                "failed to use {} with {}",
+                files.cert_file.display(),
+                files.key_file.display()
+            ))
+        })?;
     server(Arc::new(configured), own.clone())
 }
 
-/// The certificates by the name that a client asks for.
+/// The certificates by server name (SNI).
 #[derive(Debug)]
 struct ByName {
     users: Arc<CertifiedKey>,
@@ -131,14 +162,20 @@ struct ByName {
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let is_replica = hello.server_name() == Some(SERVER_NAME);
-        let certificate = if is_replica { &self.replicas } else { &self.users };
+        let certificate = if is_replica {
+            &self.replicas
+        } else {
+            &self.users
+        };
         Some(certificate.clone())
     }
 }
 
 fn server(users: Arc<CertifiedKey>, replicas: Arc<CertifiedKey>) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    let builder = builder
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth();
     let mut config = builder.with_cert_resolver(Arc::new(ByName { users, replicas }));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))

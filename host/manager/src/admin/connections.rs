@@ -27,7 +27,10 @@ pub struct BoundedAcceptor {
 impl BoundedAcceptor {
     /// Wraps an acceptor.
     pub fn new(tls: RustlsAcceptor) -> Self {
-        Self { tls, free: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self {
+            tls,
+            free: Arc::new(Semaphore::new(AT_ONCE)),
+        }
     }
 }
 
@@ -43,7 +46,13 @@ impl<S: Send + 'static> Accept<TcpStream, S> for BoundedAcceptor {
         let accepted = self.tls.accept(stream, service);
         let counted = async move {
             let (stream, service) = accepted.await?;
-            Ok((stream, Counted { service, _permit: Arc::new(permit) }))
+            Ok((
+                stream,
+                Counted {
+                    service,
+                    _permit: Arc::new(permit),
+                },
+            ))
         };
         counted.boxed()
     }

@@ -1,10 +1,11 @@
-//! Requests of users about a Plugin that another replica runs. A Service picks any replica, and only the one that runs the
-//! Plugin has its log.
+//! User requests about a Plugin of another replica. A Service picks any replica, and
+//! only the one that runs the Plugin has its log.
 //!
-//! The replica that got a request sends it on, with the user's token, which the other one checks again. The name of the
-//! other one comes from the group of replicas, its address and its certificate from its Lease, and nothing from what a
-//! tenant can write. The status of a Plugin may at most select a wrong member. A request that was forwarded has the header
-//! [`FORWARDED_BY`] and is never forwarded again.
+//! The replica that got a request sends it on, with the user's token, which the other one checks
+//! again. The name of the other one comes from the group of replicas, its address and its
+//! certificate from its Lease, and nothing from what a tenant can write. The status of a Plugin may
+//! at most select a wrong member. A request that was forwarded has the header [`FORWARDED_BY`] and
+//! is never forwarded again.
 
 use std::{
     sync::{
@@ -27,7 +28,7 @@ use futures::{
 };
 use kube::client::Body as KubeBody;
 use operetta_api::reasons;
-use operetta_kube::client::{own_token::FORWARDED, wire::chain};
+use operetta_kube::client::{api_client::chain, own_token::FORWARDED};
 use tokio::time::timeout;
 
 use crate::{
@@ -43,13 +44,13 @@ use crate::{
 /// The timeout of the other replica's response, up to its headers.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The longest time of a response. Whoever follows a log for longer connects again, and is authorized again.
+/// How long a response may take. A user who follows a log for longer connects again, and is
+/// authorized again.
 const LONGEST: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// Answers requests of users here, or lets the replica answer that runs the Plugin.
 pub struct Forwarder {
     manager: Arc<Manager>,
-    /// The identity of this replica, as a header.
     identity: HeaderValue,
     /// The open responses, with those that another replica sends.
     pub streams: Streams,
@@ -61,27 +62,53 @@ impl Forwarder {
     /// Creates it for the replica of this manager.
     pub fn new(manager: Arc<Manager>) -> Self {
         let identity = manager.replicas.identity();
-        let identity = HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("unknown"));
-        Self { manager, identity, streams: Streams::default(), forwarded: AtomicU64::default() }
+        let identity =
+            HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("unknown"));
+        Self {
+            manager,
+            identity,
+            streams: Streams::default(),
+            forwarded: AtomicU64::default(),
+        }
     }
 
     async fn respond(&self, request: Request, next: Next) -> Response {
-        let Some(target) = Target::of(request.uri()) else { return next.run(request).await };
-        let Some(open) = self.streams.open(&target.namespace()) else {
-            let message = "too many users read from this replica of the host: try again later".to_owned();
-            return headers::error(StatusCode::TOO_MANY_REQUESTS, reasons::TOO_MANY_STREAMS, message);
+        let Some(target) = Target::of(request.uri()) else {
+            return next.run(request).await;
         };
+        let Some(open) = self.streams.open(&target.namespace()) else {
+            let message =
+                "too many users read from this replica of the host: try again later".to_owned();
+            return headers::error(
+                StatusCode::TOO_MANY_REQUESTS,
+                reasons::TOO_MANY_STREAMS,
+                message,
+            );
+        };
+
         let is_forwarded = request.headers().contains_key(FORWARDED_BY);
-        let others = if is_forwarded { Vec::new() } else { self.other_shard_owners(&target, request.uri()) };
+        let others = if is_forwarded {
+            Vec::new()
+        } else {
+            self.other_shard_owners(&target, request.uri())
+        };
         if !others.is_empty() {
             return counted(self.retry_everywhere(&others, request, next).await, open);
         }
+
         let response = match self.locate(&target) {
             Location::Unknown => {
-                let message = "this replica of the host has not joined the others yet: try again".to_owned();
-                headers::error(StatusCode::SERVICE_UNAVAILABLE, reasons::NO_READY_REPLICA, message)
+                let message =
+                    "this replica of the host has not joined the others yet: try again".to_owned();
+                headers::error(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    reasons::NO_READY_REPLICA,
+                    message,
+                )
             }
-            Location::Elsewhere(identity) if !is_forwarded => self.forward(&identity, request).await,
+            Location::Elsewhere(identity) if !is_forwarded => {
+                self.forward(&identity, request).await
+            }
             Location::Here | Location::Elsewhere(_) => next.run(request).await,
         };
         counted(response, open)
@@ -89,18 +116,23 @@ impl Forwarder {
 
     fn locate(&self, target: &Target) -> Location {
         match target {
-            Target::Plugin(required) => required.plugin().map_or(Location::Here, |plugin| self.manager.locate(&plugin)),
-            Target::Replica(identity) if identity == self.manager.replicas.identity() => Location::Here,
+            Target::Plugin(required) => required
+                .plugin()
+                .map_or(Location::Here, |plugin| self.manager.locate(&plugin)),
+            Target::Replica(identity) if identity == self.manager.replicas.identity() => {
+                Location::Here
+            }
             Target::Replica(identity) => Location::Elsewhere(identity.clone()),
         }
     }
 
-    /// Returns the other replicas that have to retry keys, too, because the Plugin is split.
+    /// Returns the other replicas that have to retry keys as well, because the Plugin is split.
     fn other_shard_owners(&self, target: &Target, uri: &Uri) -> Vec<String> {
         match target {
-            Target::Plugin(required) if uri.path().starts_with("/retry/") => {
-                required.plugin().map(|plugin| self.manager.other_shard_owners(&plugin)).unwrap_or_default()
-            }
+            Target::Plugin(required) if uri.path().starts_with("/retry/") => required
+                .plugin()
+                .map(|plugin| self.manager.other_shard_owners(&plugin))
+                .unwrap_or_default(),
             Target::Plugin(_) | Target::Replica(_) => Vec::new(),
         }
     }
@@ -123,7 +155,11 @@ impl Forwarder {
             Err(problem) => {
                 tracing::warn!(identity, problem, "failed to forward a request of a user");
                 let message = format!("failed to reach replica {identity} of the host: {problem}");
-                headers::error(StatusCode::BAD_GATEWAY, reasons::REPLICA_UNREACHABLE, message)
+                headers::error(
+                    StatusCode::BAD_GATEWAY,
+                    reasons::REPLICA_UNREACHABLE,
+                    message,
+                )
             }
         }
     }
@@ -133,41 +169,71 @@ impl Forwarder {
     /// # Errors
     /// Returns the reason why there is no response.
     pub async fn send(&self, identity: &str, request: Parts) -> Result<Response, String> {
-        let endpoint = self.manager.replicas.endpoint_of(identity).await.map_err(|error| error.to_string())?;
-        let endpoint = endpoint.ok_or("it has no Lease with an address (secureEndpoints, POD_IP)")?;
+        let endpoint = self
+            .manager
+            .replicas
+            .endpoint_of(identity)
+            .await
+            .map_err(|error| error.to_string())?;
+        let endpoint =
+            endpoint.ok_or("it has no Lease with an address (secureEndpoints, POD_IP)")?;
         let client = endpoint.client().map_err(|error| format!("{error:#}"))?;
-        let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut sent = http::Request::builder().method(request.method.clone()).uri(path);
+        let path = request
+            .uri
+            .path_and_query()
+            .map_or("/", |path| path.as_str());
+        let mut sent = http::Request::builder()
+            .method(request.method.clone())
+            .uri(path);
         sent = sent.header(FORWARDED_BY, self.identity.clone());
+
         if let Some(accepted) = request.headers.get(header::ACCEPT) {
             sent = sent.header(header::ACCEPT, accepted.clone());
         }
         if let Some(token) = credentials(&request.headers) {
             sent = sent.header(FORWARDED, token.clone());
         }
-        let sent = sent.body(KubeBody::empty()).map_err(|error| error.to_string())?;
+
+        let sent = sent
+            .body(KubeBody::empty())
+            .map_err(|error| error.to_string())?;
         self.forwarded.fetch_add(1, Ordering::Relaxed);
-        let answer = timeout(ANSWER, client.send(sent)).await.map_err(|_| "it does not respond".to_owned())?;
+        let answer = timeout(ANSWER, client.send(sent))
+            .await
+            .map_err(|_| "it does not respond".to_owned())?;
         let (from, body) = answer.map_err(|error| chain(&error))?.into_parts();
         let mut response = Response::new(Body::new(body));
         *response.status_mut() = from.status;
-        for name in [header::CONTENT_TYPE, HeaderName::from_static(REASON), HeaderName::from_static(REPLICA)] {
+
+        for name in [
+            header::CONTENT_TYPE,
+            HeaderName::from_static(REASON),
+            HeaderName::from_static(REPLICA),
+        ] {
             if let Some(value) = from.headers.get(&name) {
                 response.headers_mut().insert(name, value.clone());
             }
         }
+
         Ok(response)
     }
 }
 
 /// The layer of the endpoints for users behind the access control.
-pub async fn forward(State(forwarder): State<Arc<Forwarder>>, request: Request, next: Next) -> Response {
+pub async fn forward(
+    State(forwarder): State<Arc<Forwarder>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = forwarder.respond(request, next).await;
-    response.headers_mut().entry(REPLICA).or_insert_with(|| forwarder.identity.clone());
+    response
+        .headers_mut()
+        .entry(REPLICA)
+        .or_insert_with(|| forwarder.identity.clone());
     response
 }
 
-/// The replica that a request needs.
+/// The target of a request.
 enum Target {
     /// The one that runs this Plugin.
     Plugin(Required),
@@ -176,20 +242,26 @@ enum Target {
 }
 
 impl Target {
-    /// Returns the target of a request: that of its Plugin, or the parameter `replica`. None means any replica.
+    /// Returns the target of a request: that of its Plugin, or the parameter `replica`. None means
+    /// any replica.
     fn of(uri: &Uri) -> Option<Self> {
         let required = Required::of(uri.path());
         if required.plugin().is_some() {
             return Some(Self::Plugin(required));
         }
         let mut parameters = uri.query().unwrap_or_default().split('&');
-        parameters.find_map(|parameter| parameter.strip_prefix("replica=")).map(|name| Self::Replica(name.to_owned()))
+        parameters
+            .find_map(|parameter| parameter.strip_prefix("replica="))
+            .map(|name| Self::Replica(name.to_owned()))
     }
 
     /// Returns the namespace whose share of the open responses the request takes.
     fn namespace(&self) -> String {
         match self {
-            Self::Plugin(required) => required.plugin().and_then(|plugin| plugin.namespace).unwrap_or_default(),
+            Self::Plugin(required) => required
+                .plugin()
+                .and_then(|plugin| plugin.namespace)
+                .unwrap_or_default(),
             Self::Replica(_) => String::new(),
         }
     }
@@ -198,7 +270,9 @@ impl Target {
 /// Counts a response as open until its body ends or is dropped.
 fn counted(response: Response, open: OpenStream) -> Response {
     response.map(|body| {
-        let chunks = body.into_data_stream().take_until(tokio::time::sleep(LONGEST));
+        let chunks = body
+            .into_data_stream()
+            .take_until(tokio::time::sleep(LONGEST));
         Body::from_stream(chunks.map(move |chunk| {
             let _open = &open;
             chunk
@@ -221,13 +295,31 @@ mod tests {
 
     #[test]
     fn target_is_that_of_the_plugin_or_the_named_replica() {
-        assert_eq!(target("/logs/team/a?follow=true&replica=b").as_deref(), Some("team/a"));
-        for path in ["/rbac/team/a", "/page/plugins/team/a", "/page/api/plugins/team/a", "/page/api/plugins/team/a/log"]
-        {
+        assert_eq!(
+            target("/logs/team/a?follow=true&replica=b").as_deref(),
+            Some("team/a")
+        );
+
+        for path in [
+            "/rbac/team/a",
+            "/page/plugins/team/a",
+            "/page/api/plugins/team/a",
+            "/page/api/plugins/team/a/log",
+        ] {
             assert_eq!(target(path).as_deref(), Some("team/a"), "{path}");
         }
-        assert_eq!(target("/informers?replica=pod_1-2").as_deref(), Some("replica pod_1-2"));
-        for uri in ["/informers", "/metrics?x=replica=b", "/logs/team", "/page/api/plugins"] {
+
+        assert_eq!(
+            target("/informers?replica=pod_1-2").as_deref(),
+            Some("replica pod_1-2")
+        );
+
+        for uri in [
+            "/informers",
+            "/metrics?x=replica=b",
+            "/logs/team",
+            "/page/api/plugins",
+        ] {
             assert_eq!(target(uri), None, "{uri}");
         }
     }
@@ -238,18 +330,38 @@ mod tests {
         let other = certificate::load(None).expect("a certificate");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("non-blocking");
+
         let address = listener.local_addr().expect("an address");
         let routes = axum::Router::new().route("/", axum::routing::get(|| async { "hello" }));
-        let server = axum_server::from_tcp_rustls(listener, replica.config.clone()).expect("a server");
+        let server =
+            axum_server::from_tcp_rustls(listener, replica.config.clone()).expect("a server");
         let serving = tokio::spawn(server.serve(routes.into_make_service()));
+
         let get = async |certificate: &str| {
-            let endpoint = Endpoint { address, certificate: certificate.to_owned() };
+            let endpoint = Endpoint {
+                address,
+                certificate: certificate.to_owned(),
+            };
             let client = endpoint.client().expect("a client");
-            client.send(http::Request::get("/").body(KubeBody::empty()).expect("a request")).await
+            client
+                .send(
+                    http::Request::get("/")
+                        .body(KubeBody::empty())
+                        .expect("a request"),
+                )
+                .await
         };
-        assert_eq!(get(&replica.replica_certificate).await.expect("a response").status(), StatusCode::OK);
+        assert_eq!(
+            get(&replica.replica_certificate)
+                .await
+                .expect("a response")
+                .status(),
+            StatusCode::OK
+        );
+
         let error = chain(&get(&other.replica_certificate).await.expect_err("trusted"));
         assert!(error.contains("certificate"), "{error}");
+
         serving.abort();
     }
 }

@@ -1,4 +1,5 @@
-//! A retry of a split Plugin: each replica that runs shards of it retries those keys that are its own.
+//! A retry of a split Plugin: each replica that runs shards of it retries those keys that are its
+//! own.
 
 use axum::{
     Json,
@@ -12,21 +13,27 @@ use crate::plugin::retry::Retried;
 /// The maximum size of a replica's result, in bytes.
 const MAX_RESULT: usize = 1 << 20;
 
-/// Returns the sum of the results of a retry: of the other replicas that run shards, and of this one. If this one runs no shard, its
-/// error does not count.
+/// Adds up the results of a retry on this replica and on the others that run shards. If this one
+/// runs no shard, its error does not count.
 pub(super) async fn sum_of(others: Vec<Response>, own: Response) -> Response {
     let others = join_all(others.into_iter().map(result)).await;
     let has_others = others.iter().any(Result::is_err);
     let mut error = None;
     let mut results = Vec::new();
+
     for one in others.into_iter().chain([result(own).await]) {
         match one {
             Ok(retried) => results.push(retried),
             Err(response) => error = error.or(Some(response)),
         }
     }
+
     match (sum(results), error) {
-        (Some(retried), _) => Json(Retried { has_others, ..retried }).into_response(),
+        (Some(retried), _) => Json(Retried {
+            has_others,
+            ..retried
+        })
+        .into_response(),
         (None, Some(error)) => error,
         (None, None) => Json(Retried::default()).into_response(),
     }
@@ -57,20 +64,36 @@ mod tests {
 
     fn retried(keys: usize, unknown: &[&str]) -> Retried {
         let unknown = unknown.iter().map(|key| (*key).to_owned()).collect();
-        Retried { keys, unknown, has_others: true }
+        Retried {
+            keys,
+            unknown,
+            has_others: true,
+        }
     }
 
     #[test]
     fn key_is_unknown_if_no_replica_has_it() {
-        let sum = sum(vec![retried(2, &["a", "b", "c"]), retried(1, &["c", "b", "d"])]).expect("a sum");
-        assert_eq!((sum.keys, sum.unknown), (3, vec!["b".to_owned(), "c".to_owned()]));
+        let sum = sum(vec![
+            retried(2, &["a", "b", "c"]),
+            retried(1, &["c", "b", "d"]),
+        ])
+        .expect("a sum");
+        assert_eq!(
+            (sum.keys, sum.unknown),
+            (3, vec!["b".to_owned(), "c".to_owned()])
+        );
     }
 
     #[tokio::test]
     async fn result_of_an_error_is_its_response() {
         let refused = result((http::StatusCode::CONFLICT, "does not run").into_response()).await;
-        assert_eq!(refused.expect_err("an error").status(), http::StatusCode::CONFLICT);
-        let found = result(Json(retried(2, &[])).into_response()).await.expect("a result");
+        assert_eq!(
+            refused.expect_err("an error").status(),
+            http::StatusCode::CONFLICT
+        );
+        let found = result(Json(retried(2, &[])).into_response())
+            .await
+            .expect("a result");
         assert_eq!(found, retried(2, &[]));
     }
 }

@@ -1,11 +1,13 @@
-//! The informers of a host, as it serves them at /informers for `operetta informers`: each informer, its state and its users.
+//! The informers of a host, as it serves them at /informers for `operetta informers`: each
+//! informer, its state and its users.
 //!
-//! An informer learns of the API server's progress with each event and, when nothing happens, with a bookmark about
-//! once a minute. So the list has both resourceVersions, the informer's and the API server's, and the time since the
-//! informer last received anything; only that time tells whether an informer behind the API server's version misses
-//! events.
+//! An informer learns of the API server's progress with each event and, when nothing happens, with
+//! a bookmark about once a minute. So the list has both resourceVersions, the informer's and the
+//! API server's, and the time since the informer last received anything; only that time tells
+//! whether an informer behind the API server's version misses events.
 //!
-//! A list costs the API server one list of one object for each collection, at most every two seconds.
+//! A list costs the API server one list of one object for each collection, at most every two
+//! seconds.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +17,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use operetta_core::object::ObjectKey;
-use operetta_kube::{authz::probe, client::wire::Wire, informer::Informer};
+use operetta_kube::{authz::probe, client::api_client::ApiClient, informer::Informer};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -24,15 +26,14 @@ use crate::{
     plugin::{hosted_plugin::HostedPlugin, hosted_plugins::HostedPlugins},
 };
 
-/// The time for which the API server's resourceVersions are cached.
+/// How long the API server's resourceVersions are cached.
 const KEPT: Duration = Duration::from_secs(2);
 /// The maximum number of concurrent requests to the API server.
 const AT_ONCE: usize = 4;
-/// The timeout of one request.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// The timeout of all requests together.
 const TOTAL_DEADLINE: Duration = Duration::from_secs(10);
-/// The time to wait for a plugin that is being reconciled.
+/// How long to wait for a plugin that is being reconciled.
 const BUSY: Duration = Duration::from_millis(500);
 /// The name of the host among the users of an informer.
 const HOST: &str = "host";
@@ -112,11 +113,11 @@ pub struct InformerLag {
     pub server_revision: Option<u64>,
     /// True if `revision` has reached `serverRevision`; None when that is unknown.
     pub current: Option<bool>,
-    /// The reason why there is no `serverRevision`.
+    /// Why there is no `serverRevision`.
     pub server_error: Option<String>,
 }
 
-/// A collection of the API server: its path, and the name that a field selector asks for.
+/// A collection of the API server: its path, and the name in its field selector.
 type Collection = (String, String);
 type Answers = HashMap<Collection, Result<u64, String>>;
 
@@ -136,7 +137,11 @@ struct Users {
 }
 
 /// Lists all informers, with the API server's current resourceVersions.
-pub async fn list(cluster: &Cluster, hosted_plugins: &HostedPlugins, revisions: &ServerRevisions) -> Informers {
+pub async fn list(
+    cluster: &Cluster,
+    hosted_plugins: &HostedPlugins,
+    revisions: &ServerRevisions,
+) -> Informers {
     let (users, being_set_up) = users(&hosted_plugins.all()).await;
     let running = cluster.registry.running();
     let answers = revisions.request(cluster, &running).await;
@@ -145,11 +150,19 @@ pub async fn list(cluster: &Cluster, hosted_plugins: &HostedPlugins, revisions: 
         .map(|informer| {
             let answer = answers.get(&collection(informer));
             let unknown = || Err("the API server was not asked in time".to_owned());
-            view(informer, users.get(&address(informer)), answer.cloned().unwrap_or_else(unknown))
+            view(
+                informer,
+                users.get(&address(informer)),
+                answer.cloned().unwrap_or_else(unknown),
+            )
         })
         .collect();
     informers.sort_by(|one, other| one.scope.cmp(&other.scope));
-    Informers { informers, being_set_up }
+
+    Informers {
+        informers,
+        being_set_up,
+    }
 }
 
 fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>) -> InformerView {
@@ -161,6 +174,7 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
     let plugins = users.map_or(&[][..], |users| &users.plugins);
     let hosts = plugins.is_empty() || stats.users > users.map_or(0, |users| users.subscriptions);
     let host = hosts.then(|| HOST.to_owned());
+
     let (server_revision, server_error) = match server {
         Ok(revision) => (Some(revision), None),
         Err(error) => (None, Some(error)),
@@ -180,7 +194,7 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
             watches: stats.watches,
             relists: stats.relists,
             events: stats.events,
-            heard_seconds: stats.heard.map(|heard| heard.elapsed().as_secs()),
+            heard_seconds: stats.last_event.map(|at| at.elapsed().as_secs()),
         },
         lag: InformerLag {
             revision,
@@ -189,33 +203,48 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
             server_error,
         },
         users: host.into_iter().chain(plugins.iter().cloned()).collect(),
-        error: state.error.or_else(|| informer.left_out()),
+        error: state.error.or_else(|| informer.unreadable()),
     }
 }
 
 /// Returns the users of each informer, and the plugins that are being set up.
-async fn users(hosted_plugins: &[(ObjectKey, Arc<HostedPlugin>)]) -> (HashMap<usize, Users>, Vec<String>) {
+async fn users(
+    hosted_plugins: &[(ObjectKey, Arc<HostedPlugin>)],
+) -> (HashMap<usize, Users>, Vec<String>) {
     let mut users = HashMap::<usize, Users>::new();
     let mut busy = Vec::new();
     let mut hosted_plugins: Vec<_> = hosted_plugins.iter().collect();
     hosted_plugins.sort_by(|(one, _), (other, _)| one.cmp(other));
+
     let end = tokio::time::Instant::now() + BUSY;
     for (key, hosted) in hosted_plugins {
         let Ok(state) = tokio::time::timeout_at(end, hosted.state.lock()).await else {
             busy.push(key.to_string());
             continue;
         };
-        let Some(running) = &state.running else { continue };
+        let Some(running) = &state.running else {
+            continue;
+        };
+
         let (watched, on_demand) = running.informers();
-        let used: BTreeMap<usize, _> =
-            watched.iter().chain(&on_demand).map(|informer| (address(informer), ())).collect();
+        let used: BTreeMap<usize, _> = watched
+            .iter()
+            .chain(&on_demand)
+            .map(|informer| (address(informer), ()))
+            .collect();
         for informer in used.into_keys() {
-            users.entry(informer).or_default().plugins.push(key.to_string());
+            users
+                .entry(informer)
+                .or_default()
+                .plugins
+                .push(key.to_string());
         }
+
         for informer in running.subscribed() {
             users.entry(address(informer)).or_default().subscriptions += 1;
         }
     }
+
     (users, busy)
 }
 
@@ -225,7 +254,12 @@ fn address(informer: &Arc<Informer>) -> usize {
 
 fn collection(informer: &Informer) -> Collection {
     let scope = &informer.scope;
-    (informer.resource.collection_path(scope.namespace.as_deref()), scope.fields.clone())
+    (
+        informer
+            .resource
+            .collection_path(scope.namespace.as_deref()),
+        scope.fields.clone(),
+    )
 }
 
 impl ServerRevisions {
@@ -234,21 +268,32 @@ impl ServerRevisions {
         if let Some((_, answers)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT) {
             return answers.clone();
         }
-        let collections = informers.iter().map(|informer| (collection(informer), informer.clone()));
+
+        let collections = informers
+            .iter()
+            .map(|informer| (collection(informer), informer.clone()));
         let collections: HashMap<Collection, Arc<Informer>> = collections.collect();
         let requests = collections.into_iter().map(|(collection, informer)| {
-            let wire = cluster.api.wire().clone();
-            async move { (collection, request(&wire, &informer).await) }
+            let api_client = cluster.api.api_client().clone();
+            async move { (collection, request(&api_client, &informer).await) }
         });
         let late = Box::pin(tokio::time::sleep(TOTAL_DEADLINE));
-        let answers: Answers = stream::iter(requests).buffer_unordered(AT_ONCE).take_until(late).collect().await;
+
+        let answers: Answers = stream::iter(requests)
+            .buffer_unordered(AT_ONCE)
+            .take_until(late)
+            .collect()
+            .await;
         *kept = Some((Instant::now(), answers.clone()));
+
         answers
     }
 }
 
-async fn request(wire: &Wire, informer: &Informer) -> Result<u64, String> {
-    let revision = probe::revision(wire, &informer.resource, &informer.scope, DEADLINE).await;
+async fn request(api_client: &ApiClient, informer: &Informer) -> Result<u64, String> {
+    let revision = probe::revision(api_client, &informer.resource, &informer.scope, DEADLINE).await;
     let revision = revision.map_err(|error| error.to_string())?;
-    revision.parse().map_err(|_| format!("its resourceVersion {revision:?} is not a number"))
+    revision
+        .parse()
+        .map_err(|_| format!("its resourceVersion {revision:?} is not a number"))
 }

@@ -1,12 +1,14 @@
-//! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a plugin's log at
-//! /logs/NAMESPACE/PLUGIN, and the permissions that it needs at /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN
-//! retries its failed keys. /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
-//! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin.
-//! The page for people is below /page/ ([`page`]), and authenticates on each address.
+//! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a
+//! plugin's log at /logs/NAMESPACE/PLUGIN, and the permissions that it needs at
+//! /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN retries its failed keys.
+//! /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
+//! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin. The page for people is below
+//! /page/ ([`page`]), and authenticates on each address.
 //!
-//! `adminAddress` serves all of them without authentication, so it is loopback by default. `healthAddress` serves the
-//! probes only, `secureEndpoints` the others with TLS, authentication and authorization. There a request about a Plugin is
-//! answered by the replica that runs it ([`mod@forward`]).
+//! `adminAddress` serves all of them without authentication, so it is loopback by default.
+//! `healthAddress` serves the probes only, `secureEndpoints` the others with TLS, authentication
+//! and authorization. There a request about a Plugin is answered by the replica that runs it
+//! ([`mod@forward`]).
 
 pub mod access;
 mod bind;
@@ -16,6 +18,7 @@ pub mod forward;
 mod gather;
 pub mod headers;
 pub mod informers;
+mod local;
 mod metrics;
 pub mod object_path;
 pub mod secure;
@@ -64,8 +67,8 @@ use crate::{
     replicas::endpoint::Endpoint,
 };
 
-/// The time after which a log that is followed has a blank line if it has no other. So both ends notice when the other is
-/// gone, and nothing between them takes the connection for an idle one.
+/// How often a followed log without other lines gets a blank one. So both ends notice when the
+/// other is gone, and no proxy in between takes the connection for an idle one.
 const BLANK_LINE: Duration = Duration::from_secs(20);
 
 /// The state of the admin endpoints.
@@ -101,7 +104,12 @@ impl Listeners {
             Some(endpoints) => Some(SecureListener::bind(endpoints).await?),
             None => None,
         };
-        Ok(Self { admin, health, secure })
+
+        Ok(Self {
+            admin,
+            health,
+            secure,
+        })
     }
 
     /// Returns the admin address with the port that was chosen.
@@ -117,11 +125,16 @@ impl Listeners {
     /// # Errors
     /// Returns the kernel's error.
     pub fn endpoint(&self) -> Result<Option<Endpoint>> {
-        let Some(secure) = &self.secure else { return Ok(None) };
+        let Some(secure) = &self.secure else {
+            return Ok(None);
+        };
         let endpoint = secure.endpoint()?;
         if endpoint.is_none() {
-            tracing::warn!("set POD_IP: without it, no other replica can forward requests of users to this one");
+            tracing::warn!(
+                "set POD_IP: without it, no other replica can forward requests of users to this one"
+            );
         }
+
         Ok(endpoint)
     }
 
@@ -134,28 +147,46 @@ impl Listeners {
             tracing::info!(health = %health.local_addr()?, "serving probes");
         }
         if let Some(secure) = &self.secure {
-            tracing::info!(secure = secure.address()?, "serving the endpoints for users");
+            tracing::info!(
+                secure = secure.address()?,
+                "serving the endpoints for users"
+            );
         }
         Ok(())
     }
 
-    /// Serves the endpoints until the process ends. `user_client` is a client of the API server without credentials, with which
-    /// the page sends requests that carry the token of a user.
+    /// Serves the endpoints until the process ends. `user_client` is a client of the API server
+    /// without credentials, with which the page sends requests that carry the token of a user.
     ///
     /// # Errors
     /// When a listener fails.
     pub async fn serve(self, manager: Arc<Manager>, user_client: Client) -> Result<()> {
         let access = Arc::new(AccessControl::new(manager.context.cluster.client.clone())?);
-        let forwarder = self.secure.as_ref().map(|_| Arc::new(Forwarder::new(manager.clone())));
-        let page = || Page::new(manager.clone(), access.clone(), forwarder.clone(), user_client);
+        let forwarder = self
+            .secure
+            .as_ref()
+            .map(|_| Arc::new(Forwarder::new(manager.clone())));
+        let page = || {
+            Page::new(
+                manager.clone(),
+                access.clone(),
+                forwarder.clone(),
+                user_client,
+            )
+        };
         let page = manager.context.config.page.then(page);
+
         let admin = Arc::new(Admin {
             manager,
             forwarder: forwarder.clone(),
             informer_metrics: InformerMetrics::default(),
             server_revisions: ServerRevisions::default(),
-            certificate_reads: self.secure.as_ref().and_then(SecureListener::certificate_reads),
+            certificate_reads: self
+                .secure
+                .as_ref()
+                .and_then(SecureListener::certificate_reads),
         });
+
         let probes = Router::new()
             .route("/healthz", get(|| async { "ok" }))
             .route("/livez", get(|| async { "ok" }))
@@ -167,19 +198,35 @@ impl Listeners {
             .route("/rbac/{namespace}/{plugin}", get(rbac))
             .route("/retry/{namespace}/{plugin}", post(retry))
             .route("/reconciles/{namespace}/{plugin}", get(why::reconciles))
-            .route("/facts/{group}/{version}/{plural}/{namespace}/{name}", get(why::facts))
-            .route("/why/{group}/{version}/{plural}/{namespace}/{name}", get(why::why))
+            .route(
+                "/facts/{group}/{version}/{plural}/{namespace}/{name}",
+                get(why::facts),
+            )
+            .route(
+                "/why/{group}/{version}/{plural}/{namespace}/{name}",
+                get(why::why),
+            )
             .with_state(admin.clone());
+
         let probes = probes.with_state(admin);
-        let page_routes =
-            |is_tls, forwarder| page.as_ref().map(|page| page::routes(page, is_tls, forwarder)).unwrap_or_default();
-        let all = page_routes(false, None).merge(probes.clone()).merge(users.clone());
+        let page_routes = |is_tls, forwarder| {
+            page.as_ref()
+                .map(|page| page::routes(page, is_tls, forwarder))
+                .unwrap_or_default()
+        };
+        let all = page_routes(false, None)
+            .merge(probes.clone())
+            .merge(users.clone())
+            .layer(middleware::from_fn(local::guard));
         let health = async {
             match self.health {
-                Some(listener) => axum::serve(listener, probes).await.context("the server of the probes stopped"),
+                Some(listener) => axum::serve(listener, probes)
+                    .await
+                    .context("the server of the probes stopped"),
                 None => std::future::pending().await,
             }
         };
+
         let secure = async {
             match self.secure.zip(forwarder) {
                 Some((listener, forwarder)) => {
@@ -190,6 +237,7 @@ impl Listeners {
                 None => std::future::pending().await,
             }
         };
+
         tokio::select! {
             ended = axum::serve(self.admin, all).into_future() => ended.context("the admin server stopped"),
             ended = health => ended,
@@ -198,19 +246,33 @@ impl Listeners {
     }
 }
 
-/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for `?verbose`. Each
-/// `exclude=NAME` leaves a check out.
-async fn ready(State(admin): State<Arc<Admin>>, Query(query): Query<Vec<(String, String)>>) -> (StatusCode, String) {
+/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for
+/// `?verbose`. Each `exclude=NAME` leaves a check out.
+async fn ready(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> (StatusCode, String) {
     readiness(&admin.manager.readiness.checks(), &query)
 }
 
 fn readiness(checks: &[Check], query: &[(String, String)]) -> (StatusCode, String) {
-    let is_excluded = |check: &Check| query.iter().any(|(key, name)| key == "exclude" && name == check.name);
-    let is_ready = checks.iter().all(|check| check.passes() || is_excluded(check));
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let is_excluded = |check: &Check| {
+        query
+            .iter()
+            .any(|(key, name)| key == "exclude" && name == check.name)
+    };
+    let is_ready = checks
+        .iter()
+        .all(|check| check.passes() || is_excluded(check));
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     if is_ready && !query.iter().any(|(key, _)| key == "verbose") {
         return (status, "ok".to_owned());
     }
+
     let result = if is_ready { "passed" } else { "failed" };
     let line = |check: &Check| match is_excluded(check) {
         true => format!("[+]{} excluded: ok\n", check.name),
@@ -221,7 +283,11 @@ fn readiness(checks: &[Check], query: &[(String, String)]) -> (StatusCode, Strin
 }
 
 async fn informers(State(admin): State<Arc<Admin>>) -> Json<Informers> {
-    let Manager { context, hosted_plugins, .. } = &*admin.manager;
+    let Manager {
+        context,
+        hosted_plugins,
+        ..
+    } = &*admin.manager;
     Json(informers::list(&context.cluster, hosted_plugins, &admin.server_revisions).await)
 }
 
@@ -232,27 +298,38 @@ struct LogQuery {
     tail: Option<usize>,
 }
 
-/// Returns one JSON object for each line; with `follow` the response continues until the client disconnects, with a blank
-/// line now and then.
+/// Returns one JSON object for each line; with `follow` the response continues until the client
+/// disconnects, with a blank line now and then.
 async fn logs(
     State(admin): State<Arc<Admin>>,
     Path((namespace, plugin)): Path<(String, String)>,
     Query(query): Query<LogQuery>,
 ) -> Response {
     let key = ObjectKey::namespaced(namespace, plugin);
-    let Some(log) = admin.manager.context.logs.get(&key) else { return unknown(&key) };
+    let Some(log) = admin.manager.context.logs.get(&key) else {
+        return unknown(&key);
+    };
+
     let (lines, tail) = log.follow(query.tail.unwrap_or(usize::MAX));
     let kept = stream::iter(lines).map(|line| Ok::<_, Infallible>(bytes(&line)));
-    let body = if query.follow { Body::from_stream(kept.chain(rest(tail))) } else { Body::from_stream(kept) };
+    let body = if query.follow {
+        Body::from_stream(kept.chain(rest(tail)))
+    } else {
+        Body::from_stream(kept)
+    };
     ([("content-type", "application/x-ndjson")], body).into_response()
 }
 
 fn unknown(plugin: &ObjectKey) -> Response {
-    let message = format!("this host runs no plugin {plugin}: check that it exists, and its conditions");
+    let message =
+        format!("this host runs no plugin {plugin}: check that it exists, and its conditions");
     headers::error(StatusCode::NOT_FOUND, reasons::PLUGIN_NOT_ASSIGNED, message)
 }
 
-async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(String, String)>) -> Response {
+async fn rbac(
+    State(admin): State<Arc<Admin>>,
+    Path((namespace, plugin)): Path<(String, String)>,
+) -> Response {
     let key = ObjectKey::namespaced(namespace, plugin);
     match permissions::list(&admin.manager.context, &admin.manager.hosted_plugins, &key).await {
         Ok(permissions) => Json(permissions).into_response(),
@@ -264,14 +341,18 @@ async fn rbac(State(admin): State<Arc<Admin>>, Path((namespace, plugin)): Path<(
     }
 }
 
-/// Retries the keys that the query names, or all that failed.
+/// Retries the keys in the query, or all failed ones.
 async fn retry(
     State(admin): State<Arc<Admin>>,
     Path((namespace, plugin)): Path<(String, String)>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Response {
     let key = ObjectKey::namespaced(namespace, plugin);
-    let named: Vec<String> = query.into_iter().filter(|(name, _)| name == "key").map(|(_, value)| value).collect();
+    let named: Vec<String> = query
+        .into_iter()
+        .filter(|(name, _)| name == "key")
+        .map(|(_, value)| value)
+        .collect();
     match retry::retry(&admin.manager.hosted_plugins, &key, &named).await {
         Ok(retried) => Json(retried).into_response(),
         Err(RetryError::Unknown) => unknown(&key),
@@ -280,7 +361,11 @@ async fn retry(
 }
 
 fn not_running(plugin: &ObjectKey) -> Response {
-    (StatusCode::CONFLICT, format!("Plugin {plugin} does not run")).into_response()
+    (
+        StatusCode::CONFLICT,
+        format!("Plugin {plugin} does not run"),
+    )
+        .into_response()
 }
 
 /// Streams new lines until the host drops the plugin's log, and blank ones meanwhile.
@@ -309,21 +394,46 @@ mod tests {
     use super::*;
 
     fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn excluded_check_does_not_count() {
-        let check = |name, failure: Option<&str>| Check { name, failure: failure.map(str::to_owned), optional: false };
-        let checks = [check("api-server", None), check("lease", Some("another host holds it"))];
+        let check = |name, failure: Option<&str>| Check {
+            name,
+            failure: failure.map(str::to_owned),
+            optional: false,
+        };
+        let checks = [
+            check("api-server", None),
+            check("lease", Some("another host holds it")),
+        ];
         let (status, body) = readiness(&checks, &[]);
-        assert_eq!((status, body.lines().last()), (StatusCode::SERVICE_UNAVAILABLE, Some("readyz check failed")));
+        assert_eq!(
+            (status, body.lines().last()),
+            (StatusCode::SERVICE_UNAVAILABLE, Some("readyz check failed"))
+        );
+
         let without = query(&[("exclude", "informers"), ("exclude", "lease")]);
-        assert_eq!(readiness(&checks, &without), (StatusCode::OK, "ok".to_owned()));
+        assert_eq!(
+            readiness(&checks, &without),
+            (StatusCode::OK, "ok".to_owned())
+        );
+
         let (_, body) = readiness(&checks, &query(&[("verbose", ""), ("exclude", "lease")]));
-        assert_eq!(body, "[+]api-server ok\n[+]lease excluded: ok\nreadyz check passed\n");
+        assert_eq!(
+            body,
+            "[+]api-server ok\n[+]lease excluded: ok\nreadyz check passed\n"
+        );
+
         let (status, body) = readiness(&checks, &query(&[("exclude", "api-server")]));
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(body.contains("[-]lease failed: another host holds it\n"), "{body}");
+        assert!(
+            body.contains("[-]lease failed: another host holds it\n"),
+            "{body}"
+        );
     }
 }

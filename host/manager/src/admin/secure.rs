@@ -1,5 +1,5 @@
-//! The endpoints for users: metrics, informers, logs and needed permissions over TLS, for whoever the API server
-//! authenticates and authorizes.
+//! The endpoints for users: metrics, informers, logs and needed permissions over TLS, for whoever
+//! the API server authenticates and authorizes.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -10,10 +10,12 @@ use std::{
 use anyhow::{Context, Result};
 use axum::{
     Router,
+    body::{Body, HttpBody},
     extract::{Request, State},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use futures::StreamExt;
 use hyper_util::rt::TokioTimer;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,7 +29,7 @@ use super::{
 };
 use crate::replicas::endpoint::Endpoint;
 
-/// The longest time until the headers of a request have arrived.
+/// The timeout for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(30);
 
 /// The variable with the IP address of the Pod.
@@ -56,12 +58,21 @@ impl SecureListener {
     /// Binds the address.
     ///
     /// # Errors
-    /// When the address cannot be bound or the certificate cannot be used; the message names the address or the file.
+    /// When the address cannot be bound or the certificate cannot be used; the message names the
+    /// address or the file.
     pub async fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
-        let SecureEndpoints { address, certificate: files } = endpoints;
+        let SecureEndpoints {
+            address,
+            certificate: files,
+        } = endpoints;
         let tls = certificate::load(files.as_ref())?;
         let listener = bind(*address, "secureEndpoints.address").await?;
-        Ok(Self { listener, tls, files: files.clone(), reads: Arc::default() })
+        Ok(Self {
+            listener,
+            tls,
+            files: files.clone(),
+            reads: Arc::default(),
+        })
     }
 
     /// Returns the address with the port that was chosen.
@@ -72,15 +83,20 @@ impl SecureListener {
         Ok(self.listener.local_addr()?.to_string())
     }
 
-    /// Returns the way of the other replicas to these endpoints. None if the address is that of all interfaces, and
-    /// `POD_IP` does not name one.
+    /// Returns the way of the other replicas to these endpoints. None if the address is that of all
+    /// interfaces, and `POD_IP` does not name one.
     ///
     /// # Errors
     /// Returns the kernel's error.
     pub fn endpoint(&self) -> Result<Option<Endpoint>> {
         let bound = self.listener.local_addr()?;
-        let pod = std::env::var(POD_IP).ok().and_then(|text| text.parse().ok());
-        Ok(reachable(bound, pod).map(|address| Endpoint { address, certificate: self.tls.replica_certificate.clone() }))
+        let pod = std::env::var(POD_IP)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        Ok(reachable(bound, pod).map(|address| Endpoint {
+            address,
+            certificate: self.tls.replica_certificate.clone(),
+        }))
     }
 
     /// Returns the numbers of reads of the certificate's files; None if there are none.
@@ -88,36 +104,66 @@ impl SecureListener {
         self.files.as_ref().map(|_| self.reads.clone())
     }
 
-    /// Serves routes to whoever may use them, and those that check users by themselves, until the process ends.
+    /// Serves routes to whoever may use them, and those that check users by themselves, until the
+    /// process ends.
     ///
     /// # Errors
     /// When the listener fails.
-    pub async fn serve(self, routes: Router, access: Arc<AccessControl>, checked: Router) -> Result<()> {
+    pub async fn serve(
+        self,
+        routes: Router,
+        access: Arc<AccessControl>,
+        checked: Router,
+    ) -> Result<()> {
         // In this order, a path that nobody serves is checked as well.
         let routes = checked.merge(routes.layer(middleware::from_fn_with_state(access, check)));
         let tls = self.tls.clone();
         let reads = self.reads;
-        let reload = self.files.map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());
+        let reload = self
+            .files
+            .map(|files| tokio::spawn(certificate::reload(files, tls, reads)).abort_handle());
         let listener = self.listener.into_std()?;
-        let server = axum_server::from_tcp_rustls(listener, self.tls.config).context("failed to serve TLS")?;
+        let server = axum_server::from_tcp_rustls(listener, self.tls.config)
+            .context("failed to serve TLS")?;
         let mut server = server.map(BoundedAcceptor::new);
+
         // Also the longest time that a connection is idle.
-        server.http_builder().http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+        server
+            .http_builder()
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS);
         let served = server.serve(routes.into_make_service()).await;
         if let Some(reload) = reload {
             reload.abort();
         }
+
         served.context("the server of the endpoints for users stopped")
     }
 }
 
-async fn check(State(access): State<Arc<AccessControl>>, mut request: Request, next: Next) -> Response {
+/// Ends a body that is still being written, such as a log that is followed, when its reader's token
+/// or right ends.
+fn while_allowed(body: Body, asker: Asker, required: Required) -> Body {
+    if body.size_hint().exact().is_some() {
+        return body;
+    }
+    let refused = async move { asker.until_refused(&required).await };
+    Body::from_stream(body.into_data_stream().take_until(Box::pin(refused)))
+}
+
+async fn check(
+    State(access): State<Arc<AccessControl>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let required = Required::of(request.uri().path());
     match access.check(request.headers(), &required).await {
         Ok(()) => {
             let asker = Asker::new(access, request.headers());
-            request.extensions_mut().insert(asker);
-            next.run(request).await
+            request.extensions_mut().insert(asker.clone());
+            let response = next.run(request).await;
+            response.map(|body| while_allowed(body, asker, required))
         }
         Err(refusal) => refusal.into_response(),
     }
@@ -125,7 +171,11 @@ async fn check(State(access): State<Arc<AccessControl>>, mut request: Request, n
 
 /// Returns the address by which others reach what is bound here.
 fn reachable(bound: SocketAddr, pod: Option<IpAddr>) -> Option<SocketAddr> {
-    let ip = if bound.ip().is_unspecified() { pod? } else { bound.ip() };
+    let ip = if bound.ip().is_unspecified() {
+        pod?
+    } else {
+        bound.ip()
+    };
     Some(SocketAddr::new(ip, bound.port()))
 }
 
@@ -139,9 +189,18 @@ mod tests {
             let pod = pod.map(|ip| ip.parse().expect("an IP address"));
             reachable(bound.parse().expect("an address"), pod).map(|address| address.to_string())
         };
-        assert_eq!(address("0.0.0.0:8443", Some("192.0.2.7")).as_deref(), Some("192.0.2.7:8443"));
-        assert_eq!(address("[::]:8443", Some("2001:db8::7")).as_deref(), Some("[2001:db8::7]:8443"));
-        assert_eq!(address("127.0.0.1:8443", Some("192.0.2.7")).as_deref(), Some("127.0.0.1:8443"));
+        assert_eq!(
+            address("0.0.0.0:8443", Some("192.0.2.7")).as_deref(),
+            Some("192.0.2.7:8443")
+        );
+        assert_eq!(
+            address("[::]:8443", Some("2001:db8::7")).as_deref(),
+            Some("[2001:db8::7]:8443")
+        );
+        assert_eq!(
+            address("127.0.0.1:8443", Some("192.0.2.7")).as_deref(),
+            Some("127.0.0.1:8443")
+        );
         assert_eq!(address("0.0.0.0:8443", None), None);
     }
 }

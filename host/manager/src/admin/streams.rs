@@ -1,5 +1,6 @@
-//! The responses that users read from this replica at once. A log that is followed is open for hours, so their number is
-//! bounded, and the share of one owner as well: the users of one namespace cannot take all, and one user of the page cannot.
+//! The responses that users read from this replica at once. A log that is followed is open for
+//! hours, so their number is bounded, and the share of one owner as well: the users of one
+//! namespace cannot take all, and one user of the page cannot.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +8,6 @@ use parking_lot::Mutex;
 
 /// The maximum number of responses for the Plugins of one namespace.
 const PER_NAMESPACE: usize = 32;
-/// The maximum number of all responses.
 const IN_ALL: usize = 256;
 
 /// The numbers of open responses.
@@ -43,7 +43,10 @@ pub struct OpenStream {
 impl Streams {
     /// Creates it with this maximum for one owner.
     pub fn new(per_owner: usize) -> Self {
-        Self { open: Arc::default(), per_owner }
+        Self {
+            open: Arc::default(),
+            per_owner,
+        }
     }
 
     /// Opens a response for an owner, which is a namespace or a user; None if there are too many.
@@ -55,7 +58,11 @@ impl Streams {
         }
         open.in_all += 1;
         open.by_owner.insert(owner.to_owned(), of_owner + 1);
-        Some(OpenStream { streams: self.clone(), owner: owner.to_owned() })
+
+        Some(OpenStream {
+            streams: self.clone(),
+            owner: owner.to_owned(),
+        })
     }
 
     /// Returns the number of open responses.
@@ -84,13 +91,22 @@ mod tests {
     #[test]
     fn one_namespace_cannot_take_all_streams() {
         let streams = Streams::default();
-        let mut open: Vec<_> = (0..PER_NAMESPACE).map(|_| streams.open("greedy").expect("room")).collect();
+        let mut open: Vec<_> = (0..PER_NAMESPACE)
+            .map(|_| streams.open("greedy").expect("room"))
+            .collect();
         assert!(streams.open("greedy").is_none());
+
         open.push(streams.open("other").expect("room"));
         for number in PER_NAMESPACE + 1..IN_ALL {
-            open.push(streams.open(&format!("team-{}", number / PER_NAMESPACE)).expect("room"));
+            open.push(
+                streams
+                    .open(&format!("team-{}", number / PER_NAMESPACE))
+                    .expect("room"),
+            );
         }
+
         assert!(streams.open("late").is_none(), "{}", streams.count());
+
         open.clear();
         assert_eq!(streams.count(), 0);
         assert!(streams.open.lock().by_owner.is_empty() && streams.open("greedy").is_some());

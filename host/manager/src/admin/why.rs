@@ -1,4 +1,5 @@
-//! The endpoints over the flight recorder: the changes of an object with their causes, and the reconciles of a plugin.
+//! The endpoints over the flight recorder: the changes of an object with their causes, and the
+//! reconciles of a plugin.
 
 use std::sync::Arc;
 
@@ -20,7 +21,11 @@ const DEFAULT_LIMIT: usize = 10;
 const MAX_LIMIT: usize = 1_000;
 
 fn visible(admin: &Admin, asker: Option<Extension<Asker>>) -> Visible<'_> {
-    Visible::new(&admin.manager, admin.forwarder.as_deref(), asker.map(|Extension(asker)| asker))
+    Visible::new(
+        &admin.manager,
+        admin.forwarder.as_deref(),
+        asker.map(|Extension(asker)| asker),
+    )
 }
 
 /// The query of [`why`].
@@ -48,10 +53,15 @@ pub(super) async fn why(
         field: query.field.filter(|field| !field.is_empty()),
         limit: query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
     };
-    visible.explain(&question).await.map_or_else(permission_lost, |explanation| Json(explanation).into_response())
+    visible
+        .explain(&question)
+        .await
+        .map_or_else(permission_lost, |explanation| {
+            Json(explanation).into_response()
+        })
 }
 
-/// Serves the facts of this replica about an object, for the one that a user asked.
+/// Serves what this replica has recorded about an object, for the replica that explains it to a user.
 pub(super) async fn facts(
     State(admin): State<Arc<Admin>>,
     asker: Option<Extension<Asker>>,
@@ -60,9 +70,10 @@ pub(super) async fn facts(
     let visible = visible(&admin, asker);
     match visible.object(path).await {
         // The names of the path are decoded here, and were not where the permission was checked.
-        Ok(object) => {
-            visible.own_facts(&object).await.map_or_else(permission_lost, |facts| Json(facts).into_response())
-        }
+        Ok(object) => visible
+            .own_facts(&object)
+            .await
+            .map_or_else(permission_lost, |facts| Json(facts).into_response()),
         Err(refused) => refused.into_response(),
     }
 }
@@ -88,6 +99,11 @@ pub(super) async fn reconciles(
 ) -> Response {
     let plugin = ObjectKey::namespaced(namespace, plugin);
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-    let history = visible(&admin, asker).history(&plugin, query.key.as_deref(), limit).await;
-    history.map_or_else(|| super::unknown(&plugin), |history| Json(history).into_response())
+    let history = visible(&admin, asker)
+        .history(&plugin, query.key.as_deref(), limit)
+        .await;
+    history.map_or_else(
+        || super::unknown(&plugin),
+        |history| Json(history).into_response(),
+    )
 }

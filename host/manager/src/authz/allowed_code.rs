@@ -1,9 +1,8 @@
-//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only code with certain
-//! digests.
+//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only
+//! code with certain digests.
 
 use std::collections::BTreeSet;
 
-/// The prefix of a digest.
 const PREFIX: &str = "sha256:";
 
 /// The code that may act as a ServiceAccount.
@@ -11,20 +10,22 @@ const PREFIX: &str = "sha256:";
 pub struct AllowedCode {
     /// The annotation's value.
     annotation: String,
-    /// The digests that it names for the plugin. Empty allows any code of the Plugin: whoever may change its source
-    /// decides.
+    /// The digests that it names for the plugin. Empty allows any code of the Plugin: whoever may
+    /// change its source decides.
     digests: BTreeSet<String>,
 }
 
 impl AllowedCode {
-    /// Reads the entries of an annotation that concern a plugin: `NAME` and `*` allow any code, `NAME@sha256:HASH` allows
-    /// one digest. Entries with digests take precedence. None when no entry concerns the plugin.
+    /// Reads the entries of an annotation that concern a plugin: `NAME` and `*` allow any code,
+    /// `NAME@sha256:HASH` allows one digest. Entries with digests take precedence. None when no
+    /// entry concerns the plugin.
     ///
     /// # Errors
     /// The entry whose digest is invalid.
     pub fn parse(annotation: &str, plugin: &str) -> Result<Option<Self>, String> {
         let mut is_named = false;
         let mut digests = BTreeSet::new();
+
         for entry in entries(annotation) {
             match entry.split_once('@') {
                 None => is_named |= entry == "*" || entry == plugin,
@@ -37,8 +38,12 @@ impl AllowedCode {
                 Some(_) => {}
             }
         }
+
         let is_named = is_named || !digests.is_empty();
-        Ok(is_named.then(|| Self { annotation: annotation.to_owned(), digests }))
+        Ok(is_named.then(|| Self {
+            annotation: annotation.to_owned(),
+            digests,
+        }))
     }
 
     /// Reports whether no digest is named.
@@ -51,7 +56,8 @@ impl AllowedCode {
         self.is_any() || self.digests.contains(digest)
     }
 
-    /// Returns the annotation with this digest of a plugin as well, and without the plugin's bare name.
+    /// Returns the annotation with this digest of a plugin as well, and without the plugin's bare
+    /// name.
     pub fn with(&self, plugin: &str, digest: &str) -> String {
         let pin = format!("{plugin}@{digest}");
         let kept = entries(&self.annotation).filter(|entry| *entry != plugin);
@@ -60,18 +66,25 @@ impl AllowedCode {
 
     /// Returns the digests as one text, which changes with them.
     pub fn version(&self) -> String {
-        self.digests.iter().map(|digest| format!(" {digest}")).collect()
+        self.digests
+            .iter()
+            .map(|digest| format!(" {digest}"))
+            .collect()
     }
 }
 
 fn entries(annotation: &str) -> impl Iterator<Item = &str> {
-    annotation.split(',').map(str::trim).filter(|entry| !entry.is_empty())
+    annotation
+        .split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
 }
 
 /// Reports whether a text is `sha256:` and 64 hexadecimal digits.
 fn is_digest(text: &str) -> bool {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    text.strip_prefix(PREFIX).is_some_and(|hash| hash.len() == 64 && hash.bytes().all(is_hex))
+    text.strip_prefix(PREFIX)
+        .is_some_and(|hash| hash.len() == 64 && hash.bytes().all(is_hex))
 }
 
 #[cfg(test)]
@@ -83,24 +96,48 @@ mod tests {
         let one = format!("sha256:{}", "1".repeat(64));
         let two = format!("sha256:{}", "2".repeat(64));
         let parse = |text: &str| AllowedCode::parse(text, "p");
+
         for text in ["p", "*", " a, p ", &format!("a@{one},p")] {
-            assert!(parse(text).expect("read").expect("named").is_any(), "{text}");
+            assert!(
+                parse(text).expect("read").expect("named").is_any(),
+                "{text}"
+            );
         }
         for text in ["", "a", "pp", &format!("pp@{one}"), &format!("*@{one}")] {
             assert_eq!(parse(text), Ok(None), "{text}");
         }
-        for text in [format!("p@{one}"), format!("p, p@{one}"), format!("*,p@{one}")] {
+
+        for text in [
+            format!("p@{one}"),
+            format!("p, p@{one}"),
+            format!("*,p@{one}"),
+        ] {
             let allowed = parse(&text).expect("read").expect("named");
             assert!(allowed.permits(&one) && !allowed.permits(&two), "{text}");
         }
-        let both = parse(&format!("p@{one},p@{two}")).expect("read").expect("named");
+
+        let both = parse(&format!("p@{one},p@{two}"))
+            .expect("read")
+            .expect("named");
         assert!(both.permits(&one) && both.permits(&two));
-        let more = AllowedCode::parse("a, p,p@sha256:", "a").expect("read").expect("named");
+
+        let more = AllowedCode::parse("a, p,p@sha256:", "a")
+            .expect("read")
+            .expect("named");
         assert_eq!(more.with("p", &one), format!("a,p@sha256:,p@{one}"));
+
         for digest in ["", "sha256:", "sha256:12", &one.to_uppercase(), &one[7..]] {
             let entry = format!("p@{digest}");
-            assert_eq!(parse(&format!("p,{entry}")), Err(entry.clone()), "a pin that is none allows nothing");
-            assert_eq!(AllowedCode::parse(&entry, "other"), Ok(None), "it is not about others");
+            assert_eq!(
+                parse(&format!("p,{entry}")),
+                Err(entry.clone()),
+                "a pin that is none allows nothing"
+            );
+            assert_eq!(
+                AllowedCode::parse(&entry, "other"),
+                Ok(None),
+                "it is not about others"
+            );
         }
     }
 }

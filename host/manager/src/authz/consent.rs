@@ -1,8 +1,9 @@
-//! Consent: whether a Plugin may run at all. Its namespace must be opted in, and a ServiceAccount must consent.
+//! Consent: whether a Plugin may run at all. Its namespace must be opted in, and a ServiceAccount
+//! must consent.
 //!
-//! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a ServiceAccount: a
-//! cluster administrator opts the namespace in, and whoever may change the ServiceAccount names the plugins that act as
-//! it. Only these pure functions decide.
+//! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a
+//! ServiceAccount: a cluster administrator opts the namespace in, and whoever may change the
+//! ServiceAccount names the plugins that act as it. Only these pure functions decide.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey},
+    remedy::{Advice, Remedy},
 };
-use operetta_kube::authz::impersonation_refusal::grant_command;
 
 use crate::{authz::allowed_code::AllowedCode, problem::Problem};
 
@@ -34,16 +35,27 @@ impl OptIn {
 /// The namespaces of the cluster and of the host's default installation, in which no plugin runs.
 const RESERVED: [&str; 2] = ["kube-system", "operetta-system"];
 
-/// Checks that a namespace is neither the cluster's nor the host's own (`own`), whatever labels it has. Those in `allowed`
-/// are exempt.
+/// Checks that a namespace is neither the cluster's nor the host's own (`own`), whatever labels it
+/// has. Those in `allowed` are exempt.
 ///
 /// # Errors
 /// The problem, with the field of the host's configuration that allows the namespace.
-pub fn check_not_reserved(name: &str, own: Option<&str>, allowed: &[String]) -> Result<(), Problem> {
-    if !RESERVED.contains(&name) && own != Some(name) || allowed.iter().any(|allowed| allowed == name) {
+pub fn check_not_reserved(
+    name: &str,
+    own: Option<&str>,
+    allowed: &[String],
+) -> Result<(), Problem> {
+    if !RESERVED.contains(&name) && own != Some(name)
+        || allowed.iter().any(|allowed| allowed == name)
+    {
         return Ok(());
     }
-    let whose = if own == Some(name) { "is the host's own" } else { "is reserved" };
+
+    let whose = if own == Some(name) {
+        "is the host's own"
+    } else {
+        "is reserved"
+    };
     let message = format!(
         "namespace {name:?} {whose}: no plugin may run in it, because its ServiceAccounts control the cluster or the host; \
          use another namespace, or add {name:?} to allowReservedNamespaces in the host's configuration"
@@ -51,12 +63,21 @@ pub fn check_not_reserved(name: &str, own: Option<&str>, allowed: &[String]) -> 
     Err(Problem::new(reasons::NAMESPACE_RESERVED, message))
 }
 
-/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not impersonate.
+/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not
+/// impersonate.
 pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
     let ServiceAccount { namespace, name } = account;
-    let flag = match host.strip_prefix("system:serviceaccount:").and_then(|host| host.split_once(':')) {
-        Some(("operetta-system", "operetta")) => String::new(),
-        Some((home, host)) => format!(" --host-service-account {home}/{host}"),
+    let arguments = ["operetta", "grant", name, "-n", namespace].map(str::to_owned);
+    let mut arguments = arguments.to_vec();
+    match host
+        .strip_prefix("system:serviceaccount:")
+        .and_then(|host| host.split_once(':'))
+    {
+        Some(("operetta-system", "operetta")) => {}
+        Some((home, host)) => {
+            arguments.push("--host-service-account".to_owned());
+            arguments.push(format!("{home}/{host}"));
+        }
         None => {
             let message = format!(
                 "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run the \
@@ -66,10 +87,10 @@ pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
         }
     };
     let message = format!(
-        "the host may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it with {}{flag}",
-        grant_command(account)
+        "the host may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it"
     );
-    Problem::new(reasons::HOST_FORBIDDEN, message)
+    let advice = Advice::from(message).with(" with ", Remedy::new(arguments));
+    Problem::new(reasons::HOST_FORBIDDEN, advice)
 }
 
 /// Checks that a namespace is opted in; None stands for a namespace that does not exist.
@@ -82,50 +103,64 @@ pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<OptIn, 
         Some("pinned") => return Ok(OptIn::Pinned),
         _ => {}
     }
+
     let message = format!(
-        "namespace {name:?} is not opted in: a cluster administrator lets plugins run in it with kubectl label namespace \
-         {name} {NAMESPACE_LABEL}=enabled"
+        "namespace {name:?} is not opted in: a cluster administrator lets plugins run in it"
     );
-    Err(Problem::new(reasons::NAMESPACE_NOT_ENABLED, message))
+    let label = format!("{NAMESPACE_LABEL}=enabled");
+    let opt_in = Remedy::new(["kubectl", "label", "namespace", name, &label]);
+    let advice = Advice::from(message).with(" with ", opt_in);
+    Err(Problem::new(reasons::NAMESPACE_NOT_ENABLED, advice))
 }
 
-/// Returns the ServiceAccount that a Plugin names.
+/// Returns a Plugin's ServiceAccount.
 ///
 /// # Errors
 /// When the Plugin names none, or `default`, which every Pod without a ServiceAccount has.
 pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAccount, Problem> {
     let namespace = plugin.namespace.clone().unwrap_or_default();
     match name {
-        Some(name) if name != "default" && !name.is_empty() => Ok(ServiceAccount { namespace, name: name.to_owned() }),
+        Some(name) if name != "default" && !name.is_empty() => Ok(ServiceAccount {
+            namespace,
+            name: name.to_owned(),
+        }),
         _ => {
             let plugin = &plugin.name;
+            let account = ServiceAccount {
+                namespace,
+                name: plugin.clone(),
+            };
             let message = format!(
-                "spec.serviceAccountName is {}: a plugin acts as a ServiceAccount of its own (kubectl create \
-                 serviceaccount {plugin} -n {namespace} && kubectl annotate serviceaccount {plugin} -n {namespace} \
-                 {ALLOW_PLUGINS}={plugin}), which a drop-in ConfigMap names by the annotation \
-                 operetta.dev/service-account",
-                name.map_or_else(|| "not set".to_owned(), |name| format!("{name:?}, which all Pods share by default"))
+                "spec.serviceAccountName is {}: a plugin acts as a ServiceAccount of its own, which a drop-in ConfigMap \
+                 names by the annotation operetta.dev/service-account",
+                name.map_or_else(
+                    || "not set".to_owned(),
+                    |name| format!("{name:?}, which all Pods share by default")
+                )
             );
-            Err(Problem::new(reasons::SERVICE_ACCOUNT_REQUIRED, message))
+            let advice = Advice::from(message).with(": ", create(&account, plugin));
+            Err(Problem::new(reasons::SERVICE_ACCOUNT_REQUIRED, advice))
         }
     }
 }
 
-/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does not exist. Returns the
-/// code that may.
+/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does
+/// not exist. Returns the allowed code.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
-pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &str) -> Result<AllowedCode, Problem> {
+pub fn check_account(
+    account: &ServiceAccount,
+    found: Option<&Object>,
+    plugin: &str,
+) -> Result<AllowedCode, Problem> {
     let ServiceAccount { namespace, name } = account;
-    let annotate = format!("kubectl annotate serviceaccount {name} -n {namespace} {ALLOW_PLUGINS}");
     let Some(found) = found.filter(|found| !found.deleting()) else {
-        let message = format!(
-            "ServiceAccount {name:?} does not exist in namespace {namespace:?}: kubectl create serviceaccount {name} -n \
-             {namespace} && {annotate}={plugin}"
-        );
-        return Err(Problem::new(reasons::SERVICE_ACCOUNT_NOT_FOUND, message));
+        let message = format!("ServiceAccount {name:?} does not exist in namespace {namespace:?}");
+        let advice = Advice::from(message).with(": ", create(account, plugin));
+        return Err(Problem::new(reasons::SERVICE_ACCOUNT_NOT_FOUND, advice));
     };
+
     let allowed = allowed_plugins(found).unwrap_or_default();
     match AllowedCode::parse(&allowed, plugin) {
         Ok(Some(allowed)) => return Ok(allowed),
@@ -138,48 +173,95 @@ pub fn check_account(account: &ServiceAccount, found: Option<&Object>, plugin: &
             return Err(Problem::new(reasons::CONSENT_MISSING, message));
         }
     }
-    let names = allowed.split(',').map(str::trim).filter(|name| !name.is_empty());
+
+    let names = allowed
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     let all = names.chain([plugin]).collect::<Vec<_>>().join(",");
-    let message = format!(
-        "ServiceAccount {name:?} does not consent to Plugin {plugin:?} acting as it: {annotate}={all} --overwrite"
-    );
-    Err(Problem::new(reasons::CONSENT_MISSING, message))
+    let message =
+        format!("ServiceAccount {name:?} does not consent to Plugin {plugin:?} acting as it");
+    let advice = Advice::from(message).with(": ", annotate(account, &all, true));
+    Err(Problem::new(reasons::CONSENT_MISSING, advice))
 }
 
-/// Checks that code of this digest may act as a ServiceAccount. `needs_digest` is true if consent must name digests.
-///
-/// # Errors
-/// The problem, with the command that solves it.
-pub fn check_code(
-    account: &ServiceAccount,
-    plugin: &str,
-    allowed: &AllowedCode,
-    digest: &str,
-    needs_digest: bool,
-) -> Result<(), Problem> {
+/// Returns the commands that create a ServiceAccount which consents to a plugin.
+fn create(account: &ServiceAccount, plugin: &str) -> Option<Remedy> {
     let ServiceAccount { namespace, name } = account;
-    let annotation = allowed.with(plugin, digest);
-    let command =
-        format!("kubectl annotate serviceaccount {name} -n {namespace} '{ALLOW_PLUGINS}={annotation}' --overwrite");
-    if !allowed.permits(digest) {
-        let message = format!(
-            "ServiceAccount {name:?} consents to other code of Plugin {plugin:?}, but not to {digest}, which is not run; \
-             to allow it: {command}"
-        );
-        return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
+    Remedy::new(["kubectl", "create", "serviceaccount", name, "-n", namespace])?
+        .then(annotate(account, plugin, false))
+}
+
+/// Returns the command that names the plugins to which a ServiceAccount consents.
+fn annotate(account: &ServiceAccount, plugins: &str, overwrite: bool) -> Option<Remedy> {
+    let ServiceAccount { namespace, name } = account;
+    let annotation = format!("{ALLOW_PLUGINS}={plugins}");
+    let command = [
+        "kubectl",
+        "annotate",
+        "serviceaccount",
+        name,
+        "-n",
+        namespace,
+        &annotation,
+    ];
+    Remedy::new(
+        command
+            .into_iter()
+            .chain(overwrite.then_some("--overwrite")),
+    )
+}
+
+/// The consent under which a Plugin runs.
+pub struct Consent {
+    /// The ServiceAccount that it acts as.
+    pub account: ServiceAccount,
+    /// The code that consent allows.
+    pub code: AllowedCode,
+    /// True if consent must name digests.
+    pub needs_digest: bool,
+}
+
+impl Consent {
+    /// Checks that code of this digest may run as this Plugin.
+    ///
+    /// # Errors
+    /// The problem, with the command that solves it.
+    pub fn check_code(&self, plugin: &ObjectKey, digest: &str) -> Result<(), Problem> {
+        let name = &self.account.name;
+        let plugin = plugin.name.as_str();
+        let annotation = self.code.with(plugin, digest);
+        let remedy = annotate(&self.account, &annotation, true);
+
+        if !self.code.permits(digest) {
+            let message = format!(
+                "ServiceAccount {name:?} consents to other code of Plugin {plugin:?}, but not to {digest}, which is not run"
+            );
+            let advice = Advice::from(message).with("; to allow it: ", remedy);
+            return Err(Problem::new(reasons::CODE_NOT_ALLOWED, advice));
+        }
+
+        if self.needs_digest && self.code.is_any() {
+            let message = format!(
+                "consent must name a digest here, but ServiceAccount {name:?} names only Plugin {plugin:?}"
+            );
+            let advice = Advice::from(message).with(": ", remedy);
+            return Err(Problem::new(reasons::CODE_NOT_ALLOWED, advice));
+        }
+        Ok(())
     }
-    if needs_digest && allowed.is_any() {
-        let message = format!(
-            "consent must name a digest here, but ServiceAccount {name:?} names only Plugin {plugin:?}: {command}"
-        );
-        return Err(Problem::new(reasons::CODE_NOT_ALLOWED, message));
+
+    /// Returns a text that changes with the allowed code.
+    pub fn version(&self) -> String {
+        format!("{}{}", u8::from(self.needs_digest), self.code.version())
     }
-    Ok(())
 }
 
 fn allowed_plugins(account: &Object) -> Option<String> {
     let annotations = account.at(".metadata.annotations")?;
-    serde_json::from_str::<BTreeMap<String, String>>(annotations).ok()?.remove(ALLOW_PLUGINS)
+    serde_json::from_str::<BTreeMap<String, String>>(annotations)
+        .ok()?
+        .remove(ALLOW_PLUGINS)
 }
 
 #[cfg(test)]
@@ -190,20 +272,35 @@ mod tests {
 
     fn object(metadata: &str) -> Object {
         let text = format!(r#"{{"metadata":{{"name":"x","namespace":"n",{metadata}}}}}"#);
-        Object::from_json(&text, &GroupVersionKind::new("v1", "ServiceAccount"), ManagedFields::Drop).expect("object")
+        Object::from_json(
+            &text,
+            &GroupVersionKind::new("v1", "ServiceAccount"),
+            ManagedFields::Drop,
+        )
+        .expect("object")
     }
 
     #[test]
     fn check_namespace_requires_the_label() {
         let enabled = object(r#""labels":{"operetta.dev/plugins":"enabled"}"#);
         assert_eq!(check_namespace("n", Some(&enabled)), Ok(OptIn::Enabled));
+
         let pinned = object(r#""labels":{"operetta.dev/plugins":"pinned"}"#);
         assert_eq!(check_namespace("n", Some(&pinned)), Ok(OptIn::Pinned));
-        for other in [r#""labels":{"operetta.dev/plugins":"true"}"#, r#""labels":{}"#] {
+
+        for other in [
+            r#""labels":{"operetta.dev/plugins":"true"}"#,
+            r#""labels":{}"#,
+        ] {
             let problem = check_namespace("n", Some(&object(other))).expect_err(other);
             assert_eq!(problem.reason, "NamespaceNotEnabled");
-            assert!(problem.message.contains("kubectl label namespace n operetta.dev/plugins=enabled"));
+            assert!(
+                problem
+                    .message
+                    .contains("kubectl label namespace n operetta.dev/plugins=enabled")
+            );
         }
+
         assert!(check_namespace("n", None).is_err());
     }
 
@@ -223,17 +320,30 @@ mod tests {
             assert_eq!(result.is_err(), refused, "{name} {own:?} {allowed}");
             if let Err(problem) = result {
                 assert_eq!(problem.reason, "NamespaceReserved");
-                assert!(problem.message.contains("allowReservedNamespaces"), "{}", problem.message);
+                assert!(
+                    problem.message.contains("allowReservedNamespaces"),
+                    "{}",
+                    problem.message
+                );
             }
         }
     }
 
     #[test]
     fn not_granted_names_the_command_for_its_host() {
-        let account = ServiceAccount { namespace: "team".into(), name: "p".into() };
+        let account = ServiceAccount {
+            namespace: "team".into(),
+            name: "p".into(),
+        };
         for (host, ends) in [
-            ("system:serviceaccount:operetta-system:operetta", "with operetta grant p -n team"),
-            ("system:serviceaccount:a:b", "with operetta grant p -n team --host-service-account a/b"),
+            (
+                "system:serviceaccount:operetta-system:operetta",
+                "with operetta grant p -n team",
+            ),
+            (
+                "system:serviceaccount:a:b",
+                "with operetta grant p -n team --host-service-account a/b",
+            ),
             ("jane", "use operetta grant"),
         ] {
             let message = not_granted(&account, host).message;
@@ -254,7 +364,10 @@ mod tests {
 
     #[test]
     fn check_account_accepts_the_name_or_a_wildcard() {
-        let account = ServiceAccount { namespace: "n".into(), name: "x".into() };
+        let account = ServiceAccount {
+            namespace: "n".into(),
+            name: "x".into(),
+        };
         for (allowed, reason) in [
             ("p", None),
             ("*", None),
@@ -263,17 +376,35 @@ mod tests {
             ("pp", Some("ConsentMissing")),
             ("", Some("ConsentMissing")),
         ] {
-            let found = object(&format!(r#""annotations":{{"operetta.dev/allow-plugins":"{allowed}"}}"#));
+            let found = object(&format!(
+                r#""annotations":{{"operetta.dev/allow-plugins":"{allowed}"}}"#
+            ));
             let problem = check_account(&account, Some(&found), "p").err();
-            assert_eq!(problem.as_ref().map(|problem| problem.reason.as_str()), reason, "{allowed}");
+            assert_eq!(
+                problem.as_ref().map(|problem| problem.reason.as_str()),
+                reason,
+                "{allowed}"
+            );
         }
+
         let found = object(r#""annotations":{"operetta.dev/allow-plugins":"a"}"#);
         let problem = check_account(&account, Some(&found), "p").expect_err("not named");
-        assert!(problem.message.contains("operetta.dev/allow-plugins=a,p --overwrite"), "{}", problem.message);
+        assert!(
+            problem
+                .message
+                .contains("operetta.dev/allow-plugins=a,p --overwrite"),
+            "{}",
+            problem.message
+        );
         assert_eq!(
-            check_account(&account, Some(&object(r#""labels":{}"#)), "p").expect_err("none").reason,
+            check_account(&account, Some(&object(r#""labels":{}"#)), "p")
+                .expect_err("none")
+                .reason,
             "ConsentMissing"
         );
-        assert_eq!(check_account(&account, None, "p").expect_err("none").reason, "ServiceAccountNotFound");
+        assert_eq!(
+            check_account(&account, None, "p").expect_err("none").reason,
+            "ServiceAccountNotFound"
+        );
     }
 }

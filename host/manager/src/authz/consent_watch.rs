@@ -1,43 +1,58 @@
-//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, it would not notice withdrawn
-//! consent. So all plugins are paused.
+//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, it would not
+//! notice withdrawn consent. So all plugins are paused.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::future;
-use operetta_core::gate::revocation::Revocation;
+use operetta_core::gate::permit::RequestPermit;
 use operetta_kube::informer::Informer;
 use tokio::time::Instant;
 
-/// The time for which a watch may fail before plugins are paused. Reconnecting after a lost connection takes less.
+/// How long a watch may fail before plugins are paused. Reconnecting after a lost
+/// connection takes less.
 pub const MAX_STALE: Duration = Duration::from_secs(10);
 
-/// Pauses `consent`, the parent of all plugins' tokens, while one of these informers has failed for longer
-/// than [`MAX_STALE`]. Never returns.
-pub async fn pause_while_stale(consent: Arc<Revocation>, informers: [Arc<Informer>; 3]) {
+/// Pauses `consent`, the parent of all plugins' tokens, while one of these informers has failed for
+/// longer than [`MAX_STALE`]. Never returns.
+pub async fn pause_while_stale(consent: Arc<RequestPermit>, informers: [Arc<Informer>; 3]) {
     let mut states = informers.each_ref().map(|informer| informer.state());
     let mut failing_since: Option<Instant> = None;
+
     loop {
-        let failed = states.iter_mut().zip(&informers).find_map(|(state, informer)| {
-            let error = state.borrow_and_update().error.clone()?;
-            Some(format!("{}: {error}", informer.resource.kind.kind))
-        });
+        let failed = states
+            .iter_mut()
+            .zip(&informers)
+            .find_map(|(state, informer)| {
+                let error = state.borrow_and_update().error.clone()?;
+                Some(format!("{}: {error}", informer.resource.kind.kind))
+            });
         let Some(failed) = failed else {
-            if failing_since.take().is_some_and(|since| since.elapsed() >= MAX_STALE) {
+            if failing_since
+                .take()
+                .is_some_and(|since| since.elapsed() >= MAX_STALE)
+            {
                 tracing::info!("watches of consent recovered, resuming all plugins");
                 consent.resume();
             }
+
             wait_for_change(&mut states).await;
             continue;
         };
+
         let since = *failing_since.get_or_insert_with(Instant::now);
         if since.elapsed() < MAX_STALE {
-            let _changed_or_over = tokio::time::timeout_at(since + MAX_STALE, wait_for_change(&mut states)).await;
+            let _changed_or_over =
+                tokio::time::timeout_at(since + MAX_STALE, wait_for_change(&mut states)).await;
             continue;
         }
+
         if !consent.is_own_revoked() {
             tracing::warn!(failed, "failed to watch consent, pausing all plugins");
-            consent.pause(&format!("all plugins are paused, because the host cannot watch consent: {failed}"));
+            consent.pause(&format!(
+                "all plugins are paused, because the host cannot watch consent: {failed}"
+            ));
         }
+
         wait_for_change(&mut states).await;
     }
 }

@@ -1,16 +1,17 @@
-//! The permissions that a plugin needs, as the host serves them at /rbac/NAMESPACE/PLUGIN for `operetta rbac`.
+//! The permissions of a plugin, as the host serves them at /rbac/NAMESPACE/PLUGIN for
+//! `operetta rbac`.
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{object::ObjectKey, status::ApiError};
 use operetta_kube::{
     authz::{access_review::SubjectAccessReviews, required_permissions::Needed},
-    client::wire::{Identity, Wire},
+    client::api_client::{ApiClient, Identity},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{context::Context, plugin::hosted_plugins::HostedPlugins};
 
-/// The permissions that one plugin needs.
+/// The required permissions of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Permissions {
@@ -24,13 +25,13 @@ pub struct Permissions {
     pub called: bool,
     /// The number of calls that are not in `needs`, because there were too many different ones.
     pub missed: u64,
-    /// The kinds that the API server does not serve: `needs` lacks the permissions for them.
+    /// The kinds not served by the API server; `needs` lacks their permissions.
     pub missing_kinds: Vec<String>,
     /// Each permission, and whether the ServiceAccount has it.
     pub needs: Vec<Needed>,
 }
 
-/// The reason why the permissions of a plugin cannot be listed.
+/// Why a plugin's permissions cannot be listed.
 #[derive(Debug)]
 pub enum PermissionsError {
     /// The host has no such plugin.
@@ -50,18 +51,41 @@ pub async fn list(
     hosted_plugins: &HostedPlugins,
     plugin: &ObjectKey,
 ) -> Result<Permissions, PermissionsError> {
-    let hosted = hosted_plugins.get(plugin).ok_or(PermissionsError::Unknown)?;
+    let hosted = hosted_plugins
+        .get(plugin)
+        .ok_or(PermissionsError::Unknown)?;
     let (api, watched, missing_kinds) = {
         let state = hosted.state.lock().await;
-        let running = state.running.as_ref().and_then(|running| running.required_permissions());
+        let running = state
+            .running
+            .as_ref()
+            .and_then(|running| running.required_permissions());
         let (api, watched) = running.ok_or(PermissionsError::NotRunning)?;
-        (api, watched, state.missing.kinds.iter().map(ToString::to_string).collect())
+        (
+            api,
+            watched,
+            state
+                .missing
+                .kinds
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        )
     };
-    let reviews = Wire::new(context.cluster.client.clone(), &Identity::Host).map(SubjectAccessReviews::new);
+
+    let reviews = ApiClient::new(context.cluster.client.clone(), &Identity::Host)
+        .map(SubjectAccessReviews::new);
     let reviews = reviews.map_err(PermissionsError::Unavailable)?;
-    let found = api.needs(&reviews, watched).await.map_err(PermissionsError::Unavailable)?;
-    let (Some(needs), Some(grants)) = (found, api.grants()) else { return Err(PermissionsError::NotRunning) };
-    let since = Timestamp::try_from(needs.since).and_then(|since| Timestamp::from_second(since.as_second()));
+    let found = api
+        .needs(&reviews, watched)
+        .await
+        .map_err(PermissionsError::Unavailable)?;
+    let (Some(needs), Some(grants)) = (found, api.grants()) else {
+        return Err(PermissionsError::NotRunning);
+    };
+
+    let since = Timestamp::try_from(needs.since)
+        .and_then(|since| Timestamp::from_second(since.as_second()));
     Ok(Permissions {
         namespace: grants.subject().namespace.clone(),
         service_account: grants.subject().name.clone(),

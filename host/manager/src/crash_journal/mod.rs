@@ -1,12 +1,14 @@
-//! The crash journal: what the host was parsing, decompressing, loading or compiling when it crashed.
+//! The crash journal: what the host was parsing, decompressing, loading or compiling when it
+//! crashed.
 //!
-//! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it notes in a file which tenant's bytes it
-//! begins to work on, and erases the note when that ended. At the next start the noted work is done last and alone; what
-//! the host died during twice in a row is not done again until its source changes or an administrator asks for it with the
-//! annotation `operetta.dev/retry`.
+//! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it records in a
+//! file which tenant's bytes it is working on, and erases the record at the end. After a crash,
+//! that work is done last and alone. What the host crashed on twice in a row is not tried again
+//! until its source changes, or an administrator asks for it with the annotation
+//! `operetta.dev/retry`.
 //!
-//! The file is written whole and renamed, without `fsync`: the page cache outlives the process. After a power loss it may
-//! be missing, which blames nobody.
+//! The file is written whole and renamed, without `fsync`: the page cache outlives the process.
+//! After a power loss it may be missing, which blames nobody.
 
 mod table;
 
@@ -28,13 +30,13 @@ pub use table::{Entry, Step, Verdict, Work};
 /// The largest file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The interval at which work that must wait is to ask again.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How often postponed work asks again.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The time for which a waiting suspect keeps others from beginning.
+/// How long a waiting suspect keeps others from beginning.
 const RESERVATION: Duration = Duration::from_secs(5);
 
-/// The time after which a suspect is tried even if others are still being loaded.
+/// When a suspect is tried even if others are still being loaded.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// The age at which the journal of another cluster is removed.
@@ -55,7 +57,7 @@ pub struct CrashJournal {
 /// The progress of the host's start.
 struct Start {
     began: Instant,
-    /// The Plugins that were reconciled once; None when all were, or nobody waits for them.
+    /// The Plugins that were reconciled once; None if nobody waits for the others.
     attempted: Option<HashSet<ObjectKey>>,
     /// True once a failure to write was logged, until a write succeeds.
     unwritable: bool,
@@ -66,12 +68,12 @@ struct Start {
 struct Exclusion {
     ordinary: u32,
     alone: bool,
-    /// The time until which no ordinary work begins, because a suspect waits.
+    /// Until when no ordinary work begins, because a suspect waits.
     reserved: Option<Instant>,
 }
 
-/// A work that is noted as being in flight. Dropping it erases the note.
-pub struct Noted {
+/// Work that the journal records as in flight. Dropping it erases the record.
+pub struct InFlight {
     journal: Arc<CrashJournal>,
     work: Work,
     alone: bool,
@@ -85,7 +87,12 @@ impl Exclusion {
             false => !self.alone && self.reserved.is_none_or(|until| now >= until),
         };
         match (alone, free) {
-            (true, true) => *self = Self { alone: true, ..Self::default() },
+            (true, true) => {
+                *self = Self {
+                    alone: true,
+                    ..Self::default()
+                }
+            }
             (true, false) => self.reserved = Some(now + RESERVATION),
             (false, true) => self.ordinary += 1,
             (false, false) => {}
@@ -102,10 +109,13 @@ impl Exclusion {
 }
 
 impl CrashJournal {
-    /// Opens the journal of the host of this cluster, in a directory that is this user's alone. Without a directory it
-    /// keeps nothing beyond this process.
+    /// Opens the journal of the host of this cluster, in a directory that is this user's alone.
+    /// Without a directory it keeps nothing beyond this process.
     pub fn open(directory: Option<&Path>, cluster: &str) -> Arc<Self> {
-        let id: String = cluster.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+        let id: String = cluster
+            .chars()
+            .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-')
+            .collect();
         let file = directory.map(|directory| directory.join(format!("{PREFIX}{id}.json")));
         let table = file.as_deref().map(read).unwrap_or_default().after_death();
         for Entry { work, deaths, .. } in table.suspects() {
@@ -118,32 +128,49 @@ impl CrashJournal {
                 work.past_tense()
             );
         }
+
         let attempted = (!table.is_empty()).then(HashSet::new);
-        let start = Start { began: Instant::now(), attempted, unwritable: false };
-        let journal = Self { file, table: Mutex::new(table), exclusion: Mutex::default(), start: Mutex::new(start) };
+        let start = Start {
+            began: Instant::now(),
+            attempted,
+            unwritable: false,
+        };
+        let journal = Self {
+            file,
+            table: Mutex::new(table),
+            exclusion: Mutex::default(),
+            start: Mutex::new(start),
+        };
         journal.remove_abandoned();
         journal.write(&journal.table.lock());
+
         Arc::new(journal)
     }
 
-    /// Decides about a work.
+    /// Decides whether work may begin.
     pub fn verdict(&self, work: &Work) -> Verdict {
         self.table.lock().verdict(work)
     }
 
-    /// Notes that a work begins. Returns None if it must wait: a suspect for all other work, others for a suspect. Who asks
-    /// again within [`LOOK_AGAIN`] is admitted.
-    pub fn begin(self: &Arc<Self>, work: Work) -> Option<Noted> {
+    /// Notes that a work begins. Returns None if it must wait: a suspect for all other work, others
+    /// for a suspect. A caller that asks again within [`RETRY_INTERVAL`] is admitted.
+    pub fn begin(self: &Arc<Self>, work: Work) -> Option<InFlight> {
         let alone = self.verdict(&work) != Verdict::Ordinary;
         if !self.exclusion.lock().try_enter(alone, Instant::now()) {
             return None;
         }
+
         let mut table = self.table.lock();
         if table.begin(&work) {
             self.write(&table);
         }
+
         drop(table);
-        Some(Noted { journal: self.clone(), work, alone })
+        Some(InFlight {
+            journal: self.clone(),
+            work,
+            alone,
+        })
     }
 
     /// Records that a Plugin was reconciled once since the start.
@@ -153,17 +180,21 @@ impl CrashJournal {
         }
     }
 
-    /// Reports whether the start is over: each of these Plugins was reconciled once and no work is in flight. Once it was
-    /// over it stays so.
+    /// Reports whether the start is over: each of these Plugins was reconciled once and no work is
+    /// in flight. Once it was over it stays so.
     pub fn are_others_loaded(&self, mut plugins: impl Iterator<Item = ObjectKey>) -> bool {
         let busy = self.table.lock().is_busy();
         let mut start = self.start.lock();
-        let Some(attempted) = &start.attempted else { return true };
+        let Some(attempted) = &start.attempted else {
+            return true;
+        };
+
         let late = start.began.elapsed() >= LONGEST_WAIT;
         let over = !busy && plugins.all(|plugin| attempted.contains(&plugin));
         if over || late {
             start.attempted = None;
         }
+
         over || late
     }
 
@@ -186,26 +217,32 @@ impl CrashJournal {
         let mut start = self.start.lock();
         if let (Err(error), false) = (&written, start.unwritable) {
             let file = file.display();
-            tracing::warn!(%file, %error, "failed to write the crash journal: a plugin that kills the host is not noted");
+            tracing::warn!(%file, %error, "failed to write the crash journal: a plugin that kills the host is not recorded");
         }
         start.unwritable = written.is_err();
     }
 
     /// Removes the journals of clusters that this user's hosts have not served for long.
     fn remove_abandoned(&self) {
-        let Some(directory) = self.file.as_deref().and_then(Path::parent) else { return };
+        let Some(directory) = self.file.as_deref().and_then(Path::parent) else {
+            return;
+        };
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let age =
-                entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
-            if name.to_string_lossy().starts_with(PREFIX) && age.is_some_and(|age| age > ABANDONED) {
+            let age = entry
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .ok()
+                .and_then(|time| time.elapsed().ok());
+            if name.to_string_lossy().starts_with(PREFIX) && age.is_some_and(|age| age > ABANDONED)
+            {
                 let _removed = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-impl Drop for Noted {
+impl Drop for InFlight {
     fn drop(&mut self) {
         let mut table = self.journal.table.lock();
         table.end(&self.work);
@@ -215,7 +252,8 @@ impl Drop for Noted {
     }
 }
 
-/// Reads a table. A missing file is an empty one; so is a file that cannot be read, which is logged.
+/// Reads a table. A missing file is an empty one; so is a file that cannot be read, which is
+/// logged.
 fn read(file: &Path) -> Table {
     let parsed = || -> io::Result<Table> {
         let size = fs::symlink_metadata(file)?.len();
@@ -242,8 +280,11 @@ fn replace(file: &Path, table: &Table) -> io::Result<()> {
             _ => Ok(()),
         };
     }
+
     let directory = file.parent().unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .tempfile_in(directory)?;
     temporary.write_all(&serde_json::to_vec(table)?)?;
     temporary.persist(file)?;
     Ok(())
@@ -257,7 +298,7 @@ mod tests {
         Work::new(Step::Load, "team", name, "sha256:1", "")
     }
 
-    fn begin(journal: &Arc<CrashJournal>, name: &str) -> Noted {
+    fn begin(journal: &Arc<CrashJournal>, name: &str) -> InFlight {
         journal.begin(work(name)).expect("admitted")
     }
 
@@ -275,16 +316,32 @@ mod tests {
         drop(begin(&journal, "good"));
         assert_eq!(journal.verdict(&work("bad")), Verdict::Suspect);
         assert_eq!(journal.verdict(&work("good")), Verdict::Ordinary);
-        assert_eq!(CrashJournal::open(Some(place.path()), "uid-2").suspects(), [], "another cluster's host");
+        assert_eq!(
+            CrashJournal::open(Some(place.path()), "uid-2").suspects(),
+            [],
+            "another cluster's host"
+        );
+
         drop(begin(&journal, "bad"));
-        assert_eq!(CrashJournal::open(Some(place.path()), "uid-1").suspects(), []);
-        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 0, "no entry, no file");
+        assert_eq!(
+            CrashJournal::open(Some(place.path()), "uid-1").suspects(),
+            []
+        );
+        assert_eq!(
+            fs::read_dir(place.path()).expect("a directory").count(),
+            0,
+            "no entry, no file"
+        );
     }
 
     #[test]
     fn damaged_file_blames_nobody() {
         let place = tempfile::tempdir().expect("a directory");
-        fs::write(place.path().join("crash-journal-a.json"), b"{\"entries\":[{\"st").expect("written");
+        fs::write(
+            place.path().join("crash-journal-a.json"),
+            b"{\"entries\":[{\"st",
+        )
+        .expect("written");
         assert_eq!(CrashJournal::open(Some(place.path()), "a").suspects(), []);
         assert_eq!(CrashJournal::open(None, "a").suspects(), []);
     }
@@ -296,9 +353,11 @@ mod tests {
         let side_by_side = (begin(&journal, "good"), begin(&journal, "second"));
         assert!(journal.begin(work("bad")).is_none(), "others are in flight");
         assert!(journal.begin(work("third")).is_none(), "a suspect waits");
+
         drop(side_by_side);
         let bad = begin(&journal, "bad");
         assert!(journal.begin(work("good")).is_none(), "it is alone");
+
         drop(bad);
         drop(begin(&journal, "good"));
     }
@@ -316,13 +375,25 @@ mod tests {
     fn suspects_wait_for_the_first_round_of_others() {
         let place = tempfile::tempdir().expect("a directory");
         let journal = after_death(place.path());
-        let keys = || ["a", "b"].map(|name| ObjectKey::namespaced("team", name)).into_iter();
+        let keys = || {
+            ["a", "b"]
+                .map(|name| ObjectKey::namespaced("team", name))
+                .into_iter()
+        };
         assert!(!journal.are_others_loaded(keys()));
+
         keys().for_each(|key| journal.record_attempt(&key));
         let busy = begin(&journal, "a");
-        assert!(!journal.are_others_loaded(keys()), "one is still being loaded");
+        assert!(
+            !journal.are_others_loaded(keys()),
+            "one is still being loaded"
+        );
+
         drop(busy);
         assert!(journal.are_others_loaded(keys()));
-        assert!(journal.are_others_loaded([ObjectKey::namespaced("team", "new")].into_iter()), "the start is over");
+        assert!(
+            journal.are_others_loaded([ObjectKey::namespaced("team", "new")].into_iter()),
+            "the start is over"
+        );
     }
 }

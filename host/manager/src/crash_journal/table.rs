@@ -1,5 +1,6 @@
-//! The table of the crash journal: work in flight, and the deaths of the host that each work may have caused. A pure state
-//! machine, tested as a table; [`super::CrashJournal`] keeps it in a file.
+//! The table of the crash journal: work in flight, and the deaths of the host that each work may
+//! have caused. A pure state machine, tested as a table; [`super::CrashJournal`] keeps it in a
+//! file.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +49,11 @@ pub struct Work {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// The version of the bytes: their digest, or the uid and resourceVersion of the object that has them.
+    /// The version of the bytes: their digest, or the uid and resourceVersion of the object that
+    /// has them.
     pub version: String,
-    /// The value of the annotation with which an administrator asks for another try; empty without it.
+    /// The value of the annotation with which an administrator asks for another try; empty without
+    /// it.
     pub retry: String,
 }
 
@@ -90,7 +93,13 @@ impl Work {
     /// Creates a work. Overlong texts are cut.
     pub fn new(step: Step, namespace: &str, name: &str, version: &str, retry: &str) -> Self {
         let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
-        Self { step, namespace: cut(namespace), name: cut(name), version: cut(version), retry: cut(retry) }
+        Self {
+            step,
+            namespace: cut(namespace),
+            name: cut(name),
+            version: cut(version),
+            retry: cut(retry),
+        }
     }
 
     /// Returns the work as it follows "while the host".
@@ -121,27 +130,43 @@ impl Table {
         self
     }
 
-    /// Decides about a work. A changed source or a new request of an administrator ends a quarantine, not the suspicion.
+    /// Decides about a work. A changed source or a new request of an administrator ends a
+    /// quarantine, not the suspicion.
     pub fn verdict(&self, work: &Work) -> Verdict {
         match self.find(work) {
             None | Some(Entry { deaths: 0, .. }) => Verdict::Ordinary,
-            Some(entry) if entry.work == *work && entry.deaths >= MAX_DEATHS => Verdict::Quarantined,
+            Some(entry) if entry.work == *work && entry.deaths >= MAX_DEATHS => {
+                Verdict::Quarantined
+            }
             Some(_) => Verdict::Suspect,
         }
     }
 
     /// Notes that a work begins. Reports whether the table has room for it.
     pub fn begin(&mut self, work: &Work) -> bool {
-        let earlier = self.find(work).map(|entry| if entry.work == *work { entry.deaths } else { entry.deaths.min(1) });
-        self.entries.retain(|entry| !entry.work.is_on_same_object(work));
+        let earlier = self.find(work).map(|entry| {
+            if entry.work == *work {
+                entry.deaths
+            } else {
+                entry.deaths.min(1)
+            }
+        });
+
+        self.entries
+            .retain(|entry| !entry.work.is_on_same_object(work));
         if self.entries.len() >= MAX_ENTRIES && !self.make_room() {
             return false;
         }
-        self.entries.push(Entry { work: work.clone(), deaths: earlier.unwrap_or_default(), in_flight: true });
+
+        self.entries.push(Entry {
+            work: work.clone(),
+            deaths: earlier.unwrap_or_default(),
+            in_flight: true,
+        });
         true
     }
 
-    /// Notes that a work ended with the host alive: nothing is held against it any more.
+    /// Records that work has ended with the host alive, which clears it of all suspicion.
     pub fn end(&mut self, work: &Work) {
         self.entries.retain(|entry| entry.work != *work);
     }
@@ -159,7 +184,7 @@ impl Table {
         self.entries.iter().any(|entry| entry.in_flight)
     }
 
-    /// Returns the entries of which the host died.
+    /// Returns the work that the host crashed on.
     pub fn suspects(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.deaths > 0)
     }
@@ -170,12 +195,19 @@ impl Table {
     }
 
     fn find(&self, work: &Work) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.work.is_on_same_object(work))
+        self.entries
+            .iter()
+            .find(|entry| entry.work.is_on_same_object(work))
     }
 
-    /// Drops the oldest entry with the fewest deaths that is not in flight. Reports whether there was one.
+    /// Drops the oldest entry with the fewest deaths that is not in flight. Reports whether there
+    /// was one.
     fn make_room(&mut self) -> bool {
-        let idle = self.entries.iter().enumerate().filter(|(_, entry)| !entry.in_flight);
+        let idle = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| !entry.in_flight);
         let oldest = idle.min_by_key(|(_, entry)| entry.deaths).map(|(at, _)| at);
         oldest.map(|at| self.entries.remove(at)).is_some()
     }
@@ -195,18 +227,25 @@ mod tests {
         let mut table = Table::default();
         assert_eq!(table.verdict(&bad), Verdict::Ordinary);
         assert!(table.begin(&bad) && table.begin(&load("other", "sha256:2")));
+
         let mut table = table.after_death();
         assert_eq!(table.verdict(&bad), Verdict::Suspect);
         assert!(!table.is_busy());
+
         // Another death while it waits for the others is not held against it.
         table.begin(&load("third", "sha256:3"));
         let mut table = table.after_death();
         assert_eq!(table.verdict(&bad), Verdict::Suspect);
+
         table.begin(&bad);
         let table = table.after_death();
         assert_eq!(table.verdict(&bad), Verdict::Quarantined);
         assert_eq!(table.verdict(&load("other", "sha256:2")), Verdict::Suspect);
-        assert_eq!(table.verdict(&load("fine", "sha256:1")), Verdict::Ordinary, "the name counts, too");
+        assert_eq!(
+            table.verdict(&load("fine", "sha256:1")),
+            Verdict::Ordinary,
+            "the name counts, too"
+        );
     }
 
     #[test]
@@ -214,10 +253,14 @@ mod tests {
         let work = load("a", "sha256:1");
         let mut table = Table::default();
         table.begin(&work);
+
         let mut table = table.after_death();
         table.begin(&work);
         table.end(&work);
-        assert_eq!((table.verdict(&work), table.is_empty()), (Verdict::Ordinary, true));
+        assert_eq!(
+            (table.verdict(&work), table.is_empty()),
+            (Verdict::Ordinary, true)
+        );
     }
 
     #[test]
@@ -225,15 +268,24 @@ mod tests {
         let work = load("a", "sha256:1");
         let mut table = Table::default();
         table.begin(&work);
+
         let mut table = table.after_death();
         table.begin(&work);
         let table = table.after_death();
-        for changed in [load("a", "sha256:2"), Work::new(Step::Load, "team", "a", "sha256:1", "again")] {
+
+        for changed in [
+            load("a", "sha256:2"),
+            Work::new(Step::Load, "team", "a", "sha256:1", "again"),
+        ] {
             assert_eq!(table.verdict(&changed), Verdict::Suspect);
             let mut table = table.clone();
             table.begin(&changed);
             let table = table.after_death();
-            assert_eq!(table.verdict(&changed), Verdict::Quarantined, "one death more is enough");
+            assert_eq!(
+                table.verdict(&changed),
+                Verdict::Quarantined,
+                "one death more is enough"
+            );
         }
     }
 
@@ -244,7 +296,11 @@ mod tests {
         let mut dead = table.clone().after_death();
         dead.begin(&load("b", "sha256:2"));
         dead.stop();
-        assert_eq!(dead.clone().after_death(), dead, "a stop leaves what was known before");
+        assert_eq!(
+            dead.clone().after_death(),
+            dead,
+            "a stop leaves what was known before"
+        );
         assert_eq!(dead.suspects().count(), 1);
     }
 
@@ -256,17 +312,27 @@ mod tests {
         table = table.after_death();
         table.begin(&worst);
         table = table.after_death();
+
         for number in 0..MAX_ENTRIES {
             let work = load(&format!("p{number}"), "sha256:1");
             table.begin(&work);
             table = table.after_death();
         }
-        assert_eq!((table.entries.len(), table.verdict(&worst)), (MAX_ENTRIES, Verdict::Quarantined));
+
+        assert_eq!(
+            (table.entries.len(), table.verdict(&worst)),
+            (MAX_ENTRIES, Verdict::Quarantined)
+        );
+
         let mut full = Table::default();
         for number in 0..MAX_ENTRIES {
             assert!(full.begin(&load(&format!("p{number}"), "sha256:1")));
         }
-        assert!(!full.begin(&load("more", "sha256:1")), "what is in flight is not dropped");
+        assert!(
+            !full.begin(&load("more", "sha256:1")),
+            "what is in flight is not dropped"
+        );
+
         let long = Work::new(Step::Load, "team", "a", "sha256:1", &"é".repeat(1000));
         assert_eq!(long.retry.len(), MAX_TEXT);
     }

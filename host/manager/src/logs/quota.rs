@@ -11,7 +11,7 @@ const RATE: u64 = 256 * 1024;
 /// The burst after a pause, in bytes.
 const BURST: u64 = 2 * 1024 * 1024;
 
-/// The reason why lines are missing.
+/// Why lines are missing.
 pub const TOO_MUCH: &str = "over the limit of 256 KiB per second with bursts of 2 MiB";
 
 /// The bytes that a plugin may log now: a token bucket.
@@ -28,26 +28,34 @@ pub struct LogQuota {
 impl LogQuota {
     /// Creates a full bucket.
     pub fn new(now: Instant) -> Self {
-        Self { left: BURST, at: now, dropped: 0 }
+        Self {
+            left: BURST,
+            at: now,
+            dropped: 0,
+        }
     }
 
-    /// Takes the tokens of a line. Returns the number of lines dropped before it, or None when this one is dropped, too.
+    /// Takes the tokens of a line. Returns the number of lines dropped before it, or None if this
+    /// line is dropped.
     ///
-    /// After a dropped line, lines are dropped until half of the burst is available again. A flood is then logged in
-    /// contiguous pieces with gaps of some seconds, instead of every tenth line.
+    /// After a dropped line, lines are dropped until half of the burst is available again. A flood
+    /// is then logged in contiguous pieces with gaps of some seconds, instead of every tenth line.
     pub fn admit(&mut self, bytes: u64, now: Instant) -> Option<u64> {
-        let grown = now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
+        let grown =
+            now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let grown = u64::try_from(grown).unwrap_or(BURST);
         if grown > 0 {
             self.left = self.left.saturating_add(grown).min(BURST);
             self.at = now;
         }
+
         let cost = bytes.saturating_add(LINE);
         let needed = if self.dropped > 0 { BURST / 2 } else { cost };
         if self.left < needed {
             self.dropped += 1;
             return None;
         }
+
         self.left = self.left.saturating_sub(cost);
         Some(std::mem::take(&mut self.dropped))
     }
@@ -55,7 +63,9 @@ impl LogQuota {
 
 /// Returns the bytes of a text in a JSON log, where each control character takes six.
 pub fn escaped(text: &str) -> u64 {
-    text.bytes().map(|byte| if byte < b' ' { 6 } else { 1 }).sum()
+    text.bytes()
+        .map(|byte| if byte < b' ' { 6 } else { 1 })
+        .sum()
 }
 
 #[cfg(test)]
@@ -66,7 +76,9 @@ mod tests {
 
     /// Logs lines of a kilobyte. Returns how many are kept.
     fn kept(quota: &mut LogQuota, lines: u32, now: Instant) -> usize {
-        (0..lines).filter(|_| quota.admit(1024 - LINE, now).is_some()).count()
+        (0..lines)
+            .filter(|_| quota.admit(1024 - LINE, now).is_some())
+            .count()
     }
 
     #[test]
@@ -74,8 +86,14 @@ mod tests {
         let start = Instant::now();
         let mut quota = LogQuota::new(start);
         assert_eq!(kept(&mut quota, 10_000, start), 2048);
-        let per_minute: usize = (1..=60_000).map(|at| kept(&mut quota, 1, start + Duration::from_millis(at))).sum();
-        assert!((14 * 1024..=15 * 1024 + 1024).contains(&per_minute), "{per_minute}");
+
+        let per_minute: usize = (1..=60_000)
+            .map(|at| kept(&mut quota, 1, start + Duration::from_millis(at)))
+            .sum();
+        assert!(
+            (14 * 1024..=15 * 1024 + 1024).contains(&per_minute),
+            "{per_minute}"
+        );
     }
 
     #[test]
@@ -91,7 +109,11 @@ mod tests {
         let start = Instant::now();
         let mut quota = LogQuota::new(start);
         kept(&mut quota, 2048 + 7, start);
-        assert_eq!(quota.admit(0, start + Duration::from_secs(1)), None, "a quarter of a mebibyte is too little");
+        assert_eq!(
+            quota.admit(0, start + Duration::from_secs(1)),
+            None,
+            "a quarter of a mebibyte is too little"
+        );
         assert_eq!(quota.admit(0, start + Duration::from_secs(5)), Some(8));
         assert_eq!(quota.admit(0, start + Duration::from_secs(5)), Some(0));
     }
@@ -101,7 +123,10 @@ mod tests {
         let start = Instant::now();
         let mut quota = LogQuota::new(start + Duration::from_secs(9));
         assert_eq!(kept(&mut quota, 3000, start), 2048);
-        assert_eq!(kept(&mut quota, 3000, start + Duration::from_secs(1 << 40)), 2048);
+        assert_eq!(
+            kept(&mut quota, 3000, start + Duration::from_secs(1 << 40)),
+            2048
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The logs of plugins: the last lines of each in memory, for `operetta logs`, and every line in the host's own log.
+//! The logs of plugins: the last lines of each in memory, for `operetta logs`, and every line in
+//! the host's own log.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,7 +21,6 @@ use tokio::{sync::broadcast, time::Instant};
 
 use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
 
-/// The lines kept for each plugin.
 const KEPT: usize = 1_000;
 /// The bytes of a plugin's kept lines.
 const KEPT_BYTES: usize = 2 * 1024 * 1024;
@@ -64,7 +64,8 @@ pub struct LogStore {
     plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
 }
 
-/// The log of one plugin. It outlives the plugin's code, and has the reason when code does not load.
+/// The log of one plugin. It outlives the plugin's code, and has the reason when code does not
+/// load.
 pub struct PluginLog {
     plugin: String,
     /// The least important level that is kept, as a number.
@@ -88,7 +89,9 @@ impl Kept {
         self.bytes += line.bytes();
         self.lines.push_back(line);
         while self.lines.len() > KEPT || self.bytes > KEPT_BYTES {
-            let Some(oldest) = self.lines.pop_front() else { break };
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
             self.bytes -= oldest.bytes();
         }
     }
@@ -97,7 +100,14 @@ impl Kept {
 impl LogLine {
     /// Returns its size in memory, in bytes.
     fn bytes(&self) -> usize {
-        let texts = [&self.time, &self.level, &self.controller, &self.key, &self.reconcile_id, &self.message];
+        let texts = [
+            &self.time,
+            &self.level,
+            &self.controller,
+            &self.key,
+            &self.reconcile_id,
+            &self.message,
+        ];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
         let texts = texts + self.trace_id.as_ref().map_or(0, String::len);
         size_of::<Self>() + texts + self.fields.iter().map(field_bytes).sum::<usize>()
@@ -114,7 +124,11 @@ impl LogStore {
     pub fn get_or_create(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
         let mut plugins = self.plugins.lock();
         let create = || {
-            let kept = Kept { lines: VecDeque::new(), bytes: 0, quota: LogQuota::new(Instant::now()) };
+            let kept = Kept {
+                lines: VecDeque::new(),
+                bytes: 0,
+                quota: LogQuota::new(Instant::now()),
+            };
             Arc::new(PluginLog {
                 plugin: plugin.to_string(),
                 level: AtomicU8::new(level as u8),
@@ -138,17 +152,20 @@ impl LogStore {
 }
 
 impl PluginLog {
-    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No line is missing or
-    /// duplicated.
+    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No
+    /// line is missing or duplicated.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
         let tail = self.tail.get_or_init(|| broadcast::channel(WAITING).0);
-        (kept.lines.iter().skip(skipped).cloned().collect(), tail.subscribe())
+        (
+            kept.lines.iter().skip(skipped).cloned().collect(),
+            tail.subscribe(),
+        )
     }
 
-    /// Applies the level in the Plugin's annotation, or `default` without one or with one that is not a level. A change is
-    /// logged. Reconciles in flight follow at their next line.
+    /// Applies the level in the Plugin's annotation, or `default` without one or with one that is
+    /// not a level. A change is logged. Reconciles in flight follow at their next line.
     pub fn set_level(&self, annotation: Option<&str>, default: LogLevel) {
         let annotation = annotation.map(|text| text.chars().take(MAX_LEVEL).collect::<String>());
         let mut annotated = self.annotated.lock();
@@ -157,6 +174,7 @@ impl PluginLog {
         }
         annotated.clone_from(&annotation);
         drop(annotated);
+
         let (level, problem) = match annotation.as_deref().map(|text| (text, level(text))) {
             None => (default, None),
             Some((_, Some(level))) => (level, None),
@@ -164,11 +182,13 @@ impl PluginLog {
         };
         self.level.store(level as u8, Ordering::Relaxed);
         let now = name(level);
+
         match problem {
             None => self.write_host_line(LogLevel::Info, format!("log level is {now}")),
             Some(text) => {
-                let message =
-                    format!("{LOG_LEVEL} is {text:?}: use error, warn, info, debug or trace; log level is {now}");
+                let message = format!(
+                    "{LOG_LEVEL} is {text:?}: use error, warn, info, debug or trace; log level is {now}"
+                );
                 self.write_host_line(LogLevel::Warn, message);
             }
         }
@@ -176,7 +196,12 @@ impl PluginLog {
 
     /// Writes a line of the host about the plugin, outside the plugin's quota.
     pub fn write_host_line(&self, level: LogLevel, message: String) {
-        self.append(LogRecord { level, message, fields: vec![], reconcile: None });
+        self.append(LogRecord {
+            level,
+            message,
+            fields: vec![],
+            reconcile: None,
+        });
     }
 }
 
@@ -186,27 +211,41 @@ impl LogSink for PluginLog {
     }
 
     fn write(&self, record: LogRecord) {
-        let texts = record.fields.iter().flat_map(|(name, value)| [name, value]).chain([&record.message]);
+        let texts = record
+            .fields
+            .iter()
+            .flat_map(|(name, value)| [name, value])
+            .chain([&record.message]);
         let bytes = texts.map(|text| escaped(text)).sum();
         let admitted = self.kept.lock().quota.admit(bytes, Instant::now());
         match admitted {
             None => return,
             Some(0) => {}
             Some(dropped) => {
-                self.write_host_line(LogLevel::Warn, format!("dropped {dropped} log lines: {TOO_MUCH}"));
+                self.write_host_line(
+                    LogLevel::Warn,
+                    format!("dropped {dropped} log lines: {TOO_MUCH}"),
+                );
             }
         }
+
         self.append(record);
     }
 }
 
 impl PluginLog {
     fn append(&self, record: LogRecord) {
-        let LogRecord { level, mut message, mut fields, reconcile } = record;
+        let LogRecord {
+            level,
+            mut message,
+            mut fields,
+            reconcile,
+        } = record;
         if message.len() > MESSAGE {
             message.truncate(message.floor_char_boundary(MESSAGE));
             message.push('…');
         }
+
         let mut left = MESSAGE;
         let kept = fields.iter().position(|field| {
             left = left.saturating_sub(field_bytes(field));
@@ -217,6 +256,7 @@ impl PluginLog {
             fields.push(("…".to_owned(), String::new()));
             fields.shrink_to_fit();
         }
+
         let line = match &reconcile {
             Some(request) => LogLine {
                 time: clock::now().to_string(),
@@ -224,7 +264,10 @@ impl PluginLog {
                 controller: request.controller.clone(),
                 key: request.key.to_string(),
                 reconcile_id: request.reconcile_id.clone(),
-                trace_id: request.record.as_ref().and_then(|record| Some(record.trace()?.context.trace_id())),
+                trace_id: request
+                    .record
+                    .as_ref()
+                    .and_then(|record| Some(record.trace()?.context.trace_id())),
                 message,
                 fields,
             },
@@ -241,18 +284,25 @@ impl PluginLog {
         };
         trace(&self.plugin, level, &line);
         let line = Arc::new(line);
+
         let mut kept = self.kept.lock();
         if let Some(tail) = self.tail.get() {
-            // An error means that nobody follows any more.
+            // An error means that nobody follows the log.
             let _followers = tail.send(line.clone());
         }
+
         kept.push(line);
     }
 }
 
-/// Returns the level of this name.
 fn level(name_of: &str) -> Option<LogLevel> {
-    let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug, LogLevel::Trace];
+    let levels = [
+        LogLevel::Error,
+        LogLevel::Warn,
+        LogLevel::Info,
+        LogLevel::Debug,
+        LogLevel::Trace,
+    ];
     levels.into_iter().find(|level| name(*level) == name_of)
 }
 
@@ -268,14 +318,26 @@ pub fn name(level: LogLevel) -> &'static str {
 }
 
 fn trace(plugin: &str, level: LogLevel, line: &LogLine) {
-    let LogLine { controller, key, reconcile_id, message, .. } = line;
+    let LogLine {
+        controller,
+        key,
+        reconcile_id,
+        message,
+        ..
+    } = line;
+
     let trace_id = line.trace_id.as_deref();
-    let fields: String = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+    let fields: String = line
+        .fields
+        .iter()
+        .map(|(name, value)| format!(" {name}={value:?}"))
+        .collect();
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(target: "plugin", plugin, controller, key, reconcile_id, trace_id, "{message}{fields}")
         };
     }
+
     match level {
         LogLevel::Error => event!(error),
         LogLevel::Warn => event!(warn),
@@ -290,17 +352,30 @@ mod tests {
     use super::*;
 
     fn record(message: &str) -> LogRecord {
-        LogRecord { level: LogLevel::Info, message: message.into(), fields: vec![], reconcile: None }
+        LogRecord {
+            level: LogLevel::Info,
+            message: message.into(),
+            fields: vec![],
+            reconcile: None,
+        }
     }
 
     #[test]
     fn keeps_the_last_lines_and_followers_miss_none() {
-        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let log =
+            LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         for at in 0..KEPT + 5 {
             log.write(record(&at.to_string()));
         }
         let (lines, mut tail) = log.follow(2);
-        assert_eq!(lines.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1003", "1004"]);
+        assert_eq!(
+            lines
+                .iter()
+                .map(|line| line.message.as_str())
+                .collect::<Vec<_>>(),
+            ["1003", "1004"]
+        );
+
         log.write(record("next"));
         assert_eq!(tail.try_recv().expect("followed").message, "next");
         assert_eq!(log.follow(usize::MAX).0.len(), KEPT);
@@ -308,15 +383,23 @@ mod tests {
 
     #[test]
     fn bounds_the_fields_of_a_line() {
-        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let log =
+            LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         let of = |field: (&str, &str), count: usize| {
             let fields = vec![(field.0.to_owned(), field.1.to_owned()); count];
-            log.write(LogRecord { fields, ..record("line") });
+            log.write(LogRecord {
+                fields,
+                ..record("line")
+            });
             log.follow(1).0[0].fields.clone()
         };
         assert_eq!(of(("a", "b"), 10).len(), 10);
+
         for fields in [of(("", ""), 100_000), of(("name", &"x".repeat(1000)), 100)] {
-            let bytes: usize = fields.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
+            let bytes: usize = fields
+                .iter()
+                .map(|(name, value)| 48 + name.len() + value.len())
+                .sum();
             assert!(bytes <= MESSAGE + 100, "{bytes}");
             assert_eq!(fields.last().map(|(name, _)| name.as_str()), Some("…"));
         }
@@ -324,22 +407,40 @@ mod tests {
 
     #[test]
     fn drops_a_flood_but_not_host_lines() {
-        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let log =
+            LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         let big = "x".repeat(MESSAGE);
         (0..10_000).for_each(|_| log.write(record(&big)));
         log.write_host_line(LogLevel::Warn, "loaded".to_owned());
+
         let kept = log.kept.lock();
-        assert_eq!(kept.lines.back().map(|line| line.message.as_str()), Some("loaded"));
-        assert!(kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2, "{}", kept.bytes);
-        assert_eq!(kept.bytes, kept.lines.iter().map(|line| line.bytes()).sum::<usize>());
+        assert_eq!(
+            kept.lines.back().map(|line| line.message.as_str()),
+            Some("loaded")
+        );
+        assert!(
+            kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2,
+            "{}",
+            kept.bytes
+        );
+        assert_eq!(
+            kept.bytes,
+            kept.lines.iter().map(|line| line.bytes()).sum::<usize>()
+        );
     }
 
     #[test]
     fn annotation_sets_the_level_until_it_is_removed() {
-        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let log =
+            LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         let set = |annotation| {
             log.set_level(annotation, LogLevel::Info);
-            let levels = [LogLevel::Error, LogLevel::Info, LogLevel::Debug, LogLevel::Trace];
+            let levels = [
+                LogLevel::Error,
+                LogLevel::Info,
+                LogLevel::Debug,
+                LogLevel::Trace,
+            ];
             levels.map(|level| log.enabled(level))
         };
         assert_eq!(set(None), [true, true, false, false]);
@@ -348,14 +449,29 @@ mod tests {
         assert_eq!(set(Some("Debug")), [true, true, false, false]);
         assert_eq!(set(Some("Debug")), [true, true, false, false]);
         assert_eq!(set(None), [true, true, false, false]);
-        let lines: Vec<String> = log.follow(10).0.iter().map(|line| line.message.clone()).collect();
+
+        let lines: Vec<String> = log
+            .follow(10)
+            .0
+            .iter()
+            .map(|line| line.message.clone())
+            .collect();
         let refused = "operetta.dev/log-level is \"Debug\": use error, warn, info, debug or trace; log level is info";
-        assert_eq!(lines, ["log level is debug", "log level is error", refused, "log level is info"]);
+        assert_eq!(
+            lines,
+            [
+                "log level is debug",
+                "log level is error",
+                refused,
+                "log level is info"
+            ]
+        );
     }
 
     #[test]
     fn cuts_a_huge_line_between_characters() {
-        let log = LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
+        let log =
+            LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         log.write(record(&"é".repeat(MESSAGE)));
         assert!(log.follow(1).0[0].message.len() <= MESSAGE + '…'.len_utf8());
     }

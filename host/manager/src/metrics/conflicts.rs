@@ -13,7 +13,6 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The metrics of field conflicts.
 #[derive(Default)]
 pub(super) struct ConflictMetrics {
     conflicts: Family<ConflictLabels, Counter>,
@@ -51,11 +50,15 @@ impl ConflictMetrics {
             against,
         };
         let (against, other) = match &conflict.rival {
-            Rival::Author(other) => ("plugin", Some(&other.plugin).filter(|other| **other != conflict.author.plugin)),
+            Rival::Author(other) => (
+                "plugin",
+                Some(&other.plugin).filter(|other| **other != conflict.author.plugin),
+            ),
             Rival::Outside { .. } => ("outside", None),
         };
         let own = labels(&conflict.author.plugin, against);
         self.note(&conflict.author.plugin, &own);
+
         self.writes.get_or_create(&own).inc();
         if conflict.stage == Stage::Begins {
             self.conflicts.get_or_create(&own).inc();

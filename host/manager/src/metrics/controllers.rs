@@ -22,13 +22,17 @@ use prometheus_client::{
 
 /// controller-runtime's buckets of reconcile times and request durations, in seconds.
 const BUCKETS: [f64; 40] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
-    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
-/// Creates a histogram with [`BUCKETS`], and native buckets with the resolution of controller-runtime's.
+/// Creates a histogram with [`BUCKETS`], and native buckets with the resolution of
+/// controller-runtime's.
 pub(super) fn histogram() -> Histogram {
-    let native = NativeHistogramConfig::new(1.1).max_buckets(100).min_reset_duration(Duration::from_secs(3600));
+    let native = NativeHistogramConfig::new(1.1)
+        .max_buckets(100)
+        .min_reset_duration(Duration::from_secs(3600));
     Histogram::new_classic_and_native(BUCKETS, native)
 }
 
@@ -47,11 +51,26 @@ pub(crate) fn result_name(result: &Result<Action, Failure>) -> &'static str {
 
 /// The counters of a controller that have no label of their own, with their help texts.
 const COUNTERS: [(&str, &str); 5] = [
-    ("controller_runtime_reconcile_errors", "Number of failed reconciles"),
-    ("controller_runtime_terminal_reconcile_errors", "Number of failed reconciles that are not retried"),
-    ("controller_runtime_reconcile_panics", "Number of reconciles that panicked, or trapped in the sandbox"),
-    ("controller_runtime_reconcile_timeouts", "Number of reconciles that exceeded their deadline"),
-    ("operetta_hot_loop_slowed", "Number of times that a key in a hot loop was delayed"),
+    (
+        "controller_runtime_reconcile_errors",
+        "Number of failed reconciles",
+    ),
+    (
+        "controller_runtime_terminal_reconcile_errors",
+        "Number of failed reconciles that are not retried",
+    ),
+    (
+        "controller_runtime_reconcile_panics",
+        "Number of reconciles that panicked, or trapped in the sandbox",
+    ),
+    (
+        "controller_runtime_reconcile_timeouts",
+        "Number of reconciles that exceeded their deadline",
+    ),
+    (
+        "operetta_hot_loop_slowed",
+        "Number of times that a key in a hot loop was delayed",
+    ),
 ];
 const ERRORS: usize = 0;
 const TERMINAL_ERRORS: usize = 1;
@@ -59,13 +78,15 @@ const PANICS: usize = 2;
 const TIMEOUTS: usize = 3;
 const SLOWED: usize = 4;
 
-/// The metrics of reconciles. All series of a controller exist from its start, at zero, as in controller-runtime.
+/// The metrics of reconciles. All series of a controller exist from its start, at zero, as in
+/// controller-runtime.
 pub(super) struct ControllerMetrics {
     reconciles: Family<OutcomeLabels, Counter>,
     /// In the order of [`COUNTERS`].
     counters: [Family<ControllerLabels, Counter>; COUNTERS.len()],
     time: Family<ControllerLabels, Histogram, fn() -> Histogram>,
-    /// The controllers of each Plugin that have series. Read while counting, so that no series is created beside it.
+    /// The controllers of each Plugin that have series. Read while counting, so that no series is
+    /// created beside it.
     known: RwLock<HashMap<ObjectKey, HashSet<String>>>,
 }
 
@@ -86,8 +107,17 @@ impl ControllerLabels {
     }
 
     fn with_result(self, result: &'static str) -> OutcomeLabels {
-        let Self { controller, plugin, namespace } = self;
-        OutcomeLabels { controller, plugin, namespace, result }
+        let Self {
+            controller,
+            plugin,
+            namespace,
+        } = self;
+        OutcomeLabels {
+            controller,
+            plugin,
+            namespace,
+            result,
+        }
     }
 }
 
@@ -108,22 +138,41 @@ impl ControllerMetrics {
             known: RwLock::default(),
         };
         let help = "Number of reconciles by result";
-        registry.register("controller_runtime_reconcile", help, metrics.reconciles.clone());
+        registry.register(
+            "controller_runtime_reconcile",
+            help,
+            metrics.reconciles.clone(),
+        );
         for ((name, help), family) in COUNTERS.into_iter().zip(&metrics.counters) {
             registry.register(name, help, family.clone());
         }
+
         let help = "Duration of a reconcile in seconds";
-        registry.register("controller_runtime_reconcile_time_seconds", help, metrics.time.clone());
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            help,
+            metrics.time.clone(),
+        );
+
         metrics
     }
 
     /// Creates the series of these controllers, and removes those of all others of the Plugin.
-    pub(super) fn keep<'a>(&self, plugin: &ObjectKey, controllers: impl IntoIterator<Item = &'a str>) {
+    pub(super) fn keep<'a>(
+        &self,
+        plugin: &ObjectKey,
+        controllers: impl IntoIterator<Item = &'a str>,
+    ) {
         let kept: HashSet<String> = controllers.into_iter().map(str::to_owned).collect();
         let mut known = self.known.write();
-        let before = known.insert(plugin.clone(), kept.clone()).unwrap_or_default();
-        before.difference(&kept).for_each(|controller| self.remove(plugin, controller));
-        kept.difference(&before).for_each(|controller| self.create(plugin, controller));
+        let before = known
+            .insert(plugin.clone(), kept.clone())
+            .unwrap_or_default();
+        before
+            .difference(&kept)
+            .for_each(|controller| self.remove(plugin, controller));
+        kept.difference(&before)
+            .for_each(|controller| self.create(plugin, controller));
     }
 
     /// Removes all series of a Plugin.
@@ -137,8 +186,12 @@ impl ControllerMetrics {
     fn create(&self, plugin: &ObjectKey, controller: &str) {
         let labels = ControllerLabels::new(plugin, controller);
         for result in RESULTS {
-            drop(self.reconciles.get_or_create(&labels.clone().with_result(result)));
+            drop(
+                self.reconciles
+                    .get_or_create(&labels.clone().with_result(result)),
+            );
         }
+
         for family in &self.counters {
             drop(family.get_or_create(&labels));
         }
@@ -156,7 +209,8 @@ impl ControllerMetrics {
         }
     }
 
-    /// Counts a reconcile. One that ends after its controller is gone does not bring the series back.
+    /// Counts a reconcile. One that ends after its controller is gone does not bring the series
+    /// back.
     pub(super) fn reconciled(
         &self,
         plugin: &ObjectKey,
@@ -165,9 +219,13 @@ impl ControllerMetrics {
         took: Duration,
     ) {
         let known = self.known.read();
-        if !known.get(plugin).is_some_and(|controllers| controllers.contains(controller)) {
+        if !known
+            .get(plugin)
+            .is_some_and(|controllers| controllers.contains(controller))
+        {
             return;
         }
+
         let labels = ControllerLabels::new(plugin, controller);
         self.time.get_or_create(&labels).observe(took.as_secs_f64());
         let count = |counter: usize| self.counters[counter].get_or_create(&labels).inc();
@@ -177,17 +235,27 @@ impl ControllerMetrics {
                 Failure::Terminal(_) => count(TERMINAL_ERRORS),
                 Failure::Fault(Fault::Trap(_)) => count(PANICS),
                 Failure::Fault(Fault::DeadlineExceeded { .. }) => count(TIMEOUTS),
-                Failure::Fault(Fault::MemoryExceeded { .. }) | Failure::Retry(_) | Failure::RetryAfter(..) => 0,
+                Failure::Fault(Fault::MemoryExceeded { .. })
+                | Failure::Retry(_)
+                | Failure::RetryAfter(..) => 0,
             };
         }
-        self.reconciles.get_or_create(&labels.with_result(result_name(result))).inc();
+
+        self.reconciles
+            .get_or_create(&labels.with_result(result_name(result)))
+            .inc();
     }
 
     /// Counts a delay of a key in a hot loop.
     pub(super) fn slowed(&self, plugin: &ObjectKey, controller: &str) {
         let known = self.known.read();
-        if known.get(plugin).is_some_and(|controllers| controllers.contains(controller)) {
-            self.counters[SLOWED].get_or_create(&ControllerLabels::new(plugin, controller)).inc();
+        if known
+            .get(plugin)
+            .is_some_and(|controllers| controllers.contains(controller))
+        {
+            self.counters[SLOWED]
+                .get_or_create(&ControllerLabels::new(plugin, controller))
+                .inc();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text format and in
-//! Prometheus' Protobuf format, which also has native histograms.
+//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text
+//! format and in Prometheus' Protobuf format, which also has native histograms.
 //!
 //! [`Metrics`] counts as things happen; a [`samples::Samples`] is taken at each scrape.
 
@@ -38,7 +38,8 @@ use prometheus_client::{
 
 pub(crate) use self::controllers::result_name;
 use crate::metrics::{
-    conflicts::ConflictMetrics, controllers::ControllerMetrics, rest_client::RestClientMetrics, samples::Samples,
+    conflicts::ConflictMetrics, controllers::ControllerMetrics, rest_client::RestClientMetrics,
+    samples::Samples,
 };
 
 /// The host's metrics.
@@ -50,7 +51,6 @@ pub struct Metrics {
     rest_client: Arc<RestClientMetrics>,
 }
 
-/// The metrics of loading code.
 #[derive(Default)]
 struct CodeMetrics {
     loads: Family<LoadLabels, Counter>,
@@ -72,11 +72,22 @@ struct CompileLabels {
 impl CodeMetrics {
     fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("operetta_plugin_loads", "Number of component loads by result", metrics.loads.clone());
-        let help = "Number of component loads by the origin of the compiled code: cache, host or worker";
+        registry.register(
+            "operetta_plugin_loads",
+            "Number of component loads by result",
+            metrics.loads.clone(),
+        );
+        let help =
+            "Number of component loads by the origin of the compiled code: cache, host or worker";
         registry.register("operetta_plugin_code", help, metrics.origins.clone());
+
         let help = "Time to obtain the compiled code of a component in seconds";
-        registry.register("operetta_plugin_code_seconds", help, metrics.seconds.clone());
+        registry.register(
+            "operetta_plugin_code_seconds",
+            help,
+            metrics.seconds.clone(),
+        );
+
         metrics
     }
 }
@@ -89,7 +100,14 @@ impl Metrics {
         let conflicts = ConflictMetrics::register(&mut registry);
         let code = CodeMetrics::register(&mut registry);
         let rest_client = Arc::new(RestClientMetrics::register(&mut registry));
-        Arc::new(Self { registry, controllers, conflicts, code, rest_client })
+
+        Arc::new(Self {
+            registry,
+            controllers,
+            conflicts,
+            code,
+            rest_client,
+        })
     }
 
     /// Returns the metrics of requests to the API server, for the client to count them.
@@ -102,8 +120,13 @@ impl Metrics {
         self.conflicts.count(conflict);
     }
 
-    /// Creates the series of these controllers of a Plugin, and removes those of controllers that it no longer has.
-    pub fn keep_controllers<'a>(&self, plugin: &ObjectKey, controllers: impl IntoIterator<Item = &'a str>) {
+    /// Creates the series of these controllers of a Plugin, and removes those of controllers that
+    /// it no longer has.
+    pub fn keep_controllers<'a>(
+        &self,
+        plugin: &ObjectKey,
+        controllers: impl IntoIterator<Item = &'a str>,
+    ) {
         self.controllers.keep(plugin, controllers);
     }
 
@@ -114,8 +137,15 @@ impl Metrics {
     }
 
     /// Counts a reconcile.
-    pub fn reconciled(&self, plugin: &ObjectKey, controller: &str, result: &Result<Action, Failure>, took: Duration) {
-        self.controllers.reconciled(plugin, controller, result, took);
+    pub fn reconciled(
+        &self,
+        plugin: &ObjectKey,
+        controller: &str,
+        result: &Result<Action, Failure>,
+        took: Duration,
+    ) {
+        self.controllers
+            .reconciled(plugin, controller, result, took);
     }
 
     /// Counts a delay of a key in a hot loop.
@@ -125,7 +155,12 @@ impl Metrics {
 
     /// Counts a load; `result` is `loaded` or the reason of the refusal.
     pub fn loaded(&self, result: &str) {
-        self.code.loads.get_or_create(&LoadLabels { result: result.to_owned() }).inc();
+        self.code
+            .loads
+            .get_or_create(&LoadLabels {
+                result: result.to_owned(),
+            })
+            .inc();
     }
 
     /// Counts the origin of a loaded component's code, and the time it took.
@@ -135,8 +170,14 @@ impl Metrics {
             Origin::Here => "host",
             Origin::Worker => "worker",
         };
-        self.code.origins.get_or_create(&CompileLabels { origin }).inc();
-        self.code.seconds.get_or_create(&CompileLabels { origin }).inc_by(provenance.took.as_secs_f64());
+        self.code
+            .origins
+            .get_or_create(&CompileLabels { origin })
+            .inc();
+        self.code
+            .seconds
+            .get_or_create(&CompileLabels { origin })
+            .inc_by(provenance.took.as_secs_f64());
     }
 
     /// Encodes the metrics and these samples as OpenMetrics text.
@@ -157,7 +198,10 @@ impl Metrics {
     ///
     /// # Errors
     /// The encoder's errors.
-    pub fn encode_protobuf(&self, samples: Samples) -> Result<Vec<u8>, prometheus_protobuf::EncodeError> {
+    pub fn encode_protobuf(
+        &self,
+        samples: Samples,
+    ) -> Result<Vec<u8>, prometheus_protobuf::EncodeError> {
         let mut scrape = Registry::default();
         scrape.register_collector(Box::new(samples));
         let mut bytes = prometheus_protobuf::encode_to_vec(&self.registry)?;
@@ -183,15 +227,20 @@ mod tests {
         let metrics = Metrics::new();
         let plugin = ObjectKey::namespaced("n", "p");
         metrics.keep_controllers(&plugin, ["c"]);
+
         for failure in [
             Failure::Terminal("invalid".into()),
             Failure::Fault(Fault::Trap("unreachable".into())),
-            Failure::Fault(Fault::DeadlineExceeded { limit: Duration::from_secs(1) }),
+            Failure::Fault(Fault::DeadlineExceeded {
+                limit: Duration::from_secs(1),
+            }),
         ] {
             metrics.reconciled(&plugin, "c", &Err(failure), Duration::from_millis(3));
         }
+
         let text = text(&metrics);
         let labels = "controller=\"c\",plugin=\"p\",namespace=\"n\"";
+
         for line in [
             format!("controller_runtime_terminal_reconcile_errors_total{{{labels}}} 1"),
             format!("controller_runtime_reconcile_panics_total{{{labels}}} 1"),
@@ -209,12 +258,20 @@ mod tests {
         let metrics = Metrics::new();
         let plugin = ObjectKey::namespaced("n", "p");
         metrics.keep_controllers(&plugin, ["c"]);
+
         for millis in [3, 30, 30] {
-            metrics.reconciled(&plugin, "c", &Ok(Action::Done), Duration::from_millis(millis));
+            metrics.reconciled(
+                &plugin,
+                "c",
+                &Ok(Action::Done),
+                Duration::from_millis(millis),
+            );
         }
-        assert!(
-            text(&metrics).contains("controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"c\"")
-        );
+
+        assert!(text(&metrics).contains(
+            "controller_runtime_reconcile_time_seconds_bucket{le=\"0.05\",controller=\"c\""
+        ));
+
         let mut samples = Samples::default();
         samples.counter("sampled", "Sampled", [(vec![], 7_u64)]);
         let bytes = metrics.encode_protobuf(samples).expect("bytes");
@@ -223,13 +280,42 @@ mod tests {
         while !rest.is_empty() {
             families.push(MetricFamily::decode_length_delimited(&mut rest).expect("a message"));
         }
-        let find = |name: &str| families.iter().find(|family| family.name == name).expect(name).metric[0].clone();
-        let times = find("controller_runtime_reconcile_time_seconds").histogram.expect("a histogram");
+
+        let find = |name: &str| {
+            families
+                .iter()
+                .find(|family| family.name == name)
+                .expect(name)
+                .metric[0]
+                .clone()
+        };
+        let times = find("controller_runtime_reconcile_time_seconds")
+            .histogram
+            .expect("a histogram");
+
         // 2^(2^-3) is the largest factor that is at most 1.1.
-        assert_eq!((times.sample_count, times.schema, times.bucket.len()), (3, 3, 41));
-        assert_eq!(times.positive_span.iter().map(|span| span.length).sum::<u32>(), 2, "two of the buckets");
-        assert_eq!(times.positive_delta, [1, 1], "one time in the first, two in the second");
-        assert_eq!(find("sampled_total").counter.map(|counter| counter.value), Some(7.0));
+        assert_eq!(
+            (times.sample_count, times.schema, times.bucket.len()),
+            (3, 3, 41)
+        );
+        assert_eq!(
+            times
+                .positive_span
+                .iter()
+                .map(|span| span.length)
+                .sum::<u32>(),
+            2,
+            "two of the buckets"
+        );
+        assert_eq!(
+            times.positive_delta,
+            [1, 1],
+            "one time in the first, two in the second"
+        );
+        assert_eq!(
+            find("sampled_total").counter.map(|counter| counter.value),
+            Some(7.0)
+        );
     }
 
     #[test]
@@ -239,8 +325,13 @@ mod tests {
         metrics.keep_controllers(&plugin, ["old", "kept"]);
         metrics.reconciled(&plugin, "old", &Ok(Action::Done), Duration::ZERO);
         metrics.keep_controllers(&plugin, ["kept", "new"]);
+
         let now = text(&metrics);
-        assert!(!now.contains("\"old\"") && now.contains("\"kept\"") && now.contains("\"new\""), "{now}");
+        assert!(
+            !now.contains("\"old\"") && now.contains("\"kept\"") && now.contains("\"new\""),
+            "{now}"
+        );
+
         metrics.forget(&plugin);
         metrics.reconciled(&plugin, "kept", &Ok(Action::Done), Duration::ZERO);
         let now = text(&metrics);

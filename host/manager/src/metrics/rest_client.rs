@@ -35,11 +35,21 @@ struct DurationLabels {
 impl RestClientMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
-        let metrics = Self { requests: Family::default(), durations };
+        let metrics = Self {
+            requests: Family::default(),
+            durations,
+        };
         let help = "Number of requests to the API server by status, method and host";
         registry.register("rest_client_requests", help, metrics.requests.clone());
-        let help = "Time from a request to the API server to the headers of its response, in seconds";
-        registry.register("rest_client_request_duration_seconds", help, metrics.durations.clone());
+
+        let help =
+            "Time from a request to the API server to the headers of its response, in seconds";
+        registry.register(
+            "rest_client_request_duration_seconds",
+            help,
+            metrics.durations.clone(),
+        );
+
         metrics
     }
 }
@@ -48,13 +58,26 @@ impl RequestObserver for RestClientMetrics {
     fn responded(&self, host: &str, method: &Method, status: Option<StatusCode>, took: Duration) {
         let verb = name(method);
         let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
-        self.requests.get_or_create(&RequestLabels { code, method: verb, host: host.to_owned() }).inc();
-        let labels = DurationLabels { verb, host: host.to_owned() };
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.requests
+            .get_or_create(&RequestLabels {
+                code,
+                method: verb,
+                host: host.to_owned(),
+            })
+            .inc();
+
+        let labels = DurationLabels {
+            verb,
+            host: host.to_owned(),
+        };
+        self.durations
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
     }
 }
 
-/// Returns the method's name. A plugin cannot invent methods, but the label must be bounded whatever calls this.
+/// Returns the method's name. A plugin cannot invent methods, but the label must be bounded
+/// whatever calls this.
 fn name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

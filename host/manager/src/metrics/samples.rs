@@ -92,8 +92,16 @@ impl Samples {
         metric_type: MetricType,
         samples: impl IntoIterator<Item = (Labels, V)>,
     ) {
-        let samples = samples.into_iter().map(|(labels, value)| (labels, value.into())).collect();
-        self.0.push(Family { name, help, metric_type, samples });
+        let samples = samples
+            .into_iter()
+            .map(|(labels, value)| (labels, value.into()))
+            .collect();
+        self.0.push(Family {
+            name,
+            help,
+            metric_type,
+            samples,
+        });
     }
 }
 
@@ -108,17 +116,32 @@ impl Samples {
 
 impl Collector for Samples {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for Family { name, help, metric_type, samples } in &self.0 {
+        for Family {
+            name,
+            help,
+            metric_type,
+            samples,
+        } in &self.0
+        {
             let mut metric = encoder.encode_descriptor(name, help, None, *metric_type)?;
             for (labels, value) in samples {
                 let mut sample = metric.encode_family(labels)?;
                 match (metric_type, value) {
-                    (MetricType::Counter, Value::Integer(value)) => ConstCounter::new(*value).encode(sample)?,
-                    (MetricType::Counter, Value::Float(value)) => ConstCounter::new(*value).encode(sample)?,
+                    (MetricType::Counter, Value::Integer(value)) => {
+                        ConstCounter::new(*value).encode(sample)?;
+                    }
+                    (MetricType::Counter, Value::Float(value)) => {
+                        ConstCounter::new(*value).encode(sample)?;
+                    }
                     (_, Value::Histogram(value)) => {
                         let buckets: Vec<_> = value.buckets().collect();
                         let sum = value.sum().as_secs_f64();
-                        sample.encode_histogram::<NoLabelSet>(sum, value.count(), &buckets, None)?;
+                        sample.encode_histogram::<NoLabelSet>(
+                            sum,
+                            value.count(),
+                            &buckets,
+                            None,
+                        )?;
                     }
                     (_, Value::Integer(value)) => ConstGauge::new(*value).encode(sample)?,
                     (_, Value::Float(value)) => ConstGauge::new(*value).encode(sample)?,
@@ -140,17 +163,28 @@ mod tests {
     #[test]
     fn encodes_labels_and_counters_as_openmetrics() {
         let mut samples = Samples::default();
-        samples.counter("adds", "Adds", [(vec![("name", "a\"\n".to_owned())], 3_u64)]);
+        samples.counter(
+            "adds",
+            "Adds",
+            [(vec![("name", "a\"\n".to_owned())], 3_u64)],
+        );
         samples.gauge("depth", "Depth", [(vec![], 0.5)]);
+
         let mut histogram = DurationHistogram::default();
         for millis in [1, 20, 20] {
             histogram.observe(Duration::from_millis(millis));
         }
-        samples.histogram("took_seconds", "Took", [(vec![("name", "b".to_owned())], histogram)]);
+        samples.histogram(
+            "took_seconds",
+            "Took",
+            [(vec![("name", "b".to_owned())], histogram)],
+        );
+
         let mut registry = Registry::default();
         registry.register_collector(Box::new(samples));
         let mut text = String::new();
         encode(&mut text, &registry).expect("text");
+
         for line in [
             "# TYPE adds counter",
             "adds_total{name=\"a\\\"\\n\"} 3",
@@ -161,7 +195,10 @@ mod tests {
             "took_seconds_bucket{le=\"0.001\",name=\"b\"} 1",
             "took_seconds_bucket{le=\"+Inf\",name=\"b\"} 3",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} not in\n{text}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The script and the style of the page, which the build embeds from `page/dist`. They have no data and need no sign-in.
+//! The script and the style of the page, which the build embeds from `page/dist`. They have no data
+//! and need no sign-in.
 
 use axum::{
     extract::Path,
@@ -18,9 +19,13 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/page_assets.rs"));
 
-/// Returns the name of a file with the hash of its content; the name itself if there is no such file.
+/// Returns the name of a file with the hash of its content; the name itself if there is no such
+/// file.
 pub(super) fn hashed(name: &'static str) -> &'static str {
-    FILES.iter().find(|asset| asset.name == name).map_or(name, |asset| asset.file)
+    FILES
+        .iter()
+        .find(|asset| asset.name == name)
+        .map_or(name, |asset| asset.file)
 }
 
 /// Serves a file. Its name changes with its content, so browsers keep it.
@@ -42,11 +47,15 @@ pub(super) async fn serve(Path(file): Path<String>, headers: HeaderMap) -> Respo
     if accepts_gzip(&headers) {
         return (kept, [(header::CONTENT_ENCODING, "gzip")], asset.gzip).into_response();
     }
+
     (kept, asset.plain).into_response()
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = headers
+        .get(header::ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     accepted.split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         parts.next() == Some("gzip") && !parts.any(|part| part == "q=0")
@@ -60,7 +69,10 @@ mod tests {
     #[test]
     fn manifest_names_script_and_style() {
         for name in ["app.js", "app.css"] {
-            assert!(FILES.iter().any(|asset| asset.name == name), "{name} is not in page/dist/manifest.json");
+            assert!(
+                FILES.iter().any(|asset| asset.name == name),
+                "{name} is not in page/dist/manifest.json"
+            );
         }
     }
 
@@ -69,12 +81,33 @@ mod tests {
         let file = hashed("app.js").to_owned();
         let mut headers = HeaderMap::new();
         let plain = serve(Path(file.clone()), headers.clone()).await;
-        assert!(plain.status() == StatusCode::OK && !plain.headers().contains_key(header::CONTENT_ENCODING));
-        headers.insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("br, gzip;q=0.5"));
+        assert!(
+            plain.status() == StatusCode::OK
+                && !plain.headers().contains_key(header::CONTENT_ENCODING)
+        );
+
+        headers.insert(
+            header::ACCEPT_ENCODING,
+            header::HeaderValue::from_static("br, gzip;q=0.5"),
+        );
         let zipped = serve(Path(file.clone()), headers.clone()).await;
         assert_eq!(zipped.headers()[header::CONTENT_ENCODING], "gzip");
-        headers.insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("gzip;q=0"));
-        assert!(!serve(Path(file), headers.clone()).await.headers().contains_key(header::CONTENT_ENCODING));
-        assert_eq!(serve(Path("../Cargo.toml".to_owned()), headers).await.status(), StatusCode::NOT_FOUND);
+
+        headers.insert(
+            header::ACCEPT_ENCODING,
+            header::HeaderValue::from_static("gzip;q=0"),
+        );
+        assert!(
+            !serve(Path(file), headers.clone())
+                .await
+                .headers()
+                .contains_key(header::CONTENT_ENCODING)
+        );
+        assert_eq!(
+            serve(Path("../Cargo.toml".to_owned()), headers)
+                .await
+                .status(),
+            StatusCode::NOT_FOUND
+        );
     }
 }

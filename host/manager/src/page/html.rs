@@ -2,7 +2,8 @@
 
 use operetta_kube::client::user_api::segment;
 
-/// A piece of HTML. [`Self::markup`] takes constants only, so nothing that an object or a plugin says can become markup.
+/// A piece of HTML. [`Self::markup`] takes constants only, so nothing that an object or a plugin
+/// says can become markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Html(String);
 
@@ -29,7 +30,11 @@ impl<T: ToString> From<T> for Cell {
 impl Cell {
     /// Returns the cell of a number; empty if it is not known.
     pub fn number(number: Option<f64>) -> Self {
-        Self::Text(number.map(|number| format!("{number:.1}")).unwrap_or_default())
+        Self::Text(
+            number
+                .map(|number| format!("{number:.1}"))
+                .unwrap_or_default(),
+        )
     }
 }
 
@@ -67,7 +72,11 @@ impl Html {
     /// Appends a link.
     #[must_use]
     pub fn link(self, href: &str, text: &str) -> Self {
-        self.markup("<a href=\"").text(href).markup("\">").text(text).markup("</a>")
+        self.markup("<a href=\"")
+            .text(href)
+            .markup("\">")
+            .text(text)
+            .markup("</a>")
     }
 
     /// Appends a heading and a table.
@@ -77,10 +86,15 @@ impl Html {
         if rows.is_empty() {
             return self.markup("<p>None.</p>");
         }
+
         self = self.markup("<table><thead><tr>");
         for column in columns {
-            self = self.markup("<th scope=\"col\">").text(column).markup("</th>");
+            self = self
+                .markup("<th scope=\"col\">")
+                .text(column)
+                .markup("</th>");
         }
+
         self = self.markup("</tr></thead><tbody>");
         for row in rows {
             self = self.markup("<tr>");
@@ -94,13 +108,18 @@ impl Html {
             }
             self = self.markup("</tr>");
         }
+
         self.markup("</tbody></table>")
     }
 
     /// Appends a paragraph, unless the text is empty.
     #[must_use]
     pub fn paragraph(self, text: &str) -> Self {
-        if text.is_empty() { self } else { self.markup("<p>").text(text).markup("</p>") }
+        if text.is_empty() {
+            self
+        } else {
+            self.markup("<p>").text(text).markup("</p>")
+        }
     }
 
     /// Returns the HTML.
@@ -111,7 +130,9 @@ impl Html {
 
 /// Returns the path of a page, whose segments may be any names.
 pub(super) fn path(segments: &[&str]) -> String {
-    segments.iter().fold("/page".to_owned(), |path, name| path + "/" + &segment(name).unwrap_or_else(|| "_".to_owned()))
+    segments.iter().fold("/page".to_owned(), |path, name| {
+        path + "/" + &segment(name).unwrap_or_else(|| "_".to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -123,8 +144,17 @@ mod tests {
         const ATTACK: &str = "<img src=x onerror=alert(1)>\"'&";
         const ESCAPED: &str = "&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;";
         assert_eq!(Html::default().text(ATTACK).into_string(), ESCAPED);
-        let link = Cell::Link { text: ATTACK.to_owned(), href: ATTACK.to_owned() };
-        let html = Html::default().table(ATTACK, &[ATTACK], vec![vec![ATTACK.into(), link]]).into_string();
-        assert!(!html.contains("<img") && html.matches(ESCAPED).count() == 5, "{html}");
+
+        let link = Cell::Link {
+            text: ATTACK.to_owned(),
+            href: ATTACK.to_owned(),
+        };
+        let html = Html::default()
+            .table(ATTACK, &[ATTACK], vec![vec![ATTACK.into(), link]])
+            .into_string();
+        assert!(
+            !html.contains("<img") && html.matches(ESCAPED).count() == 5,
+            "{html}"
+        );
     }
 }

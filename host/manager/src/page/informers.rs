@@ -22,11 +22,20 @@ use crate::admin::{
     informers::{self, InformerView, Informers},
 };
 
-/// The interval of updates.
+/// How often updates are sent.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The columns of the plain table.
-pub(super) const COLUMNS: [&str; 8] = ["Kind", "Namespace", "Objects", "Bytes", "Events", "Relists", "Users", "Error"];
+pub(super) const COLUMNS: [&str; 8] = [
+    "Kind",
+    "Namespace",
+    "Objects",
+    "Bytes",
+    "Events",
+    "Relists",
+    "Users",
+    "Error",
+];
 
 /// Returns the permission, which is that of /informers.
 fn required() -> Required {
@@ -34,7 +43,12 @@ fn required() -> Required {
 }
 
 async fn list(page: &Page) -> Informers {
-    informers::list(&page.manager.context.cluster, &page.manager.hosted_plugins, &page.server_revisions).await
+    informers::list(
+        &page.manager.context.cluster,
+        &page.manager.hosted_plugins,
+        &page.server_revisions,
+    )
+    .await
 }
 
 /// Serves `/page/api/informers`.
@@ -55,8 +69,15 @@ pub(super) async fn show(
 ) -> Result<HtmlResponse<String>, Failure> {
     session.check(&page, Some(&required())).await?;
     let rows = list(&page).await.informers.iter().map(row).collect();
-    let html = Html::default().markup("<h1>Informers</h1>").table("Of this replica", &COLUMNS, rows);
-    Ok(HtmlResponse(shell::document("Informers", Some(&session.user), html)))
+    let html =
+        Html::default()
+            .markup("<h1>Informers</h1>")
+            .table("Of this replica", &COLUMNS, rows);
+    Ok(HtmlResponse(shell::document(
+        "Informers",
+        Some(&session.user),
+        html,
+    )))
 }
 
 pub(super) fn row(informer: &InformerView) -> Vec<Cell> {

@@ -1,4 +1,4 @@
-//! The kinds that the API server serves, custom ones included, and the objects of one.
+//! The served kinds, including custom ones, and the objects of one kind.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -33,10 +33,9 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 const MAX_DISCOVERY: usize = 16 << 20;
 /// The maximum number of concurrent requests of one discovery.
 const AT_ONCE: usize = 4;
-/// The interval at which an open list of kinds is read again.
+/// How often an open list of kinds is read again.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// A kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct KindEntry {
     pub group: String,
@@ -57,7 +56,7 @@ pub(super) struct KindQuery {
     label_selector: String,
     #[serde(rename = "continue")]
     continue_token: String,
-    /// The text that a cell has, on the plain page.
+    /// The text to search for in cells, on the plain page.
     q: String,
 }
 
@@ -65,39 +64,70 @@ pub(super) struct KindQuery {
 pub(super) async fn all(page: &Page, api: &UserApi) -> Result<Vec<KindEntry>, Failure> {
     let mut kinds = Vec::new();
     for root in ["/api", "/apis"] {
-        let read = Read { path: root, parameters: &[], accept: ACCEPT };
+        let read = Read {
+            path: root,
+            parameters: &[],
+            accept: ACCEPT,
+        };
         let found: Value = decode(&api.read(read, MAX_DISCOVERY).await?, root)?;
         match found["kind"].as_str() {
             Some("APIGroupDiscoveryList") => kinds.extend(of_groups(&found)),
             _ => kinds.extend(of_versions(api, root, &found).await?),
         }
     }
+
     let mut first = BTreeMap::new();
-    for kind in kinds.into_iter().filter(|kind| kind.verbs.iter().any(|verb| verb == "list")) {
-        first.entry((kind.group.clone(), kind.plural.clone())).or_insert(kind);
+    for kind in kinds
+        .into_iter()
+        .filter(|kind| kind.verbs.iter().any(|verb| verb == "list"))
+    {
+        first
+            .entry((kind.group.clone(), kind.plural.clone()))
+            .or_insert(kind);
     }
+
     let custom = page.definitions();
     let is_custom = |kind: &KindEntry| {
         let definition = ObjectKey::cluster_scoped(format!("{}.{}", kind.plural, kind.group));
-        custom.as_ref().is_some_and(|known| known.cache.store.get(&definition).is_some())
+        custom
+            .as_ref()
+            .is_some_and(|known| known.cache.store.get(&definition).is_some())
     };
-    Ok(first.into_values().map(|kind| KindEntry { custom: is_custom(&kind), ..kind }).collect())
+
+    Ok(first
+        .into_values()
+        .map(|kind| KindEntry {
+            custom: is_custom(&kind),
+            ..kind
+        })
+        .collect())
 }
 
 fn decode(text: &str, path: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
-        ApiError::new(operetta_core::status::ErrorKind::Other, format!("failed to decode {path}: {error}")).into()
+        ApiError::new(
+            operetta_core::status::ErrorKind::Other,
+            format!("failed to decode {path}: {error}"),
+        )
+        .into()
     })
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Reads aggregated discovery.
 fn of_groups(list: &Value) -> Vec<KindEntry> {
     let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut kinds = Vec::new();
+
     for group in each(&list["items"]) {
         for version in each(&group["versions"]) {
             for resource in each(&version["resources"]) {
@@ -114,30 +144,54 @@ fn of_groups(list: &Value) -> Vec<KindEntry> {
             }
         }
     }
+
     kinds
 }
 
-/// Reads the lists of the versions that an older API server serves. A group that does not respond is left out.
+/// Reads the lists of the versions that an older API server serves. A group that does not respond
+/// is left out.
 async fn of_versions(api: &UserApi, root: &str, list: &Value) -> Result<Vec<KindEntry>, Failure> {
     let versions: Vec<(String, String)> = if root == "/api" {
-        texts(&list["versions"]).into_iter().map(|version| (String::new(), version)).collect()
+        texts(&list["versions"])
+            .into_iter()
+            .map(|version| (String::new(), version))
+            .collect()
     } else {
         let groups = list["groups"].as_array().cloned().unwrap_or_default();
         let split = |version: &Value| {
             let (group, version) = version["groupVersion"].as_str()?.split_once('/')?;
             Some((group.to_owned(), version.to_owned()))
         };
-        let versions = groups.iter().flat_map(|group| group["versions"].as_array().into_iter().flatten());
+        let versions = groups
+            .iter()
+            .flat_map(|group| group["versions"].as_array().into_iter().flatten());
         versions.filter_map(split).collect()
     };
     let reads = versions.into_iter().map(|(group, version)| async move {
-        let collection = Collection { group, version, plural: String::new() };
+        let collection = Collection {
+            group,
+            version,
+            plural: String::new(),
+        };
         let path = format!("{root}/{}", collection.api_version());
-        let text = api.read(Read { path: &path, parameters: &[], accept: "application/json" }, MAX_DISCOVERY).await;
+        let text = api
+            .read(
+                Read {
+                    path: &path,
+                    parameters: &[],
+                    accept: "application/json",
+                },
+                MAX_DISCOVERY,
+            )
+            .await;
         (collection, text)
     });
-    let answers: Vec<_> = futures_stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let answers: Vec<_> = futures_stream::iter(reads)
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     let mut kinds = Vec::new();
+
     for (Collection { group, version, .. }, answer) in answers {
         let Ok(list) = answer else { continue };
         let list = decode(&list, &version)?;
@@ -146,6 +200,7 @@ async fn of_versions(api: &UserApi, root: &str, list: &Value) -> Result<Vec<Kind
             if text("name").contains('/') {
                 continue;
             }
+
             kinds.push(KindEntry {
                 group: group.clone(),
                 version: version.clone(),
@@ -157,6 +212,7 @@ async fn of_versions(api: &UserApi, root: &str, list: &Value) -> Result<Vec<Kind
             });
         }
     }
+
     Ok(kinds)
 }
 
@@ -167,7 +223,9 @@ pub(super) async fn api(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let asked = Asked::new(page, session, &headers, None);
-    let read = |page: Arc<Page>, session: Session| async move { Ok(json!({"kinds": all(&page, &session.api).await?})) };
+    let read = |page: Arc<Page>, session: Session| async move {
+        Ok(json!({"kinds": all(&page, &session.api).await?}))
+    };
     stream::answer(asked, "kinds", INTERVAL, read).await
 }
 
@@ -179,26 +237,55 @@ pub(super) async fn show(
     let kinds = all(&page, &session.api).await?;
     let (custom, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| kind.custom);
     let row = |kind: KindEntry| -> Vec<Cell> {
-        let KindEntry { group, version, kind, plural, namespaced, .. } = kind;
-        let collection = Collection { group, version, plural };
+        let KindEntry {
+            group,
+            version,
+            kind,
+            plural,
+            namespaced,
+            ..
+        } = kind;
+
+        let collection = Collection {
+            group,
+            version,
+            plural,
+        };
         let scope = if namespaced { "Namespaced" } else { "Cluster" };
-        vec![Cell::Link { text: kind, href: collection.page() }, collection.api_version().into(), scope.into()]
+        vec![
+            Cell::Link {
+                text: kind,
+                href: collection.page(),
+            },
+            collection.api_version().into(),
+            scope.into(),
+        ]
     };
+
     let columns = ["Kind", "API version", "Scope"];
     let html = Html::default().markup("<h1>Kinds</h1>");
     let html = html.table("Custom", &columns, custom.into_iter().map(row).collect());
     let html = html.table("Built-in", &columns, others.into_iter().map(row).collect());
-    Ok(HtmlResponse(shell::document("Kinds", Some(&session.user), html)))
+
+    Ok(HtmlResponse(shell::document(
+        "Kinds",
+        Some(&session.user),
+        html,
+    )))
 }
 
 fn selection(collection: &Collection, query: &KindQuery) -> Result<Selection, Failure> {
     let namespace = Some(query.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    Ok(Selection { url: collection.url(namespace)?, label_selector: query.label_selector.clone() })
+    Ok(Selection {
+        url: collection.url(namespace)?,
+        label_selector: query.label_selector.clone(),
+    })
 }
 
 type KindPath = Path<(String, String, String)>;
 
-/// Serves `/page/api/kinds/GROUP/VERSION/PLURAL`: one page as JSON, or all rows and their changes as events.
+/// Serves `/page/api/kinds/GROUP/VERSION/PLURAL`: one page as JSON, or all rows and their changes
+/// as events.
 pub(super) async fn rows(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,
@@ -210,10 +297,18 @@ pub(super) async fn rows(
     let selection = selection(&collection, &query)?;
     if !stream::is_wanted(&headers) {
         let table = read_page(&page, &session.api, &selection, &query.continue_token).await?;
-        let body = json!({"columns": table.columns, "rows": table.rows, "continue": table.continue_token});
+        let body =
+            json!({"columns": table.columns, "rows": table.rows, "continue": table.continue_token});
         return Ok(Json(body).into_response());
     }
-    let resource = page.manager.context.cluster.discovery.resolve_plural(&collection.api_version(), &plural).await;
+
+    let resource = page
+        .manager
+        .context
+        .cluster
+        .discovery
+        .resolve_plural(&collection.api_version(), &plural)
+        .await;
     let about = match resource {
         Ok(Some(resource)) => (resource.kind.kind.clone(), resource.namespaced),
         // The list says why.
@@ -233,22 +328,63 @@ pub(super) async fn show_rows(
     Query(query): Query<KindQuery>,
 ) -> Result<HtmlResponse<String>, Failure> {
     let collection = Collection::new(&group, &version, &plural)?;
-    let table = read_page(&page, &session.api, &selection(&collection, &query)?, &query.continue_token).await?;
-    let shown: Vec<_> = table.columns.iter().enumerate().filter(|(_, column)| column.priority == 0).collect();
-    let columns: Vec<&str> =
-        ["Object", "Health"].into_iter().chain(shown.iter().map(|(_, column)| column.name.as_str())).collect();
-    let has_text =
-        |row: &&Row| query.q.is_empty() || row.cells.iter().any(|cell| table::shown(cell).contains(&query.q));
+    let table = read_page(
+        &page,
+        &session.api,
+        &selection(&collection, &query)?,
+        &query.continue_token,
+    )
+    .await?;
+    let shown: Vec<_> = table
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| column.priority == 0)
+        .collect();
+
+    let columns: Vec<&str> = ["Object", "Health"]
+        .into_iter()
+        .chain(shown.iter().map(|(_, column)| column.name.as_str()))
+        .collect();
+    let has_text = |row: &&Row| {
+        query.q.is_empty()
+            || row
+                .cells
+                .iter()
+                .any(|cell| table::shown(cell).contains(&query.q))
+    };
+
     let line = |row: &Row| -> Vec<Cell> {
         let namespace = Some(row.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let text = namespace.map_or_else(|| row.name.clone(), |namespace| format!("{namespace}/{}", row.name));
-        let object = Cell::Link { text, href: collection.object_page(namespace, &row.name) };
-        let cells = shown.iter().map(|(at, _)| row.cells.get(*at).map(table::shown).unwrap_or_default().into());
-        [object, row.health.as_str().into()].into_iter().chain(cells).collect()
+        let text = namespace.map_or_else(
+            || row.name.clone(),
+            |namespace| format!("{namespace}/{}", row.name),
+        );
+        let object = Cell::Link {
+            text,
+            href: collection.object_page(namespace, &row.name),
+        };
+        let cells = shown.iter().map(|(at, _)| {
+            row.cells
+                .get(*at)
+                .map(table::shown)
+                .unwrap_or_default()
+                .into()
+        });
+
+        [object, row.health.as_str().into()]
+            .into_iter()
+            .chain(cells)
+            .collect()
     };
     let rows = table.rows.iter().filter(has_text).map(line).collect();
     let title = format!("{plural} ({})", collection.api_version());
-    let html = Html::default().markup("<h1>").text(&title).markup("</h1>").table("Objects", &columns, rows);
+
+    let html = Html::default()
+        .markup("<h1>")
+        .text(&title)
+        .markup("</h1>")
+        .table("Objects", &columns, rows);
     let html = match table.continue_token.is_empty() {
         true => html,
         false => {
@@ -261,10 +397,18 @@ pub(super) async fn show_rows(
             ] {
                 next.append_pair(name, value);
             }
-            html.markup("<p>").link(&next.finish(), "Next page").markup("</p>")
+
+            html.markup("<p>")
+                .link(&next.finish(), "Next page")
+                .markup("</p>")
         }
     };
-    Ok(HtmlResponse(shell::document(&title, Some(&session.user), html)))
+
+    Ok(HtmlResponse(shell::document(
+        &title,
+        Some(&session.user),
+        html,
+    )))
 }
 
 #[cfg(test)]
@@ -278,8 +422,19 @@ mod tests {
                            "verbs": ["get", "list"], "subresources": [{"subresource": "scale"}]}]}]}]});
         let kinds = of_groups(&list);
         assert_eq!(kinds.len(), 1);
+
         let kind = &kinds[0];
-        assert_eq!((kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()), ("apps", "v1", "Deployment"));
-        assert_eq!((kind.plural.as_str(), kind.namespaced, kind.verbs.len()), ("deployments", true, 2));
+        assert_eq!(
+            (
+                kind.group.as_str(),
+                kind.version.as_str(),
+                kind.kind.as_str()
+            ),
+            ("apps", "v1", "Deployment")
+        );
+        assert_eq!(
+            (kind.plural.as_str(), kind.namespaced, kind.verbs.len()),
+            ("deployments", true, 2)
+        );
     }
 }

@@ -1,10 +1,13 @@
-//! The page for people at /page/: Plugins, any kind of object, tenants and informers, live, in a browser.
+//! The page for people at /page/: Plugins, any kind of object, tenants and informers, live, in a
+//! browser.
 //!
-//! Each page is plain HTML, complete without a script; the script of `page/dist` takes it over and reads `/page/api/`, whose
-//! answers are JSON or server-sent events. Objects are read with the token of the user, so RBAC decides. What the host
-//! knows about Plugins comes from their status and from the counts behind /metrics. docs/page.md has the protocol.
+//! Each page is plain HTML, complete without a script; the script of `page/dist` takes it over and
+//! reads `/page/api/`, whose answers are JSON or server-sent events. Objects are read with the
+//! token of the user, so RBAC decides. What the host knows about Plugins comes from their status
+//! and from the counts behind /metrics. docs/page.md has the protocol.
 //!
-//! The page brings no trust of its own: each request needs a token that the API server accepts, on `adminAddress` too.
+//! The page brings no trust of its own: each request needs a token that the API server accepts, even
+//! on `adminAddress`.
 
 mod assets;
 mod collection;
@@ -48,7 +51,10 @@ use serde_json::{Value, json};
 
 pub use self::state::Page;
 use self::{failure::Failure, session::Session, state::IsTls};
-use crate::admin::forward::{Forwarder, forward};
+use crate::admin::{
+    forward::{Forwarder, forward},
+    headers::is_same_origin,
+};
 
 /// The sources from which the browser may load: the page's own files alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -57,7 +63,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 64 << 10;
 
-/// Returns the routes of the page. With a forwarder, a request about a Plugin is answered by the replica that runs it.
+/// Returns the routes of the page. With a forwarder, a request about a Plugin is answered by the
+/// replica that runs it.
 pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>) -> Router {
     let mut routes = Router::new()
         .route("/page/", get(|| async { Redirect::to("/page/plugins") }))
@@ -65,17 +72,38 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         .route("/page/api/me", get(me))
         .route("/page/api/plugins", get(plugins::api))
         .route("/page/kinds", get(kinds::show))
-        .route("/page/kinds/{group}/{version}/{plural}", get(kinds::show_rows))
+        .route(
+            "/page/kinds/{group}/{version}/{plural}",
+            get(kinds::show_rows),
+        )
         .route("/page/api/kinds", get(kinds::api))
-        .route("/page/api/kinds/{group}/{version}/{plural}", get(kinds::rows))
+        .route(
+            "/page/api/kinds/{group}/{version}/{plural}",
+            get(kinds::rows),
+        )
         .route("/page/plugins/{namespace}/{name}", get(plugin::show))
         .route("/page/api/plugins/{namespace}/{name}", get(plugin::api))
         .route("/page/api/plugins/{namespace}/{name}/log", get(plugin::log))
-        .route("/page/api/plugins/{namespace}/{name}/reconciles", get(recorded::reconciles))
-        .route("/page/api/plugins/{namespace}/{name}/unused", get(unused::api))
-        .route("/page/api/why/{group}/{version}/{plural}/{namespace}/{name}", get(recorded::why))
-        .route("/page/objects/{group}/{version}/{plural}/{namespace}/{name}", get(object::show))
-        .route("/page/api/objects/{group}/{version}/{plural}/{namespace}/{name}", get(object::api))
+        .route(
+            "/page/api/plugins/{namespace}/{name}/reconciles",
+            get(recorded::reconciles),
+        )
+        .route(
+            "/page/api/plugins/{namespace}/{name}/unused",
+            get(unused::api),
+        )
+        .route(
+            "/page/api/why/{group}/{version}/{plural}/{namespace}/{name}",
+            get(recorded::why),
+        )
+        .route(
+            "/page/objects/{group}/{version}/{plural}/{namespace}/{name}",
+            get(object::show),
+        )
+        .route(
+            "/page/api/objects/{group}/{version}/{plural}/{namespace}/{name}",
+            get(object::api),
+        )
         .route("/page/tenants", get(tenants::show))
         .route("/page/api/tenants", get(tenants::api))
         .route("/page/informers", get(informers::show))
@@ -85,7 +113,11 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
     if let Some(forwarder) = forwarder {
         routes = routes.layer(middleware::from_fn_with_state(forwarder, forward));
     }
-    let routes = routes.layer(middleware::from_fn_with_state(page.clone(), session::authenticate));
+
+    let routes = routes.layer(middleware::from_fn_with_state(
+        page.clone(),
+        session::authenticate,
+    ));
     let open = Router::new()
         .route("/page", get(|| async { Redirect::to("/page/plugins") }))
         .route("/page/assets/{file}", get(assets::serve))
@@ -93,34 +125,56 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         .route("/page/sign-out", post(sign_in::sign_out))
         .with_state(page.clone());
     let all = routes.merge(open).layer(DefaultBodyLimit::max(MAX_BODY));
-    all.layer(Extension(IsTls(is_tls))).layer(middleware::from_fn(guard))
+    all.layer(Extension(IsTls(is_tls)))
+        .layer(middleware::from_fn(guard))
 }
 
-/// Refuses requests of other sites that change something, lets a request carry the token of its cookie, and adds the headers
-/// of each response.
+/// Refuses requests of other sites that change something, lets a request carry the token of its
+/// cookie, and adds the headers of each response.
 async fn guard(mut request: Request, next: Next) -> Response {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) && !sign_in::is_same_origin(request.headers()) {
+    if !matches!(*request.method(), Method::GET | Method::HEAD)
+        && !is_same_origin(request.headers())
+    {
         let message = "the request does not come from this page: open the page, and use its form";
         let refused = Failure::new(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, message);
         return protected(failure::present(refused.into_response(), false, None).await);
     }
+
     session::authorize_by_cookie(request.headers_mut());
     protected(next.run(request).await)
 }
 
 fn protected(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    if !headers.get(header::CACHE_CONTROL).is_some_and(|kept| kept.as_bytes().ends_with(b"immutable")) {
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+
+    if !headers
+        .get(header::CACHE_CONTROL)
+        .is_some_and(|kept| kept.as_bytes().ends_with(b"immutable"))
+    {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
+
     response
 }
 
 async fn unknown() -> Failure {
-    Failure { status: 404, reason: "NotFound".to_owned(), message: "there is no such page".to_owned() }
+    Failure {
+        status: 404,
+        reason: "NotFound".to_owned(),
+        message: "there is no such page".to_owned(),
+    }
 }
 
 async fn me(State(page): State<Arc<Page>>, Extension(session): Extension<Session>) -> Json<Value> {

@@ -8,7 +8,10 @@ use axum::{
     http::HeaderMap,
     response::{Html as HtmlResponse, IntoResponse, Response},
 };
-use operetta_core::status::{ApiError, ErrorKind};
+use operetta_core::{
+    object::selector::of_name,
+    status::{ApiError, ErrorKind},
+};
 use operetta_kube::client::user_api::{Read, WatchLines};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,13 +33,13 @@ use crate::admin::object_path;
 
 /// The largest object in bytes. etcd stores none of over 1.5 MiB by default.
 const MAX_OBJECT: usize = 8 << 20;
-/// The interval at which what is around an object is read again.
+/// How often the related objects are read again.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The time for which changes in quick succession are collected.
+/// How long changes in quick succession are collected.
 const BATCH: Duration = Duration::from_millis(50);
-/// The longest silence of a watch.
+/// How long a watch may be silent.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The seconds after which the API server ends a watch, and checks the user's rights anew.
+/// After how many seconds the API server ends a watch, so that the user's rights are checked again.
 const WATCH_SECONDS: &str = "60";
 
 /// An object, as the page shows it.
@@ -75,28 +78,47 @@ type ObjectPath = Path<(String, String, String, String, String)>;
 impl Object {
     fn new(Path((group, version, plural, namespace, name)): ObjectPath) -> Result<Self, Failure> {
         let collection = Collection::new(&group, &version, &plural)?;
-        Ok(Self { collection, namespace: object_path::namespace(&namespace).map(str::to_owned), name })
+        Ok(Self {
+            collection,
+            namespace: object_path::namespace(&namespace).map(str::to_owned),
+            name,
+        })
     }
 
     async fn read(&self, session: &Session) -> Result<Value, Failure> {
-        let url = self.collection.object_url(self.namespace.as_deref(), &self.name)?;
-        let read = Read { path: &url, parameters: &[], accept: "application/json" };
+        let url = self
+            .collection
+            .object_url(self.namespace.as_deref(), &self.name)?;
+        let read = Read {
+            path: &url,
+            parameters: &[],
+            accept: "application/json",
+        };
         let text = session.api.read(read, MAX_OBJECT).await?;
         let decoded = serde_json::from_str(&text);
-        let error = |error| ApiError::new(ErrorKind::Other, format!("failed to decode {url}: {error}"));
+        let error =
+            |error| ApiError::new(ErrorKind::Other, format!("failed to decode {url}: {error}"));
         Ok(decoded.map_err(error)?)
     }
 
     async fn watch(&self, session: &Session, revision: &str) -> Result<WatchLines, Failure> {
         let url = self.collection.url(self.namespace.as_deref())?;
-        let name = format!("metadata.name={}", self.name);
+        let name = of_name(&self.name);
         let parameters = [
             ("watch", "true"),
             ("fieldSelector", name.as_str()),
             ("resourceVersion", revision),
             ("timeoutSeconds", WATCH_SECONDS),
         ];
-        Ok(session.api.watch(Read { path: &url, parameters: &parameters, accept: "application/json" }).await?)
+
+        Ok(session
+            .api
+            .watch(Read {
+                path: &url,
+                parameters: &parameters,
+                accept: "application/json",
+            })
+            .await?)
     }
 }
 
@@ -104,7 +126,11 @@ fn view(mut object: Value, related: Related) -> View {
     redact(&mut object);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (yaml, cut) = yaml(&object);
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+
     View {
         yaml,
         cut,
@@ -116,7 +142,10 @@ fn view(mut object: Value, related: Related) -> View {
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
             health: health(&object),
         },
-        conditions: conditions.filter(|condition| condition["type"].is_string()).cloned().collect(),
+        conditions: conditions
+            .filter(|condition| condition["type"].is_string())
+            .cloned()
+            .collect(),
         related,
     }
 }
@@ -134,9 +163,13 @@ pub(super) async fn api(
         let related = related::read(&page, &session, &found).await;
         return Ok(Json(view(found, related)).into_response());
     }
+
     let owned = page.clone();
     let reader = session.clone();
-    Ok(stream::respond(&page, &session, None, |events| Follower::new(owned, reader, object, events).run()))
+
+    Ok(stream::respond(&page, &session, None, |events| {
+        Follower::new(owned, reader, object, events).run()
+    }))
 }
 
 /// Follows one object.
@@ -146,7 +179,7 @@ struct Follower {
     object: Object,
     events: Events,
     related: Related,
-    /// The time at which what is around the object was read.
+    /// When the related objects were read.
     related_at: Option<Instant>,
     last: Option<View>,
     outage: Outage,
@@ -156,22 +189,34 @@ struct Follower {
 enum Change {
     /// The object may have changed.
     Object,
-    /// It is time to read what is around it.
+    /// The related objects are due to be read again.
     Time,
 }
 
 impl Follower {
     fn new(page: Arc<Page>, session: Session, object: Object, events: Events) -> Self {
         let related = Related::default();
-        Self { page, session, object, events, related, related_at: None, last: None, outage: Outage::default() }
+        Self {
+            page,
+            session,
+            object,
+            events,
+            related,
+            related_at: None,
+            last: None,
+            outage: Outage::default(),
+        }
     }
 
     async fn run(mut self) -> Result<(), Failure> {
         loop {
-            let Err(failure) = self.follow().await else { return Ok(()) };
+            let Err(failure) = self.follow().await else {
+                return Ok(());
+            };
             let is_outage = failure.status >= 500 || failure.status == 429;
             if is_outage || self.outage.excuses(failure.status) {
-                if self.outage.wait(&self.events, &failure.message).await.is_err() {
+                let waited = self.outage.wait(&self.events, &failure.message).await;
+                if waited.is_err() {
                     return Ok(());
                 }
             } else if failure.status == 404 && self.last.is_some() {
@@ -187,11 +232,15 @@ impl Follower {
     async fn follow(&mut self) -> Result<(), Failure> {
         loop {
             let found = self.object.read(&self.session).await?;
-            let revision = found["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            let revision = found["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             if self.send(found).await.is_err() {
                 return Ok(());
             }
-            // Whoever may get the object, but not watch it, sees changes later.
+
+            // A user who may get the object but not watch it sees changes later.
             let lines = match self.object.watch(&self.session, &revision).await {
                 Err(failure) if failure.status == 403 => None,
                 other => Some(other?),
@@ -203,12 +252,14 @@ impl Follower {
     async fn send(&mut self, found: Value) -> Result<(), Gone> {
         self.outage.end(&self.events).await?;
         let is_old = self.related_at.is_none_or(|at| at.elapsed() >= INTERVAL);
+
         if self.last.is_none() {
             // The object itself comes at once.
             let first = view(found.clone(), Related::default());
             self.events.send("object", &first).await?;
             self.last = Some(first);
         }
+
         if is_old {
             self.related = related::read(&self.page, &self.session, &found).await;
             self.related_at = Some(Instant::now());
@@ -221,7 +272,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits for a change, or until what is around the object is to be read again.
+    /// Waits for a change, or until the related objects are due.
     async fn wait(&mut self, lines: Option<WatchLines>) -> Result<(), Failure> {
         let due = self.related_at.unwrap_or_else(Instant::now) + INTERVAL;
         let change = match lines {
@@ -251,18 +302,44 @@ pub(super) async fn show(
     let object = Object::new(names)?;
     let found = object.read(&session).await?;
     let related = related::read(&page, &session, &found).await;
-    let View { yaml, cut, summary, conditions, related } = view(found, related);
+    let View {
+        yaml,
+        cut,
+        summary,
+        conditions,
+        related,
+    } = view(found, related);
+
     let title = format!("{} {}", summary.kind, object.name);
-    let field = |condition: &Value, name: &str| -> Cell { condition[name].as_str().unwrap_or_default().into() };
+    let field = |condition: &Value, name: &str| -> Cell {
+        condition[name].as_str().unwrap_or_default().into()
+    };
     let names = ["type", "status", "reason", "message", "lastTransitionTime"];
-    let conditions = conditions.iter().map(|condition| names.map(|name| field(condition, name)).into()).collect();
+    let conditions = conditions
+        .iter()
+        .map(|condition| names.map(|name| field(condition, name)).into())
+        .collect();
+
     let link = |link: Link| -> Vec<Cell> {
-        let name =
-            if link.href.is_empty() { link.name.into() } else { Cell::Link { text: link.name, href: link.href } };
-        vec![link.kind.into(), name, link.namespace.into(), link.health.as_str().into()]
+        let name = if link.href.is_empty() {
+            link.name.into()
+        } else {
+            Cell::Link {
+                text: link.name,
+                href: link.href,
+            }
+        };
+
+        vec![
+            link.kind.into(),
+            name,
+            link.namespace.into(),
+            link.health.as_str().into(),
+        ]
     };
     let links = |links: Vec<Link>| links.into_iter().map(link).collect();
     let columns = ["Kind", "Name", "Namespace", "Health"];
+
     let events = related.events.into_iter();
     let events = events.map(|event| -> Vec<Cell> {
         vec![
@@ -274,20 +351,44 @@ pub(super) async fn show(
             event.from.into(),
         ]
     });
+
     let plugins = related.plugins.into_iter().map(|plugin| -> Vec<Cell> {
         let text = format!("{}/{}", plugin.namespace, plugin.name);
         let href = path(&["plugins", &plugin.namespace, &plugin.name]);
         vec![Cell::Link { text, href }, plugin.controller.into()]
     });
     let html = Html::default().markup("<h1>").text(&title).markup("</h1>");
-    let html = html.paragraph(if summary.deleting { "It is being deleted." } else { "" });
-    let html = html.table("Conditions", &["Type", "Status", "Reason", "Message", "Since"], conditions);
+    let html = html.paragraph(if summary.deleting {
+        "It is being deleted."
+    } else {
+        ""
+    });
+    let html = html.table(
+        "Conditions",
+        &["Type", "Status", "Reason", "Message", "Since"],
+        conditions,
+    );
     let html = html.table("Owners", &columns, links(related.owners));
     let html = html.table("Owned objects", &columns, links(related.children));
-    let html = html.table("Events", &["Last", "Type", "Reason", "Count", "Message", "From"], events.collect());
+
+    let html = html.table(
+        "Events",
+        &["Last", "Type", "Reason", "Count", "Message", "From"],
+        events.collect(),
+    );
     let html = html.table("Plugins", &["Plugin", "Controller"], plugins.collect());
-    let html = related.forbidden.iter().fold(html, |html, refused| html.paragraph(refused));
-    let html = html.markup("<h2>YAML</h2>").paragraph(if cut { "Cut at 256 KiB." } else { "" });
+    let html = related
+        .forbidden
+        .iter()
+        .fold(html, |html, refused| html.paragraph(refused));
+    let html = html
+        .markup("<h2>YAML</h2>")
+        .paragraph(if cut { "Cut at 256 KiB." } else { "" });
+
     let html = html.markup("<pre>").text(&yaml).markup("</pre>");
-    Ok(HtmlResponse(shell::document(&title, Some(&session.user), html)))
+    Ok(HtmlResponse(shell::document(
+        &title,
+        Some(&session.user),
+        html,
+    )))
 }

@@ -1,4 +1,5 @@
-//! One Plugin: its controllers, failing keys, informers, rights and log, as the replica knows them that runs it.
+//! One Plugin: its controllers, failing keys, informers, rights and log, as the replica knows them
+//! that runs it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,17 +33,16 @@ use crate::{
     authz::permissions,
     plugin::{
         crd::{Condition, ControllerStatus},
-        health::FailingKey,
         hosted_plugin::{HostedPlugin, State as PluginState},
+        status::health::FailingKey,
     },
 };
 
-/// The interval of updates.
+/// How often updates are sent.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time to wait for a plugin that is being reconciled.
+/// How long to wait for a plugin that is being reconciled.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// A Plugin with its details.
 #[derive(Debug, Serialize)]
 pub(super) struct Details {
     summary: Summary,
@@ -94,44 +94,87 @@ async fn details(page: &Page, key: &ObjectKey) -> Option<Details> {
     let shown = ShownPlugin::read(&plugin);
     let all = page.summaries.latest(&page.manager).await;
     let namespace = key.namespace.as_deref().unwrap_or_default();
-    let summary = all.iter().find(|one| one.namespace == namespace && one.name == key.name).cloned()?;
+
+    let summary = all
+        .iter()
+        .find(|one| one.namespace == namespace && one.name == key.name)
+        .cloned()?;
     let hosted = page.manager.hosted_plugins.get(key);
-    let state: OptionFuture<_> = hosted.as_ref().map(|hosted| timeout(BUSY, hosted.state.lock())).into();
+    let state: OptionFuture<_> = hosted
+        .as_ref()
+        .map(|hosted| timeout(BUSY, hosted.state.lock()))
+        .into();
     let state = state.await.and_then(Result::ok);
     let controllers = shown.status.controllers.iter();
-    let controllers: Vec<_> =
-        controllers.map(|status| controller(page, status, hosted.as_deref(), state.as_deref())).collect();
+    let controllers: Vec<_> = controllers
+        .map(|status| controller(page, status, hosted.as_deref(), state.as_deref()))
+        .collect();
+
     let failing = hosted.iter().flat_map(|hosted| {
         let names = controllers.iter().map(|controller| &controller.name);
         names.flat_map(|name| failing(name, hosted, state.as_deref()))
     });
     let failing = failing.collect();
     drop(state);
+
     let context = &page.manager.context;
-    let informers =
-        informers::list(&context.cluster, &page.manager.hosted_plugins, &page.server_revisions).await.informers;
+    let informers = informers::list(
+        &context.cluster,
+        &page.manager.hosted_plugins,
+        &page.server_revisions,
+    )
+    .await
+    .informers;
     let user = key.to_string();
-    let informers = informers.into_iter().filter(|informer| informer.users.contains(&user)).collect();
-    let permissions = permissions::list(context, &page.manager.hosted_plugins, key).await.ok();
-    let permissions = permissions
-        .map(|found| Permissions { missing: found.needs.into_iter().filter(|need| !need.allowed).collect() });
-    Some(Details { summary, controllers, failing, informers, permissions, conditions: shown.status.conditions })
+    let informers = informers
+        .into_iter()
+        .filter(|informer| informer.users.contains(&user))
+        .collect();
+    let permissions = permissions::list(context, &page.manager.hosted_plugins, key)
+        .await
+        .ok();
+
+    let permissions = permissions.map(|found| Permissions {
+        missing: found
+            .needs
+            .into_iter()
+            .filter(|need| !need.allowed)
+            .collect(),
+    });
+
+    Some(Details {
+        summary,
+        controllers,
+        failing,
+        informers,
+        permissions,
+        conditions: shown.status.conditions,
+    })
 }
 
-/// Returns the failing keys of a controller.
-fn failing(controller: &str, hosted: &HostedPlugin, state: Option<&PluginState>) -> Vec<FailingView> {
+fn failing(
+    controller: &str,
+    hosted: &HostedPlugin,
+    state: Option<&PluginState>,
+) -> Vec<FailingView> {
     let running = state.and_then(|state| state.running.as_ref());
     let next_try = |key: &ObjectKey| {
         let controllers = running?.iter().flat_map(|shard| shard.controllers());
-        let phases = controllers.filter(|one| one.name() == controller).filter_map(|one| one.queue().phase(key));
+        let phases = controllers
+            .filter(|one| one.name() == controller)
+            .filter_map(|one| one.queue().phase(key));
         let mut waits = phases.filter_map(|phase| match phase {
             KeyPhase::Waiting(time) => Some(time),
             KeyPhase::Queued(_) | KeyPhase::Processing(_) => None,
         });
         let at = clock::now().checked_add(waits.next()?).ok()?;
+
         // The same text for as long as the key waits for the same time.
-        Timestamp::from_second(at.as_second()).ok().map(|at| at.to_string())
+        Timestamp::from_second(at.as_second())
+            .ok()
+            .map(|at| at.to_string())
     };
+
     let keys = hosted.health.failing(controller).into_iter();
     keys.map(|key| FailingView {
         controller: controller.to_owned(),
@@ -158,22 +201,39 @@ fn controller(
         errors: number(status.errors),
         ..ControllerView::default()
     };
+
     let running = page.manager.context.cluster.registry.running();
-    let of_kind = running.iter().find(|informer| informer.resource.kind.to_string() == status.for_);
-    view.plural = of_kind.map(|informer| informer.resource.plural.clone()).unwrap_or_default();
-    let Some(running) = state.and_then(|state| state.running.as_ref()) else { return view };
+    let of_kind = running
+        .iter()
+        .find(|informer| informer.resource.kind.to_string() == status.for_);
+    view.plural = of_kind
+        .map(|informer| informer.resource.plural.clone())
+        .unwrap_or_default();
+
+    let Some(running) = state.and_then(|state| state.running.as_ref()) else {
+        return view;
+    };
     let controllers = running.iter().flat_map(|shard| shard.controllers());
     for controller in controllers.filter(|controller| controller.name() == status.name) {
-        let oldest = controller.queue().oldest().map(|waited| waited.as_secs_f64());
-        view.oldest_seconds = view.oldest_seconds.into_iter().chain(oldest).reduce(f64::max);
+        let oldest = controller
+            .queue()
+            .oldest()
+            .map(|waited| waited.as_secs_f64());
+        view.oldest_seconds = view
+            .oldest_seconds
+            .into_iter()
+            .chain(oldest)
+            .reduce(f64::max);
         view.workers += controller.workers();
     }
     view.queued = running.queued(&status.name);
+
     if let Some(hosted) = hosted {
         let health = hosted.health.of(&status.name);
         view.reconciles = health.reconciles;
         view.errors = health.errors;
     }
+
     view
 }
 
@@ -208,8 +268,11 @@ pub(super) async fn log(
     if page.manager.context.logs.get(&key).is_none() {
         return Err(no_plugin(&key));
     }
+
     let owned = page.clone();
-    Ok(stream::respond(&page, &session, Some(required), |events| follow(owned, key, events)))
+    Ok(stream::respond(&page, &session, Some(required), |events| {
+        follow(owned, key, events)
+    }))
 }
 
 async fn follow(page: Arc<Page>, key: ObjectKey, events: Events) -> Result<(), Failure> {
@@ -219,12 +282,15 @@ async fn follow(page: Arc<Page>, key: ObjectKey, events: Events) -> Result<(), F
 
 /// Sends the lines of a log until the host drops it.
 async fn send_lines(page: &Page, key: &ObjectKey, events: &Events) -> Result<(), Gone> {
-    let Some(log) = page.manager.context.logs.get(key) else { return Ok(()) };
+    let Some(log) = page.manager.context.logs.get(key) else {
+        return Ok(());
+    };
     let (kept, mut tail) = log.follow(usize::MAX);
     drop(log);
     for line in kept {
         events.send("line", &*line).await?;
     }
+
     loop {
         match tail.recv().await {
             Ok(line) => events.send("line", &*line).await?,
@@ -245,12 +311,25 @@ pub(super) async fn show(
     session.check(&page, Some(&required)).await?;
     let key = ObjectKey::namespaced(namespace, name);
     let found = details(&page, &key).await.ok_or_else(|| no_plugin(&key))?;
-    let html = HtmlResponse(shell::document(&key.to_string(), Some(&session.user), plain(found)));
+
+    let html = HtmlResponse(shell::document(
+        &key.to_string(),
+        Some(&session.user),
+        plain(found),
+    ));
     Ok(html.into_response())
 }
 
 fn plain(details: Details) -> Html {
-    let Details { summary, controllers, failing, informers, permissions, conditions } = details;
+    let Details {
+        summary,
+        controllers,
+        failing,
+        informers,
+        permissions,
+        conditions,
+    } = details;
+
     let title = format!("{}/{}", summary.namespace, summary.name);
     let html = Html::default()
         .markup("<h1>")
@@ -270,18 +349,52 @@ fn plain(details: Details) -> Html {
             one.errors.into(),
         ]
     });
-    let columns = ["Controller", "Kind", "Queued", "Oldest (s)", "Workers", "Reconciles", "Errors"];
+
+    let columns = [
+        "Controller",
+        "Kind",
+        "Queued",
+        "Oldest (s)",
+        "Workers",
+        "Reconciles",
+        "Errors",
+    ];
     let html = html.table("Controllers", &columns, rows.collect());
-    let rows = failing.into_iter().map(|FailingView { controller, key, next_try }| -> Vec<Cell> {
-        let next_try = next_try.unwrap_or_default();
-        vec![controller.into(), key.key.into(), key.retries.into(), next_try.into(), key.error.into()]
-    });
-    let html =
-        html.table("Failing keys", &["Controller", "Key", "Failures in a row", "Next try", "Error"], rows.collect());
+    let rows = failing.into_iter().map(
+        |FailingView {
+             controller,
+             key,
+             next_try,
+         }|
+         -> Vec<Cell> {
+            let next_try = next_try.unwrap_or_default();
+            vec![
+                controller.into(),
+                key.key.into(),
+                key.retries.into(),
+                next_try.into(),
+                key.error.into(),
+            ]
+        },
+    );
+
+    let html = html.table(
+        "Failing keys",
+        &[
+            "Controller",
+            "Key",
+            "Failures in a row",
+            "Next try",
+            "Error",
+        ],
+        rows.collect(),
+    );
     let rows = informers.iter().map(super::informers::row).collect();
     let html = html.table("Informers", &super::informers::COLUMNS, rows);
-    let rows = permissions.into_iter().flat_map(|permissions| permissions.missing).map(
-        |Needed { need, name, .. }| -> Vec<Cell> {
+    let rows = permissions
+        .into_iter()
+        .flat_map(|permissions| permissions.missing)
+        .map(|Needed { need, name, .. }| -> Vec<Cell> {
             let namespace = need.namespace.unwrap_or_default();
             vec![
                 need.verb.into(),
@@ -290,9 +403,13 @@ fn plain(details: Details) -> Html {
                 namespace.into(),
                 name.unwrap_or_default().into(),
             ]
-        },
+        });
+
+    let html = html.table(
+        "Missing rights",
+        &["Verb", "Resource", "Group", "Namespace", "Name"],
+        rows.collect(),
     );
-    let html = html.table("Missing rights", &["Verb", "Resource", "Group", "Namespace", "Name"], rows.collect());
     let rows = conditions.into_iter().map(|condition| -> Vec<Cell> {
         vec![
             condition.type_.into(),
@@ -302,6 +419,13 @@ fn plain(details: Details) -> Html {
             condition.last_transition_time.into(),
         ]
     });
-    let html = html.table("Conditions", &["Type", "Status", "Reason", "Message", "Since"], rows.collect());
-    html.markup("<p>").link(&path(&["plugins"]), "All Plugins").markup("</p>")
+
+    let html = html.table(
+        "Conditions",
+        &["Type", "Status", "Reason", "Message", "Since"],
+        rows.collect(),
+    );
+    html.markup("<p>")
+        .link(&path(&["plugins"]), "All Plugins")
+        .markup("</p>")
 }

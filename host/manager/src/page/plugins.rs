@@ -38,7 +38,12 @@ async fn visible(page: &Page, session: &Session) -> Result<Plugins, Failure> {
     let namespaces = all.iter().map(|plugin| plugin.namespace.clone()).collect();
     let visible = Visible::of(page, session, namespaces).await?;
     let (plugins, hidden) = visible.split(all.to_vec(), |plugin| &plugin.namespace);
-    Ok(Plugins { plugins, hidden, forbidden: visible.forbidden })
+
+    Ok(Plugins {
+        plugins,
+        hidden,
+        forbidden: visible.forbidden,
+    })
 }
 
 /// Serves `/page/api/plugins`.
@@ -48,7 +53,10 @@ pub(super) async fn api(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let asked = Asked::new(page, session, &headers, None);
-    stream::answer(asked, "plugins", INTERVAL, |page, session| async move { visible(&page, &session).await }).await
+    stream::answer(asked, "plugins", INTERVAL, |page, session| async move {
+        visible(&page, &session).await
+    })
+    .await
 }
 
 /// Serves `/page/plugins` as plain tables.
@@ -56,8 +64,13 @@ pub(super) async fn show(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,
 ) -> Result<HtmlResponse<String>, Failure> {
-    let Plugins { plugins, hidden, forbidden } = visible(&page, &session).await?;
-    let (attention, others): (Vec<_>, Vec<_>) = plugins.iter().partition(|plugin| plugin.needs_attention);
+    let Plugins {
+        plugins,
+        hidden,
+        forbidden,
+    } = visible(&page, &session).await?;
+    let (attention, others): (Vec<_>, Vec<_>) =
+        plugins.iter().partition(|plugin| plugin.needs_attention);
     let columns = [
         "Plugin",
         "State",
@@ -72,11 +85,19 @@ pub(super) async fn show(
         "Memory (bytes)",
         "Queued",
     ];
+
     let rows = |plugins: Vec<&Summary>| plugins.into_iter().map(row).collect();
     let html = Html::default().markup("<h1>Plugins</h1>");
     let html = html.table("Needs attention", &columns, rows(attention));
-    let html = html.table("Others", &columns, rows(others)).html(hidden_note(hidden, forbidden.as_deref()));
-    Ok(HtmlResponse(shell::document("Plugins", Some(&session.user), html)))
+    let html = html
+        .table("Others", &columns, rows(others))
+        .html(hidden_note(hidden, forbidden.as_deref()));
+
+    Ok(HtmlResponse(shell::document(
+        "Plugins",
+        Some(&session.user),
+        html,
+    )))
 }
 
 /// Returns the sentences about what a user may not see.
@@ -91,7 +112,10 @@ pub(super) fn hidden_note(hidden: usize, forbidden: Option<&str>) -> Html {
 fn row(plugin: &Summary) -> Vec<Cell> {
     let text = format!("{}/{}", plugin.namespace, plugin.name);
     vec![
-        Cell::Link { text, href: path(&["plugins", &plugin.namespace, &plugin.name]) },
+        Cell::Link {
+            text,
+            href: path(&["plugins", &plugin.namespace, &plugin.name]),
+        },
         plugin.state.into(),
         (&plugin.reason).into(),
         (&plugin.message).into(),
@@ -115,9 +139,20 @@ mod tests {
         const ATTACK: &str = "</td><script>alert(1)</script>";
         let text = || ATTACK.to_owned();
         let runs_on = vec![text()];
-        let plugin = Summary { reason: text(), message: text(), name: text(), runs_on, ..Summary::default() };
-        let html = Html::default().table("Plugins", &["Plugin"], vec![row(&plugin)]).html(hidden_note(1, Some(ATTACK)));
+        let plugin = Summary {
+            reason: text(),
+            message: text(),
+            name: text(),
+            runs_on,
+            ..Summary::default()
+        };
+        let html = Html::default()
+            .table("Plugins", &["Plugin"], vec![row(&plugin)])
+            .html(hidden_note(1, Some(ATTACK)));
         let html = html.into_string();
-        assert!(!html.contains("<script") && html.matches("&lt;script&gt;").count() == 5, "{html}");
+        assert!(
+            !html.contains("<script") && html.matches("&lt;script&gt;").count() == 5,
+            "{html}"
+        );
     }
 }

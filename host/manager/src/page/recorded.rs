@@ -1,4 +1,5 @@
-//! What the flight recorder knows, for the page: the last reconciles of a plugin, and the changes of an object with their causes.
+//! What the flight recorder knows, for the page: the last reconciles of a plugin, and the changes
+//! of an object with their causes.
 
 use std::sync::Arc;
 
@@ -31,7 +32,11 @@ const CHANGES: usize = 20;
 const NOT_ALLOWED: &str = "its changes are for those who may get it: you need the verb get on it";
 
 fn visible<'a>(page: &'a Page, session: &Session) -> Visible<'a> {
-    Visible::new(&page.manager, page.forwarder.as_deref(), Some(session.asker(page)))
+    Visible::new(
+        &page.manager,
+        page.forwarder.as_deref(),
+        Some(session.asker(page)),
+    )
 }
 
 /// Serves `/page/api/plugins/NAMESPACE/NAME/reconciles`.
@@ -40,9 +45,19 @@ pub(super) async fn reconciles(
     Extension(session): Extension<Session>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<History>, Failure> {
-    session.check(&page, Some(&Required::plugin_resource("get", "plugins", &namespace, &name))).await?;
+    session
+        .check(
+            &page,
+            Some(&Required::plugin_resource(
+                "get", "plugins", &namespace, &name,
+            )),
+        )
+        .await?;
+
     let plugin = ObjectKey::namespaced(namespace, name);
-    let history = visible(&page, &session).history(&plugin, None, RECONCILES).await;
+    let history = visible(&page, &session)
+        .history(&plugin, None, RECONCILES)
+        .await;
     history.map(Json).ok_or_else(|| no_plugin(&plugin))
 }
 
@@ -57,9 +72,18 @@ pub(super) async fn why(
         Ok(object) => object,
         Err(refused) => return refused.into_response(),
     };
-    let question = Question { object, field: None, limit: CHANGES };
+    let question = Question {
+        object,
+        field: None,
+        limit: CHANGES,
+    };
     match visible.explain(&question).await {
         Some(explanation) => Json(explanation).into_response(),
-        None => Failure::new(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, NOT_ALLOWED).into_response(),
+        None => Failure::new(
+            StatusCode::FORBIDDEN,
+            reasons::ENDPOINT_FORBIDDEN,
+            NOT_ALLOWED,
+        )
+        .into_response(),
     }
 }

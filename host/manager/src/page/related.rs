@@ -1,5 +1,6 @@
-//! What is around an object: its owners, the objects that it owns, its Events and the plugins that reconcile its kind. All of it
-//! is read with the user's token; what the user may not read is left out, and named.
+//! What is around an object: its owners, the objects that it owns, its Events and the plugins that
+//! reconcile its kind. All of it is read with the user's token; what the user may not read is left
+//! out, and named.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,14 +38,14 @@ const KINDS: [(&str, &str, &str); 13] = [
 ];
 
 /// Lists that hold apiVersion, kind and metadata only.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// The most objects of one kind that are looked at.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// The maximum number of objects of one kind that are read.
 const LIMIT: &str = "500";
 /// The maximum number of kinds.
 const MAX_KINDS: usize = 50;
 /// The largest list in bytes.
 const MAX_LIST: usize = 8 << 20;
-/// The most children that are shown.
 const MAX_CHILDREN: usize = 100;
 /// The most children whose health is read.
 const MAX_HEALTH: usize = 50;
@@ -52,7 +53,7 @@ const MAX_HEALTH: usize = 50;
 const MAX_OWNERS: usize = 10;
 /// The maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
-/// The longest time that all of this may take.
+/// The timeout of all these requests together.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An owner or a child of an object.
@@ -70,7 +71,6 @@ pub(super) struct Link {
     pub href: String,
 }
 
-/// An Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ObjectEvent {
     #[serde(rename = "type")]
@@ -103,21 +103,28 @@ pub(super) struct Related {
 
 /// Reads what is around an object. What does not arrive in time is missing.
 pub(super) async fn read(page: &Page, session: &Session, object: &Value) -> Related {
-    let mut related = Related { owners: owners(page, object).await, ..Related::default() };
+    let mut related = Related {
+        owners: owners(page, object).await,
+        ..Related::default()
+    };
     let uid = text(&object["metadata"]["uid"]);
     if !uid.is_empty() {
         let namespace = object["metadata"]["namespace"].as_str();
-        let (events, children) =
-            tokio::join!(events(session, namespace, &uid), timeout(DEADLINE, children(page, session, namespace, &uid)));
+        let (events, children) = tokio::join!(
+            events(session, namespace, &uid),
+            timeout(DEADLINE, children(page, session, namespace, &uid))
+        );
         match events {
             Ok(events) => related.events = events,
             Err(error) => related.forbidden.push(error.status.message),
         }
+
         let (children, refused) = children.unwrap_or_default();
         related.children = children;
         related.forbidden.extend(refused);
     }
     related.plugins = reconcilers(page, session, object).await;
+
     related
 }
 
@@ -127,107 +134,229 @@ fn text(value: &Value) -> String {
 
 async fn owners(page: &Page, object: &Value) -> Vec<Link> {
     let mut owners = Vec::new();
-    let references = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let references = object["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
     for reference in references.take(MAX_OWNERS) {
         let api_version = text(&reference["apiVersion"]);
         let kind = text(&reference["kind"]);
         let name = text(&reference["name"]);
         let discovery = &page.manager.context.cluster.discovery;
-        let resource = discovery.resolve(&GroupVersionKind::new(&api_version, &kind)).await.ok();
-        let plural = resource.as_ref().map(|resource| resource.plural.clone()).unwrap_or_default();
+
+        let resource = discovery
+            .resolve(&GroupVersionKind::new(&api_version, &kind))
+            .await
+            .ok();
+        let plural = resource
+            .as_ref()
+            .map(|resource| resource.plural.clone())
+            .unwrap_or_default();
         let is_namespaced = resource.is_some_and(|resource| resource.namespaced);
-        let namespace = if is_namespaced { text(&object["metadata"]["namespace"]) } else { String::new() };
+        let namespace = if is_namespaced {
+            text(&object["metadata"]["namespace"])
+        } else {
+            String::new()
+        };
+
         let collection = Collection::of(&api_version, &plural).ok();
-        let href = collection.map(|collection| collection.object_page(Some(&namespace), &name)).unwrap_or_default();
-        owners.push(Link { api_version, kind, namespace, name, plural, health: Health::Unknown, href });
+        let href = collection
+            .map(|collection| collection.object_page(Some(&namespace), &name))
+            .unwrap_or_default();
+        owners.push(Link {
+            api_version,
+            kind,
+            namespace,
+            name,
+            plural,
+            health: Health::Unknown,
+            href,
+        });
     }
+
     owners
 }
 
 /// Returns the collections in which children are searched, with their kinds.
 fn searched(page: &Page, namespace: Option<&str>) -> BTreeMap<(String, String), String> {
-    let fixed =
-        KINDS.iter().map(|(version, kind, plural)| ((*version).to_owned(), (*plural).to_owned(), (*kind).to_owned()));
-    let watched = page.manager.context.cluster.registry.running().into_iter().filter_map(|informer| {
-        let resource = &informer.resource;
-        // A namespaced object owns only objects of its namespace.
-        let may_be_owned = namespace.is_none() || resource.namespaced;
-        may_be_owned.then(|| (resource.kind.api_version.clone(), resource.plural.clone(), resource.kind.kind.clone()))
+    let fixed = KINDS.iter().map(|(version, kind, plural)| {
+        (
+            (*version).to_owned(),
+            (*plural).to_owned(),
+            (*kind).to_owned(),
+        )
     });
-    let all = fixed.chain(watched).map(|(version, plural, kind)| ((version, plural), kind));
+
+    let watched = page
+        .manager
+        .context
+        .cluster
+        .registry
+        .running()
+        .into_iter()
+        .filter_map(|informer| {
+            let resource = &informer.resource;
+            // A namespaced object owns only objects of its namespace.
+            let may_be_owned = namespace.is_none() || resource.namespaced;
+            may_be_owned.then(|| {
+                (
+                    resource.kind.api_version.clone(),
+                    resource.plural.clone(),
+                    resource.kind.kind.clone(),
+                )
+            })
+        });
+    let all = fixed
+        .chain(watched)
+        .map(|(version, plural, kind)| ((version, plural), kind));
     all.take(MAX_KINDS).collect()
 }
 
-async fn children(page: &Page, session: &Session, namespace: Option<&str>, uid: &str) -> (Vec<Link>, Vec<String>) {
-    let searches = searched(page, namespace).into_iter().map(|((api_version, plural), kind)| async move {
-        let collection = Collection::of(&api_version, &plural).ok()?;
-        let url = collection.url(namespace).ok()?;
-        let read = Read { path: &url, parameters: &[("limit", LIMIT)], accept: METADATA };
-        Some((collection, kind, session.api.read(read, MAX_LIST).await))
-    });
+async fn children(
+    page: &Page,
+    session: &Session,
+    namespace: Option<&str>,
+    uid: &str,
+) -> (Vec<Link>, Vec<String>) {
+    let searches =
+        searched(page, namespace)
+            .into_iter()
+            .map(|((api_version, plural), kind)| async move {
+                let collection = Collection::of(&api_version, &plural).ok()?;
+                let url = collection.url(namespace).ok()?;
+                let read = Read {
+                    path: &url,
+                    parameters: &[("limit", LIMIT)],
+                    accept: METADATA,
+                };
+                Some((collection, kind, session.api.read(read, MAX_LIST).await))
+            });
     let lists: Vec<_> = stream::iter(searches).buffered(AT_ONCE).collect().await;
     let mut found = Vec::new();
+
     let mut refused = Vec::new();
     for (collection, kind, list) in lists.into_iter().flatten() {
         match list {
-            Ok(list) => found.extend(owned(&list, uid).map(|name| (collection.clone(), kind.clone(), name))),
+            Ok(list) => {
+                found
+                    .extend(owned(&list, uid).map(|name| (collection.clone(), kind.clone(), name)));
+            }
             Err(error) if error.status.code == 403 => refused.push(error.status.message),
-            // Such as a kind that is not served any more.
+            // For example, a kind that is no longer served.
             Err(_) => {}
         }
     }
     found.truncate(MAX_CHILDREN);
-    let links = found.into_iter().enumerate().map(|(at, (collection, kind, (namespace, name)))| async move {
-        let health = match at < MAX_HEALTH {
-            true => read_health(session, &collection, &namespace, &name).await.unwrap_or(Health::Unknown),
-            false => Health::Unknown,
-        };
-        let href = collection.object_page(Some(&namespace), &name);
-        Link { api_version: collection.api_version(), kind, namespace, name, plural: collection.plural, health, href }
-    });
-    (stream::iter(links).buffered(AT_ONCE).collect().await, refused)
+
+    let links = found.into_iter().enumerate().map(
+        |(at, (collection, kind, (namespace, name)))| async move {
+            let health = match at < MAX_HEALTH {
+                true => read_health(session, &collection, &namespace, &name)
+                    .await
+                    .unwrap_or(Health::Unknown),
+                false => Health::Unknown,
+            };
+            let href = collection.object_page(Some(&namespace), &name);
+            Link {
+                api_version: collection.api_version(),
+                kind,
+                namespace,
+                name,
+                plural: collection.plural,
+                health,
+                href,
+            }
+        },
+    );
+    (
+        stream::iter(links).buffered(AT_ONCE).collect().await,
+        refused,
+    )
 }
 
 /// Returns the namespaces and names of the items of a list that an object owns.
 fn owned(list: &str, uid: &str) -> impl Iterator<Item = (String, String)> {
     let mut list: Value = serde_json::from_str(list).unwrap_or_default();
-    let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    let items = list["items"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .unwrap_or_default();
     let uid = uid.to_owned();
     items.into_iter().filter_map(move |item| {
         let metadata = &item["metadata"];
-        let is_owned = metadata["ownerReferences"].as_array()?.iter().any(|owner| owner["uid"] == uid.as_str());
+        let is_owned = metadata["ownerReferences"]
+            .as_array()?
+            .iter()
+            .any(|owner| owner["uid"] == uid.as_str());
         is_owned.then(|| (text(&metadata["namespace"]), text(&metadata["name"])))
     })
 }
 
-async fn read_health(session: &Session, collection: &Collection, namespace: &str, name: &str) -> Option<Health> {
+async fn read_health(
+    session: &Session,
+    collection: &Collection,
+    namespace: &str,
+    name: &str,
+) -> Option<Health> {
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
     let url = collection.object_url(namespace, name).ok()?;
-    let read = Read { path: &url, parameters: &[], accept: "application/json" };
+    let read = Read {
+        path: &url,
+        parameters: &[],
+        accept: "application/json",
+    };
     let text = session.api.read(read, MAX_LIST).await.ok()?;
     Some(health(&serde_json::from_str(&text).ok()?))
 }
 
 /// Returns the Events about an object, the last first.
-async fn events(session: &Session, namespace: Option<&str>, uid: &str) -> Result<Vec<ObjectEvent>, ApiError> {
-    let path = format!("/api/v1/namespaces/{}/events", namespace.unwrap_or("default"));
+async fn events(
+    session: &Session,
+    namespace: Option<&str>,
+    uid: &str,
+) -> Result<Vec<ObjectEvent>, ApiError> {
+    let path = format!(
+        "/api/v1/namespaces/{}/events",
+        namespace.unwrap_or("default")
+    );
     let fields = format!("involvedObject.uid={uid}");
-    let read =
-        Read { path: &path, parameters: &[("fieldSelector", &fields), ("limit", "100")], accept: "application/json" };
-    let list: Value = serde_json::from_str(&session.api.read(read, MAX_LIST).await?).unwrap_or_default();
-    let mut events: Vec<_> = list["items"].as_array().into_iter().flatten().map(event).collect();
+    let read = Read {
+        path: &path,
+        parameters: &[("fieldSelector", &fields), ("limit", "100")],
+        accept: "application/json",
+    };
+    let list: Value =
+        serde_json::from_str(&session.api.read(read, MAX_LIST).await?).unwrap_or_default();
+
+    let mut events: Vec<_> = list["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(event)
+        .collect();
     events.sort_by(|one, other| other.last.cmp(&one.last));
+
     Ok(events)
 }
 
 fn event(event: &Value) -> ObjectEvent {
-    let first_of = |values: &[&Value]| values.iter().find_map(|value| value.as_str()).unwrap_or_default().to_owned();
+    let first_of = |values: &[&Value]| {
+        values
+            .iter()
+            .find_map(|value| value.as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+
     let series = &event["series"];
     ObjectEvent {
         type_: text(&event["type"]),
         reason: text(&event["reason"]),
         message: text(&event["message"]),
-        count: series["count"].as_u64().or(event["count"].as_u64()).unwrap_or(1),
+        count: series["count"]
+            .as_u64()
+            .or(event["count"].as_u64())
+            .unwrap_or(1),
         last: first_of(&[
             &series["lastObservedTime"],
             &event["lastTimestamp"],
@@ -240,17 +369,24 @@ fn event(event: &Value) -> ObjectEvent {
 
 /// Returns the controllers of the Plugins that the user may see which reconcile the object's kind.
 async fn reconcilers(page: &Page, session: &Session, object: &Value) -> Vec<Reconciler> {
-    let kind = GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"])).to_string();
+    let kind =
+        GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"])).to_string();
     let mut found = Vec::new();
+
     for plugin in summaries::objects(&page.manager) {
         let key = plugin.key();
         for controller in ShownPlugin::read(&plugin).status.controllers {
             if controller.for_ == kind {
                 let namespace = key.namespace.clone().unwrap_or_default();
-                found.push(Reconciler { namespace, name: key.name.clone(), controller: controller.name });
+                found.push(Reconciler {
+                    namespace,
+                    name: key.name.clone(),
+                    controller: controller.name,
+                });
             }
         }
     }
+
     let namespaces = found.iter().map(|found| found.namespace.clone()).collect();
     match Visible::of(page, session, namespaces).await {
         Ok(visible) => visible.split(found, |found| &found.namespace).0,
@@ -271,7 +407,10 @@ mod tests {
             {"metadata": {"name": "b", "namespace": "n", "ownerReferences": [{"uid": "other"}]}},
             {"metadata": {"name": "c", "namespace": "n"}},
         ]});
-        assert_eq!(owned(&list.to_string(), "u").collect::<Vec<_>>(), [("n".to_owned(), "a".to_owned())]);
+        assert_eq!(
+            owned(&list.to_string(), "u").collect::<Vec<_>>(),
+            [("n".to_owned(), "a".to_owned())]
+        );
         assert_eq!(owned("no list", "u").count(), 0);
     }
 
@@ -280,10 +419,17 @@ mod tests {
         let new = event(
             &json!({"reason": "R", "eventTime": "1", "series": {"count": 3, "lastObservedTime": "2"}, "reportingComponent": "c"}),
         );
-        assert_eq!((new.count, new.last.as_str(), new.from.as_str()), (3, "2", "c"));
+        assert_eq!(
+            (new.count, new.last.as_str(), new.from.as_str()),
+            (3, "2", "c")
+        );
+
         let old = event(
             &json!({"count": 2, "lastTimestamp": "4", "eventTime": null, "source": {"component": "s"}, "reportingComponent": null}),
         );
-        assert_eq!((old.count, old.last.as_str(), old.from.as_str()), (2, "4", "s"));
+        assert_eq!(
+            (old.count, old.last.as_str(), old.from.as_str()),
+            (2, "4", "s")
+        );
     }
 }

@@ -22,18 +22,33 @@ pub(super) struct Visible {
 
 impl Visible {
     /// Finds out which of these namespaces a user may see.
-    pub(super) async fn of(page: &Page, session: &Session, all: BTreeSet<String>) -> Result<Self, Failure> {
-        let forbidden = match session.check(page, Some(&Required::list_plugins(None))).await {
-            Ok(()) => return Ok(Self { namespaces: None, forbidden: None }),
+    pub(super) async fn of(
+        page: &Page,
+        session: &Session,
+        all: BTreeSet<String>,
+    ) -> Result<Self, Failure> {
+        let forbidden = match session
+            .check(page, Some(&Required::list_plugins(None)))
+            .await
+        {
+            Ok(()) => {
+                return Ok(Self {
+                    namespaces: None,
+                    forbidden: None,
+                });
+            }
             Err(failure) if failure.status == 403 => failure.message,
             Err(failure) => return Err(failure),
         };
-        let reviews = stream::iter(all.into_iter().take(MAX_NAMESPACES)).map(|namespace| async move {
-            let required = Required::list_plugins(Some(&namespace));
-            (session.check(page, Some(&required)).await, namespace)
-        });
+
+        let reviews =
+            stream::iter(all.into_iter().take(MAX_NAMESPACES)).map(|namespace| async move {
+                let required = Required::list_plugins(Some(&namespace));
+                (session.check(page, Some(&required)).await, namespace)
+            });
         let reviewed: Vec<_> = reviews.buffer_unordered(AT_ONCE).collect().await;
         let mut namespaces = BTreeSet::new();
+
         for (result, namespace) in reviewed {
             match result {
                 Ok(()) => {
@@ -43,18 +58,31 @@ impl Visible {
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(Self { namespaces: Some(namespaces), forbidden: Some(forbidden) })
+
+        Ok(Self {
+            namespaces: Some(namespaces),
+            forbidden: Some(forbidden),
+        })
     }
 
     /// Reports whether the user may see a namespace.
     pub(super) fn has(&self, namespace: &str) -> bool {
-        self.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(namespace))
+        self.namespaces
+            .as_ref()
+            .is_none_or(|namespaces| namespaces.contains(namespace))
     }
 
     /// Splits items into those that the user may see and the number of the others.
-    pub(super) fn split<T>(&self, items: Vec<T>, namespace: impl Fn(&T) -> &str) -> (Vec<T>, usize) {
+    pub(super) fn split<T>(
+        &self,
+        items: Vec<T>,
+        namespace: impl Fn(&T) -> &str,
+    ) -> (Vec<T>, usize) {
         let all = items.len();
-        let shown: Vec<T> = items.into_iter().filter(|item| self.has(namespace(item))).collect();
+        let shown: Vec<T> = items
+            .into_iter()
+            .filter(|item| self.has(namespace(item)))
+            .collect();
         let hidden = all - shown.len();
         (shown, hidden)
     }

@@ -1,4 +1,5 @@
-//! The user of a request: the token in its cookie or its header, and what the API server makes of it.
+//! The user of a request: the token in its cookie or its header, and what the API server makes of
+//! it.
 
 use std::sync::Arc;
 
@@ -37,7 +38,11 @@ impl Session {
     }
 
     /// Checks that the user still is one, and still has a permission.
-    pub(super) async fn check(&self, page: &Page, required: Option<&Required>) -> Result<(), Failure> {
+    pub(super) async fn check(
+        &self,
+        page: &Page,
+        required: Option<&Required>,
+    ) -> Result<(), Failure> {
         match required {
             Some(required) => page.access.check(&self.headers, required).await?,
             None => drop(page.access.user(&self.headers).await?),
@@ -46,8 +51,8 @@ impl Session {
     }
 }
 
-/// Lets a request carry the token of its cookie in the header Authorization, as the other endpoints expect it. A header that
-/// the client sent comes first.
+/// Lets a request carry the token of its cookie in the header Authorization, as the other endpoints
+/// expect it. A header that the client sent comes first.
 pub(super) fn authorize_by_cookie(headers: &mut HeaderMap) {
     if access::credentials(headers).is_some() {
         return;
@@ -59,15 +64,26 @@ pub(super) fn authorize_by_cookie(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the token of the cookie.
 fn cookie(headers: &HeaderMap) -> Option<String> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    cookies.find(|(name, value)| *name == COOKIE && !value.is_empty()).map(|(_, value)| value.to_owned())
+    let lines = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    let mut cookies = lines
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    cookies
+        .find(|(name, value)| *name == COOKIE && !value.is_empty())
+        .map(|(_, value)| value.to_owned())
 }
 
-/// Finds the user of a request, and presents errors. Without a user a page leads to the sign-in, and the API answers 401.
-pub(super) async fn authenticate(State(page): State<Arc<Page>>, mut request: Request, next: Next) -> Response {
+/// Finds the user of a request, and presents errors. Without a user a page leads to the sign-in,
+/// and the API answers 401.
+pub(super) async fn authenticate(
+    State(page): State<Arc<Page>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let is_api = request.uri().path().starts_with("/page/api/");
     match session(&page, request.headers()).await {
         Ok(session) => {
@@ -76,8 +92,13 @@ pub(super) async fn authenticate(State(page): State<Arc<Page>>, mut request: Req
             present(next.run(request).await, is_api, Some(&user)).await
         }
         Err(failure) if failure.status == 401 && !is_api => {
-            let next = request.uri().path_and_query().map_or("/page/", |path| path.as_str());
-            let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+            let next = request
+                .uri()
+                .path_and_query()
+                .map_or("/page/", |path| path.as_str());
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("next", next)
+                .finish();
             Redirect::to(&format!("/page/sign-in?{query}")).into_response()
         }
         Err(failure) => present(failure.into_response(), is_api, None).await,
@@ -101,18 +122,37 @@ mod tests {
     use super::*;
 
     fn authorization(lines: &[(header::HeaderName, &str)]) -> Option<String> {
-        let mut headers: HeaderMap =
-            lines.iter().map(|(name, value)| (name.clone(), value.parse().expect("a value"))).collect();
+        let mut headers: HeaderMap = lines
+            .iter()
+            .map(|(name, value)| (name.clone(), value.parse().expect("a value")))
+            .collect();
         authorize_by_cookie(&mut headers);
-        Some(headers.get(header::AUTHORIZATION)?.to_str().expect("text").to_owned())
+        Some(
+            headers
+                .get(header::AUTHORIZATION)?
+                .to_str()
+                .expect("text")
+                .to_owned(),
+        )
     }
 
     #[test]
     fn token_comes_from_the_cookie_unless_a_header_has_one() {
-        let cookie = (header::COOKIE, "theme=dark; operetta-token=abc.d-e_f; other=operetta-token");
-        assert_eq!(authorization(std::slice::from_ref(&cookie)).as_deref(), Some("Bearer abc.d-e_f"));
+        let cookie = (
+            header::COOKIE,
+            "theme=dark; operetta-token=abc.d-e_f; other=operetta-token",
+        );
+        assert_eq!(
+            authorization(std::slice::from_ref(&cookie)).as_deref(),
+            Some("Bearer abc.d-e_f")
+        );
+
         let header = (header::AUTHORIZATION, "Bearer other");
-        assert_eq!(authorization(&[cookie, header]).as_deref(), Some("Bearer other"));
+        assert_eq!(
+            authorization(&[cookie, header]).as_deref(),
+            Some("Bearer other")
+        );
+
         for line in ["", "operetta-token=", "xoperetta-token=a", "operetta-token"] {
             assert_eq!(authorization(&[(header::COOKIE, line)]), None, "{line}");
         }

@@ -22,7 +22,10 @@ pub(super) fn document(title: &str, user: Option<&str>, main: Html) -> String {
         Some(user) => html.html(navigation(user)),
         None => html,
     };
-    html.markup("<main id=\"app\">").html(main).markup("</main></body></html>").into_string()
+    html.markup("<main id=\"app\">")
+        .html(main)
+        .markup("</main></body></html>")
+        .into_string()
 }
 
 fn navigation(user: &str) -> Html {

@@ -1,5 +1,5 @@
-//! Signing in and out: a form that works without a script. The token stays in a cookie that no script can read and that
-//! requests from other sites do not carry.
+//! Signing in and out: a form that works without a script. The token stays in a cookie that no
+//! script can read and that requests from other sites do not carry.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use super::{
     state::{IsTls, Page},
 };
 
-/// The longest token in bytes. Browsers drop a cookie of more than 4,096 bytes with its name and attributes.
+/// The longest token in bytes. Browsers drop a cookie of more than 4,096 bytes with its name and
+/// attributes.
 const MAX_TOKEN: usize = 3_900;
 
 /// The page after the sign-in, if the request names none.
@@ -33,14 +34,19 @@ pub(super) struct Form {
     next: String,
 }
 
-/// Shows the form.
 pub(super) async fn show(Query(Form { next }): Query<Form>) -> Response {
     form(&next, "").into_response()
 }
 
 fn form(next: &str, problem: &str) -> HtmlResponse<String> {
     let html = Html::default().markup("<h1>Sign in to Operetta</h1>");
-    let html = if problem.is_empty() { html } else { html.markup("<p role=\"alert\">").text(problem).markup("</p>") };
+    let html = if problem.is_empty() {
+        html
+    } else {
+        html.markup("<p role=\"alert\">")
+            .text(problem)
+            .markup("</p>")
+    };
     let html = html
         .markup("<form method=\"post\" action=\"/page/sign-in\"><input type=\"hidden\" name=\"next\" value=\"")
         .text(path_of_page(next))
@@ -57,38 +63,66 @@ pub(super) async fn sign_in(
     Extension(IsTls(is_tls)): Extension<IsTls>,
     body: Bytes,
 ) -> Response {
-    let field =
-        |name: &str| form_urlencoded::parse(&body).find(|(key, _)| key.as_ref() == name).map(|(_, value)| value);
+    let field = |name: &str| {
+        form_urlencoded::parse(&body)
+            .find(|(key, _)| key.as_ref() == name)
+            .map(|(_, value)| value)
+    };
     let token = field("token").unwrap_or_default().trim().to_owned();
     let next = field("next").unwrap_or_default().into_owned();
     if let Err(failure) = check(&page, &token).await {
         let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::UNAUTHORIZED);
         return (status, form(&next, &failure.message)).into_response();
     }
+
     leave_cookie(path_of_page(&next), &token, is_tls)
 }
 
 /// Checks that the API server accepts a token.
 async fn check(page: &Page, token: &str) -> Result<(), Failure> {
-    let refused = |message: &str| Failure::new(StatusCode::UNAUTHORIZED, operetta_api::reasons::TOKEN_REFUSED, message);
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=:".contains(&byte)) {
-        return Err(refused("this is not a token: it has letters, digits and - . _ ~ + / = only"));
+    let refused = |message: &str| {
+        Failure::new(
+            StatusCode::UNAUTHORIZED,
+            operetta_api::reasons::TOKEN_REFUSED,
+            message,
+        )
+    };
+
+    if token.is_empty()
+        || !token
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/=:".contains(&byte))
+    {
+        return Err(refused(
+            "this is not a token: it has letters, digits and - . _ ~ + / = only",
+        ));
     }
+
     if token.len() > MAX_TOKEN {
         return Err(refused(
             "the token has more than 3,900 bytes, and no browser keeps it: use a ServiceAccount's token",
         ));
     }
+
     let mut headers = HeaderMap::new();
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    headers.insert(header::AUTHORIZATION, value.map_err(|_| refused("this is not a token"))?);
+    headers.insert(
+        header::AUTHORIZATION,
+        value.map_err(|_| refused("this is not a token"))?,
+    );
+
     let session = session::session(page, &headers).await?;
     // A token for the audience of hosts alone reads nothing from the API server.
-    let read = Read { path: "/version", parameters: &[], accept: "application/json" };
+    let read = Read {
+        path: "/version",
+        parameters: &[],
+        accept: "application/json",
+    };
+
     match session.api.read(read, 64 << 10).await {
-        Err(error) if error.status.code == 401 => {
-            Err(refused("the API server does not accept the token: it must be for the audience of the API server"))
-        }
+        Err(error) if error.status.code == 401 => Err(refused(
+            "the API server does not accept the token: it must be for the audience of the API server",
+        )),
         Err(error) if error.status.code >= 500 => Err(error.into()),
         _ => Ok(()),
     }
@@ -109,22 +143,19 @@ fn leave_cookie(next: &str, value: &str, is_tls: bool) -> Response {
     response
 }
 
-/// Returns a path if it is one of this page, and otherwise the first page: a form must not lead to another site.
+/// Returns a path if it is one of this page, and otherwise the first page: a form must not lead to
+/// another site.
 fn path_of_page(next: &str) -> &str {
     let path = next.split(['?', '#']).next().unwrap_or_default();
-    let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let is_plain = next
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let is_page = path.starts_with("/page/") && !path.contains("//") && !path.contains("..");
-    if is_plain && is_page && !path.starts_with("/page/sign-") { next } else { HOME }
-}
-
-/// Reports whether a request that changes something comes from the page itself, as browsers say.
-pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = text("sec-fetch-site") {
-        return site == "same-origin";
+    if is_plain && is_page && !path.starts_with("/page/sign-") {
+        next
+    } else {
+        HOME
     }
-    let origin = text("origin").and_then(|origin| origin.split_once("://"));
-    origin.is_some_and(|(_, origin)| text("host").is_some_and(|host| host.eq_ignore_ascii_case(origin)))
 }
 
 #[cfg(test)]
@@ -133,11 +164,14 @@ mod tests {
 
     #[test]
     fn next_leads_to_the_page_only() {
-        for path in
-            ["/page/kinds", "/page/kinds/apps/v1/deployments?namespace=a&q=b%2F..", "/page/objects/a/b/c/d/e#yaml"]
-        {
+        for path in [
+            "/page/kinds",
+            "/page/kinds/apps/v1/deployments?namespace=a&q=b%2F..",
+            "/page/objects/a/b/c/d/e#yaml",
+        ] {
             assert_eq!(path_of_page(path), path);
         }
+
         for path in [
             "",
             "/",
@@ -153,24 +187,5 @@ mod tests {
         ] {
             assert_eq!(path_of_page(path), HOME, "{path}");
         }
-    }
-
-    #[test]
-    fn post_of_another_site_is_not_of_the_same_origin() {
-        let is_same = |lines: &[(&'static str, &str)]| {
-            let lines = lines.iter().map(|(name, value)| {
-                (header::HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"))
-            });
-            is_same_origin(&lines.collect())
-        };
-        assert!(is_same(&[("sec-fetch-site", "same-origin")]));
-        assert!(is_same(&[("origin", "http://127.0.0.1:8080"), ("host", "127.0.0.1:8080")]));
-        for site in ["cross-site", "same-site", "none"] {
-            assert!(!is_same(&[("sec-fetch-site", site), ("origin", "http://a"), ("host", "a")]), "{site}");
-        }
-        for origin in ["null", "http://evil.example", "http://127.0.0.1:8081"] {
-            assert!(!is_same(&[("origin", origin), ("host", "127.0.0.1:8080")]), "{origin}");
-        }
-        assert!(!is_same(&[("host", "127.0.0.1:8080")]), "neither header");
     }
 }

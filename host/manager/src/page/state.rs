@@ -8,7 +8,9 @@ use tokio::sync::Semaphore;
 
 use super::summaries::Summaries;
 use crate::{
-    admin::{access::AccessControl, forward::Forwarder, informers::ServerRevisions, streams::Streams},
+    admin::{
+        access::AccessControl, forward::Forwarder, informers::ServerRevisions, streams::Streams,
+    },
     manager::Manager,
 };
 

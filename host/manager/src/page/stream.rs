@@ -1,4 +1,5 @@
-//! Server-sent events: their number for each user is bounded, and a stream ends when its user's token or right does.
+//! Server-sent events: their number for each user is bounded, and a stream ends when its user's
+//! token or right does.
 
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
@@ -29,19 +30,19 @@ use crate::admin::{access::Required, streams::OpenStream};
 
 /// The events that wait for a slow reader.
 const WAITING: usize = 4;
-/// The interval of the checks of the user's token.
+/// How often the user's token is checked.
 const CHECK: Duration = Duration::from_secs(10);
-/// The interval of comments, so that both ends notice when the other is gone.
+/// How often a comment is sent, so that both ends notice when the other is gone.
 const COMMENT: Duration = Duration::from_secs(15);
 
-/// The attempts after an outage until a refusal counts: an API server that has just started does not serve custom kinds yet, and
-/// refuses allowed requests for a moment.
+/// The attempts after an outage until a refusal counts: an API server that has just started does
+/// not serve custom kinds yet, and refuses allowed requests for a moment.
 const REFUSED: u32 = 10;
 
-/// The time between two attempts to reach the API server.
+/// The delay between attempts to reach the API server.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The state of a stream's connection to the API server, of which its reader is told.
+/// The state of a stream's connection to the API server, as its reader sees it.
 #[derive(Default)]
 pub(super) struct Outage {
     is_lost: bool,
@@ -50,9 +51,11 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Reports whether a response of this status may be that of an API server which has just started.
+    /// Reports whether a response of this status may be that of an API server which has just
+    /// started.
     pub(super) fn excuses(&mut self, status: u16) -> bool {
-        let is_excused = self.is_lost && self.refused < REFUSED && matches!(status, 401 | 403 | 404);
+        let is_excused =
+            self.is_lost && self.refused < REFUSED && matches!(status, 401 | 403 | 404);
         self.refused += u32::from(is_excused);
         is_excused
     }
@@ -75,7 +78,11 @@ impl Outage {
     /// Announces that the API server responds again, if it did not.
     pub(super) async fn end(&mut self, events: &Events) -> Result<(), Gone> {
         self.refused = 0;
-        if std::mem::take(&mut self.is_lost) { events.send("back", &json!({})).await } else { Ok(()) }
+        if std::mem::take(&mut self.is_lost) {
+            events.send("back", &json!({})).await
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -94,17 +101,25 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(page: Arc<Page>, session: Session, headers: &HeaderMap, required: Option<Required>) -> Self {
-        Self { page, session, is_stream: is_wanted(headers), required }
+    pub(super) fn new(
+        page: Arc<Page>,
+        session: Session,
+        headers: &HeaderMap,
+        required: Option<Required>,
+    ) -> Self {
+        Self {
+            page,
+            session,
+            is_stream: is_wanted(headers),
+            required,
+        }
     }
 }
 
-/// The reader is gone.
 #[derive(Debug)]
 pub(super) struct Gone;
 
 impl Events {
-    /// Sends an event.
     pub(super) async fn send<T: Serialize>(&self, name: &str, data: &T) -> Result<(), Gone> {
         let data = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
         self.send_text(name, &data).await
@@ -112,17 +127,24 @@ impl Events {
 
     /// Sends an event whose data is JSON already.
     pub(super) async fn send_text(&self, name: &str, json: &str) -> Result<(), Gone> {
-        self.0.send(Event::default().event(name).data(json)).await.map_err(|_| Gone)
+        self.0
+            .send(Event::default().event(name).data(json))
+            .await
+            .map_err(|_| Gone)
     }
 }
 
 /// Reports whether a request asks for server-sent events.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     accepted.contains("text/event-stream")
 }
 
-/// Responds with the events that `produce` sends, until it returns or fails. The last event of a failure is `failed`.
+/// Responds with the events that `produce` sends, until it returns or fails. The last event of a
+/// failure is `failed`.
 pub(super) fn respond<F>(
     page: &Arc<Page>,
     session: &Session,
@@ -133,9 +155,17 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
     let Some(open) = page.streams.open(&session.user) else {
-        let message = format!("the user has {PER_USER} open streams, or the host has too many: close some pages");
-        return Failure::new(StatusCode::TOO_MANY_REQUESTS, reasons::TOO_MANY_STREAMS, message).into_response();
+        let message = format!(
+            "the user has {PER_USER} open streams, or the host has too many: close some pages"
+        );
+        return Failure::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            reasons::TOO_MANY_STREAMS,
+            message,
+        )
+        .into_response();
     };
+
     let (sender, events) = mpsc::channel(WAITING);
     let sender = Events(sender);
     let produced = produce(sender.clone());
@@ -150,11 +180,14 @@ where
             let _nobody_reads = sender.send("failed", &failure).await;
         }
     });
-    let response = Sse::new(read(events, tasks, open)).keep_alive(KeepAlive::new().interval(COMMENT).text(""));
+
+    let response =
+        Sse::new(read(events, tasks, open)).keep_alive(KeepAlive::new().interval(COMMENT).text(""));
     ([("x-accel-buffering", "no")], response).into_response()
 }
 
-/// Answers with a value: as JSON, or as a stream whose event has the whole value again each time it has changed.
+/// Answers with a value: as JSON, or as a stream whose event has the whole value again each time it
+/// has changed.
 pub(super) async fn answer<T, R>(
     asked: Asked,
     event: &'static str,
@@ -165,15 +198,23 @@ where
     T: Serialize + Send + 'static,
     R: Future<Output = Result<T, Failure>> + Send + 'static,
 {
-    let Asked { page, session, is_stream, required } = asked;
+    let Asked {
+        page,
+        session,
+        is_stream,
+        required,
+    } = asked;
     if let Some(required) = &required {
         session.check(&page, Some(required)).await?;
     }
     if !is_stream {
         return Ok(Json(read(page, session).await?).into_response());
     }
+
     let reader = (page.clone(), session.clone());
-    Ok(respond(&page, &session, required, |events| repeat(reader, events, event, period, read)))
+    Ok(respond(&page, &session, required, |events| {
+        repeat(reader, events, event, period, read)
+    }))
 }
 
 async fn repeat<T, R>(
@@ -190,6 +231,7 @@ where
     let mut last = String::new();
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
     let mut outage = Outage::default();
     loop {
         ticks.tick().await;
@@ -202,6 +244,7 @@ where
                 if text == last {
                     continue;
                 }
+
                 last = text;
                 events.send_text(event, &last).await
             }
@@ -221,14 +264,18 @@ fn read(
     tasks: JoinSet<()>,
     open: OpenStream,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    stream::unfold((events, tasks, open), |(mut events, tasks, open)| async move {
-        let event = events.recv().await?;
-        Some((Ok(event), (events, tasks, open)))
-    })
+    stream::unfold(
+        (events, tasks, open),
+        |(mut events, tasks, open)| async move {
+            let event = events.recv().await?;
+            Some((Ok(event), (events, tasks, open)))
+        },
+    )
 }
 
-/// Waits until the user's token or right has ended: until two checks in a row are refused, because an API server that has just
-/// started refuses allowed requests for a moment. One that does not respond ends nothing.
+/// Waits until the user's token or right has ended: until two checks in a row are refused, because
+/// an API server that has just started refuses allowed requests for a moment. One that does not
+/// respond ends nothing.
 async fn until_refused(page: Arc<Page>, session: Session, required: Option<Required>) -> Failure {
     let mut is_refused = false;
     loop {

@@ -1,5 +1,5 @@
-//! All Plugins with their state, reason and cure from their status, and rates from the counts of this replica: one list, shared
-//! by all readers.
+//! All Plugins with their state, reason and cure from their status, and rates from the counts of
+//! this replica: one list, shared by all readers.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -7,15 +7,21 @@ use operetta_api::{
     conditions,
     reasons::{self, Reason},
 };
-use operetta_core::object::{Object, ObjectKey};
+use operetta_core::{
+    object::{Object, ObjectKey},
+    remedy::Remedy,
+};
 use operetta_kube::store::Lookup;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::rates::{self, AllCounts, Counts, History, Rates};
-use crate::{manager::Manager, plugin::crd::PluginStatus};
+use crate::{
+    manager::Manager,
+    plugin::crd::{PluginStatus, RemedyStatus},
+};
 
-/// The interval of updates, and the time for which one list is used for all readers.
+/// How often updates are sent, and how long one list serves all readers.
 pub(super) const INTERVAL: Duration = Duration::from_millis(500);
 
 /// A Plugin, as the list has it.
@@ -27,12 +33,14 @@ pub(super) struct Summary {
     pub state: &'static str,
     pub reason: String,
     pub message: String,
+    /// The commands in the message that solve the problem, as a shell reads them.
+    pub remedies: Vec<String>,
     /// The cure of the reason, in Markdown.
     pub cure: &'static str,
     /// The identities of the replicas that run it.
     pub runs_on: Vec<String>,
     pub digest: String,
-    /// Without numbers for a Plugin that another replica runs, and at first.
+    /// Without numbers at first, and for a Plugin of another replica.
     #[serde(flatten)]
     pub rates: Rates,
     pub memory_bytes: u64,
@@ -40,7 +48,7 @@ pub(super) struct Summary {
     pub needs_attention: bool,
 }
 
-/// The part of a Plugin that the page shows.
+/// The displayed part of a Plugin.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ShownPlugin {
@@ -61,7 +69,10 @@ impl ShownPlugin {
     }
 
     fn is(&self, type_: &str) -> bool {
-        self.status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+        self.status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == type_ && condition.status == "True")
     }
 
     fn state(&self) -> &'static str {
@@ -76,7 +87,11 @@ impl ShownPlugin {
     /// Returns the identities of the replicas that run it.
     fn replicas(&self) -> Vec<String> {
         let owner = &self.status.owner;
-        let of_shards: BTreeSet<String> = owner.shards.iter().filter_map(|shard| shard.replica.clone()).collect();
+        let of_shards: BTreeSet<String> = owner
+            .shards
+            .iter()
+            .filter_map(|shard| shard.replica.clone())
+            .collect();
         match of_shards.is_empty() {
             true => owner.replica.iter().cloned().collect(),
             false => of_shards.into_iter().collect(),
@@ -98,35 +113,63 @@ impl Summaries {
     /// Returns all Plugins, first those that need attention.
     pub(super) async fn latest(&self, manager: &Manager) -> Arc<Vec<Summary>> {
         let mut kept = self.0.lock().await;
-        if let Some((_, latest)) = kept.latest.as_ref().filter(|(at, _)| at.elapsed() < INTERVAL) {
+        if let Some((_, latest)) = kept
+            .latest
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < INTERVAL)
+        {
             return latest.clone();
         }
+
         let counts = Arc::new(rates::count(&manager.hosted_plugins).await);
         let now = Instant::now();
         let before = kept.history.push(now, counts.clone());
-        let mut all: Vec<_> = objects(manager).iter().map(|plugin| summary(plugin, &counts, before.as_ref())).collect();
+        let mut all: Vec<_> = objects(manager)
+            .iter()
+            .map(|plugin| summary(plugin, &counts, before.as_ref()))
+            .collect();
         all.sort_by(|one, other| {
-            let order = |plugin: &Summary| (!plugin.needs_attention, plugin.namespace.clone(), plugin.name.clone());
+            let order = |plugin: &Summary| {
+                (
+                    !plugin.needs_attention,
+                    plugin.namespace.clone(),
+                    plugin.name.clone(),
+                )
+            };
             order(one).cmp(&order(other))
         });
+
         let all = Arc::new(all);
         kept.latest = Some((now, all.clone()));
+
         all
     }
 }
 
 /// Returns all Plugins that the host sees.
 pub(super) fn objects(manager: &Manager) -> Vec<Arc<Object>> {
-    let Some(informer) = manager.plugins() else { return Vec::new() };
-    informer.cache.store.list(&Lookup::All, None, None).collect()
+    let Some(informer) = manager.plugins() else {
+        return Vec::new();
+    };
+    informer
+        .cache
+        .store
+        .list(&Lookup::All, None, None)
+        .collect()
 }
 
-fn summary(plugin: &Object, counts: &AllCounts, before: Option<&(Duration, Arc<AllCounts>)>) -> Summary {
+fn summary(
+    plugin: &Object,
+    counts: &AllCounts,
+    before: Option<&(Duration, Arc<AllCounts>)>,
+) -> Summary {
     let key = plugin.key();
     let shown = ShownPlugin::read(plugin);
     let here = counts.get(key);
     let before = before.and_then(|(elapsed, counts)| Some((*elapsed, counts.get(key)?.clone())));
-    let rates = here.map(|counts| counts.rates(before.as_ref())).unwrap_or_default();
+    let rates = here
+        .map(|counts| counts.rates(before.as_ref()))
+        .unwrap_or_default();
     describe(key, shown, here, rates)
 }
 
@@ -134,9 +177,20 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
     let state = shown.state();
     let runs_on = shown.replicas();
     let status = shown.status;
-    let queued: i64 = status.controllers.iter().map(|controller| controller.queued).sum();
-    let memory = status.usage.map(|usage| usage.peak_memory_bytes).unwrap_or_default();
-    let reason = status.reason.unwrap_or_else(|| reasons::PLUGIN_NOT_ASSIGNED.into());
+    let queued: i64 = status
+        .controllers
+        .iter()
+        .map(|controller| controller.queued)
+        .sum();
+
+    let memory = status
+        .usage
+        .map(|usage| usage.peak_memory_bytes)
+        .unwrap_or_default();
+    let reason = status
+        .reason
+        .unwrap_or_else(|| reasons::PLUGIN_NOT_ASSIGNED.into());
+
     Summary {
         namespace: key.namespace.clone().unwrap_or_default(),
         name: key.name.clone(),
@@ -144,13 +198,29 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
         cure: reasons::find(&reason).map(Reason::cure).unwrap_or_default(),
         reason,
         message: status.message.unwrap_or_default(),
+        remedies: status.remedies.iter().filter_map(for_shell).collect(),
         runs_on,
         digest: status.digest.unwrap_or_default(),
         rates,
-        memory_bytes: here.map_or(u64::try_from(memory).unwrap_or_default(), |counts| counts.memory_bytes),
-        queued: here.map_or(usize::try_from(queued).unwrap_or_default(), |counts| counts.queued),
+        memory_bytes: here.map_or(u64::try_from(memory).unwrap_or_default(), |counts| {
+            counts.memory_bytes
+        }),
+        queued: here.map_or(usize::try_from(queued).unwrap_or_default(), |counts| {
+            counts.queued
+        }),
         needs_attention: matches!(state, "Degraded" | "Waiting"),
     }
+}
+
+/// Formats a remedy as it stands in the message; None if no host wrote it.
+fn for_shell(remedy: &RemedyStatus) -> Option<String> {
+    let mut commands = remedy
+        .commands
+        .iter()
+        .map(|command| Remedy::new(&command.argv));
+    let first = commands.next()??;
+    let whole = commands.try_fold(first, Remedy::then)?;
+    Some(whole.to_string())
 }
 
 #[cfg(test)]
@@ -159,23 +229,48 @@ mod tests {
 
     fn shown(text: &str) -> Summary {
         let shown: ShownPlugin = serde_json::from_str(text).expect("a Plugin");
-        describe(&ObjectKey::namespaced("n", "p"), shown, None, Rates::default())
+        describe(
+            &ObjectKey::namespaced("n", "p"),
+            shown,
+            None,
+            Rates::default(),
+        )
     }
 
     #[test]
     fn state_is_that_of_the_conditions() {
         let with = |type_: &str| {
             let condition = r#""status":"True","reason":"R","message":"","lastTransitionTime":"""#;
-            shown(&format!(r#"{{"status":{{"conditions":[{{"type":"{type_}",{condition}}}]}}}}"#))
+            shown(&format!(
+                r#"{{"status":{{"conditions":[{{"type":"{type_}",{condition}}}]}}}}"#
+            ))
         };
         let ready = with("Ready");
         assert_eq!((ready.state, ready.needs_attention), ("Running", false));
+
         let degraded = with("Degraded");
-        assert_eq!((degraded.state, degraded.needs_attention), ("Degraded", true));
+        assert_eq!(
+            (degraded.state, degraded.needs_attention),
+            ("Degraded", true)
+        );
+
         let paused = shown(r#"{"spec":{"suspend":true}}"#);
         assert_eq!((paused.state, paused.needs_attention), ("Paused", false));
+
         let new = shown("{}");
-        assert_eq!((new.state, new.reason.as_str()), ("Waiting", "PluginNotAssigned"));
+        assert_eq!(
+            (new.state, new.reason.as_str()),
+            ("Waiting", "PluginNotAssigned")
+        );
+    }
+
+    #[test]
+    fn remedies_are_quoted_as_in_the_message() {
+        let plugin = shown(
+            r#"{"status":{"remedies":[{"commands":[{"argv":["a","$(b)"]},{"argv":["c"]}]},{"commands":[]},
+            {"commands":[{"argv":["d\n"]}]}]}}"#,
+        );
+        assert_eq!(plugin.remedies, ["a '$(b)' && c"]);
     }
 
     #[test]
@@ -184,8 +279,14 @@ mod tests {
             r#"{"status":{"reason":"Trap","usage":{"peakMemoryBytes":7},"controllers":[{"name":"c","for":"K","queued":3}],
             "shards":[{"shard":0,"replica":"b"},{"shard":1,"replica":"a"},{"shard":2,"replica":"b"}]}}"#,
         );
-        assert_eq!((plugin.memory_bytes, plugin.queued, plugin.rates), (7, 3, Rates::default()));
+        assert_eq!(
+            (plugin.memory_bytes, plugin.queued, plugin.rates),
+            (7, 3, Rates::default())
+        );
         assert_eq!(plugin.runs_on, ["a", "b"]);
-        assert_eq!(plugin.cure, reasons::find("Trap").map(Reason::cure).unwrap_or_default());
+        assert_eq!(
+            plugin.cure,
+            reasons::find("Trap").map(Reason::cure).unwrap_or_default()
+        );
     }
 }

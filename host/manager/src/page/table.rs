@@ -1,4 +1,5 @@
-//! The API server's tables: printer columns and rows, with the health and the conditions of each object.
+//! The API server's tables: printer columns and rows, with the health and the conditions of each
+//! object.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,6 @@ pub(super) struct Column {
     pub priority: i32,
 }
 
-/// An object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Row {
     pub uid: String,
@@ -82,13 +82,40 @@ impl Table {
         let meta = |name: &str| wire.metadata[name].as_str().unwrap_or_default().to_owned();
         let revision = meta("resourceVersion");
         let continue_token = meta("continue");
+
         if wire.kind == "Table" {
-            let rows = wire.rows.unwrap_or_default().into_iter().map(|row| Row::new(&row.object, row.cells)).collect();
-            return Ok(Self { columns: wire.column_definitions.unwrap_or_default(), rows, revision, continue_token });
+            let rows = wire
+                .rows
+                .unwrap_or_default()
+                .into_iter()
+                .map(|row| Row::new(&row.object, row.cells))
+                .collect();
+            return Ok(Self {
+                columns: wire.column_definitions.unwrap_or_default(),
+                rows,
+                revision,
+                continue_token,
+            });
         }
-        let name = Column { name: "Name".to_owned(), type_: "string".to_owned(), priority: 0 };
-        let rows = wire.items.unwrap_or_default().iter().map(Row::named).collect();
-        Ok(Self { columns: vec![name], rows, revision, continue_token })
+
+        let name = Column {
+            name: "Name".to_owned(),
+            type_: "string".to_owned(),
+            priority: 0,
+        };
+        let rows = wire
+            .items
+            .unwrap_or_default()
+            .iter()
+            .map(Row::named)
+            .collect();
+
+        Ok(Self {
+            columns: vec![name],
+            rows,
+            revision,
+            continue_token,
+        })
     }
 
     /// Reads the object of a watch event.
@@ -100,9 +127,19 @@ impl Table {
         if object["kind"] == "Table" {
             return Self::read(text);
         }
-        let revision = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+
+        let revision = object["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let rows = vec![Row::named(&object)];
-        Ok(Self { columns: Vec::new(), rows, revision, continue_token: String::new() })
+
+        Ok(Self {
+            columns: Vec::new(),
+            rows,
+            revision,
+            continue_token: String::new(),
+        })
     }
 
     /// Returns the resourceVersion that a watch reached with this event.
@@ -121,7 +158,12 @@ impl Row {
     }
 
     fn new(object: &Value, cells: Vec<Value>) -> Self {
-        let meta = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let meta = |name: &str| {
+            object["metadata"][name]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         Self {
             uid: meta("uid"),
             namespace: meta("namespace"),
@@ -151,7 +193,8 @@ fn bounded(cell: Value) -> Value {
 
 /// Formats a cell for people.
 pub(super) fn shown(cell: &Value) -> String {
-    cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)
+    cell.as_str()
+        .map_or_else(|| cell.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -165,30 +208,58 @@ mod tests {
             "rows":[{"cells":["a",3,null,{"x":1}],"object":{"metadata":{"name":"a","uid":"u","resourceVersion":"7"},
             "status":{"conditions":[{"type":"Ready","status":"True"}]}}}]}"#;
         let table = Table::read(text).expect("a table");
-        assert_eq!((table.revision.as_str(), table.continue_token.as_str(), table.reached()), ("9", "t", "7"));
+        assert_eq!(
+            (
+                table.revision.as_str(),
+                table.continue_token.as_str(),
+                table.reached()
+            ),
+            ("9", "t", "7")
+        );
+
         let row = &table.rows[0];
         assert_eq!(
-            (row.cells[1].clone(), row.cells[2].as_str(), row.cells[3].as_str()),
+            (
+                row.cells[1].clone(),
+                row.cells[2].as_str(),
+                row.cells[3].as_str()
+            ),
             (3.into(), Some(""), Some("{\"x\":1}"))
         );
-        assert_eq!((row.health, row.conditions["Ready"].as_str()), (Health::Ok, "True"));
+        assert_eq!(
+            (row.health, row.conditions["Ready"].as_str()),
+            (Health::Ok, "True")
+        );
     }
 
     #[test]
     fn server_without_tables_gives_names() {
         let list =
-            Table::read(r#"{"kind":"FooList","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#).expect("a list");
-        assert_eq!((list.columns.len(), list.rows[0].cells[0].as_str()), (1, Some("a")));
+            Table::read(r#"{"kind":"FooList","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#)
+                .expect("a list");
+        assert_eq!(
+            (list.columns.len(), list.rows[0].cells[0].as_str()),
+            (1, Some("a"))
+        );
+
         let event =
-            Table::read_event(r#"{"kind":"Foo","metadata":{"name":"a","resourceVersion":"3"}}"#).expect("an event");
+            Table::read_event(r#"{"kind":"Foo","metadata":{"name":"a","resourceVersion":"3"}}"#)
+                .expect("an event");
         assert_eq!((event.rows.len(), event.reached()), (1, "3"));
+
         let bookmark = r#"{"kind":"Table","metadata":{"resourceVersion":"8"},"rows":[]}"#;
-        assert_eq!(Table::read_event(bookmark).expect("a bookmark").reached(), "8");
+        assert_eq!(
+            Table::read_event(bookmark).expect("a bookmark").reached(),
+            "8"
+        );
     }
 
     #[test]
     fn long_cell_is_cut() {
         let cell = bounded(Value::String("é".repeat(MAX_CELL)));
-        assert!(cell.as_str().is_some_and(|text| text.len() < MAX_CELL + 10 && text.ends_with('…')));
+        assert!(
+            cell.as_str()
+                .is_some_and(|text| text.len() < MAX_CELL + 10 && text.ends_with('…'))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The objects of a kind as they change: a list in pages, and a watch of tables from there on, with the user's token.
+//! The objects of a kind as they change: a list in pages, and a watch of tables from there on, with
+//! the user's token.
 //!
-//! A lost connection is announced once, and the watch goes on where it was. When the API server no longer has that state, the
-//! rows start over. What the user may not see, and a kind that is gone, end the stream.
+//! A lost connection is announced once, and the watch goes on where it was. When the API server no
+//! longer has that state, the rows start over. What the user may not see, and a kind that is gone,
+//! end the stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,13 +24,13 @@ use super::{
 const LIMITS: [&str; 4] = ["500", "50", "5", "1"];
 /// The largest page in bytes.
 const MAX_PAGE: usize = 32 << 20;
-/// The time for which rows are collected into one event.
+/// How long rows are collected into one event.
 const BATCH: Duration = Duration::from_millis(50);
 /// The most rows of one event.
 const MAX_BATCH: usize = 500;
-/// The seconds after which the API server ends a watch, and checks the user's rights anew.
+/// After how many seconds the API server ends a watch, so that the user's rights are checked again.
 const WATCH_SECONDS: &str = "60";
-/// The longest silence of a watch. The API server ends it earlier.
+/// How long a watch may be silent. The API server ends it earlier.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The objects that a stream is about.
@@ -39,7 +41,6 @@ pub(super) struct Selection {
     pub label_selector: String,
 }
 
-/// The stream of a kind.
 pub(super) struct TableStream {
     page: Arc<Page>,
     api: UserApi,
@@ -53,7 +54,7 @@ pub(super) struct TableStream {
     outage: Outage,
 }
 
-/// The reason why a list or a watch ended.
+/// Why a list or a watch ended.
 enum End {
     /// The reader is gone.
     Gone,
@@ -105,22 +106,32 @@ pub(super) async fn read_page(
             ("continue", continue_token),
             ("includeObject", "Object"),
         ];
-        let read = Read { path: &selection.url, parameters: &parameters, accept: table::ACCEPT };
+        let read = Read {
+            path: &selection.url,
+            parameters: &parameters,
+            accept: table::ACCEPT,
+        };
         match api.read(read, MAX_PAGE).await {
             Err(error) if error.status.code == 413 && limits.peek().is_some() => {}
             Err(error) => return Err(error),
             Ok(text) => return Table::read(&text).map_err(|error| undecodable(selection, &error)),
         }
     }
-    Err(ApiError::too_large(format!("{}: an object is too large", selection.url)))
+
+    Err(ApiError::too_large(format!(
+        "{}: an object is too large",
+        selection.url
+    )))
 }
 
 fn undecodable(selection: &Selection, error: &serde_json::Error) -> ApiError {
-    ApiError::new(ErrorKind::Other, format!("failed to decode the table of {}: {error}", selection.url))
+    ApiError::new(
+        ErrorKind::Other,
+        format!("failed to decode the table of {}: {error}", selection.url),
+    )
 }
 
 impl TableStream {
-    /// Creates the stream of a kind.
     pub(super) fn new(
         page: Arc<Page>,
         api: UserApi,
@@ -128,7 +139,16 @@ impl TableStream {
         events: Events,
         (kind, namespaced): (String, bool),
     ) -> Self {
-        Self { page, api, selection, events, kind, namespaced, revision: None, outage: Outage::default() }
+        Self {
+            page,
+            api,
+            selection,
+            events,
+            kind,
+            namespaced,
+            revision: None,
+            outage: Outage::default(),
+        }
     }
 
     /// Sends events until the reader is gone.
@@ -177,9 +197,15 @@ impl TableStream {
             ("timeoutSeconds", WATCH_SECONDS),
             ("includeObject", "Object"),
         ];
-        let read = Read { path: &self.selection.url, parameters: &parameters, accept: table::ACCEPT };
+
+        let read = Read {
+            path: &self.selection.url,
+            parameters: &parameters,
+            accept: table::ACCEPT,
+        };
         let lines = self.api.watch(read).await?;
         self.outage.end(&self.events).await?;
+
         self.watch(lines).await
     }
 
@@ -189,23 +215,26 @@ impl TableStream {
         loop {
             let table = read_page(&self.page, &self.api, &self.selection, &token).await;
             let table = match table {
-                // Rows that were sent are no consistent state any more.
+                // The rows sent so far are no longer a consistent list.
                 Err(error) if !token.is_empty() => {
                     self.start_over().await?;
                     return Err(error.into());
                 }
                 other => other?,
             };
+
             if token.is_empty() {
                 self.outage.end(&self.events).await?;
                 let columns = json!({"columns": table.columns, "kind": self.kind, "namespaced": self.namespaced});
                 self.events.send("columns", &columns).await?;
             }
+
             count += table.rows.len();
             for rows in table.rows.chunks(MAX_BATCH) {
                 self.events.send("rows", &json!({"rows": rows})).await?;
             }
             token = table.continue_token;
+
             if token.is_empty() {
                 self.revision = Some(table.revision.clone());
                 self.events.send("synced", &json!({"count": count})).await?;
@@ -230,7 +259,8 @@ impl TableStream {
                 ended => {
                     batch.flush(&self.events).await?;
                     ended?;
-                    // Not at once: an API server that ends each watch immediately is not asked in a loop.
+                    // Not at once: an API server that ends each watch immediately is not asked in a
+                    // loop.
                     sleep(BATCH).await;
                     return Ok(());
                 }
@@ -239,6 +269,7 @@ impl TableStream {
                 batch.flush(&self.events).await?;
                 due = None;
             }
+
             if !line.is_empty() {
                 self.event(&line, &mut batch).await?;
                 due = due.or_else(|| (batch.len() > 0).then(|| Instant::now() + BATCH));
@@ -253,14 +284,19 @@ impl TableStream {
             batch.flush(&self.events).await?;
             return Err(End::Failed(status_error(object.get())));
         }
-        let table = Table::read_event(object.get()).map_err(|error| undecodable(&self.selection, &error))?;
+
+        let table = Table::read_event(object.get())
+            .map_err(|error| undecodable(&self.selection, &error))?;
         if !table.reached().is_empty() {
             self.revision = Some(table.reached().to_owned());
         }
+
         match r#type {
             "DELETED" => {
                 batch.flush_rows(&self.events).await?;
-                batch.deleted.extend(table.rows.into_iter().map(|row| row.uid));
+                batch
+                    .deleted
+                    .extend(table.rows.into_iter().map(|row| row.uid));
             }
             "ADDED" | "MODIFIED" => {
                 batch.flush_deleted(&self.events).await?;
@@ -268,11 +304,11 @@ impl TableStream {
             }
             _ => {}
         }
+
         Ok(())
     }
 }
 
-/// Returns the error of a Status.
 fn status_error(text: &str) -> ApiError {
     let status: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let kind = match status["code"].as_u64() {
@@ -295,11 +331,19 @@ impl Batch {
 
     async fn flush_rows(&mut self, events: &Events) -> Result<(), Gone> {
         let rows = std::mem::take(&mut self.rows);
-        if rows.is_empty() { Ok(()) } else { events.send("rows", &json!({"rows": rows})).await }
+        if rows.is_empty() {
+            Ok(())
+        } else {
+            events.send("rows", &json!({"rows": rows})).await
+        }
     }
 
     async fn flush_deleted(&mut self, events: &Events) -> Result<(), Gone> {
         let uids = std::mem::take(&mut self.deleted);
-        if uids.is_empty() { Ok(()) } else { events.send("deleted", &json!({"uids": uids})).await }
+        if uids.is_empty() {
+            Ok(())
+        } else {
+            events.send("deleted", &json!({"uids": uids})).await
+        }
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::admin::access::Required;
 
-/// The interval of updates.
+/// How often updates are sent.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The tenants that a user may see.
@@ -35,7 +35,6 @@ pub(super) struct Tenants {
     forbidden: Option<String>,
 }
 
-/// A tenant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Tenant {
@@ -51,7 +50,6 @@ struct Tenant {
     over_quota: usize,
 }
 
-/// The use of a quota.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Quota {
     quota: &'static str,
@@ -63,20 +61,33 @@ struct Quota {
 /// The cpu and the throttled time of a namespace's plugins, in percent.
 type Load = BTreeMap<String, (f64, f64)>;
 
-/// Returns the tenants that a user may see: all with the right to `/tenants`, otherwise the namespaces whose Plugins the user
-/// may list.
+/// Returns the tenants that a user may see: all with the right to `/tenants`, otherwise the
+/// namespaces whose Plugins the user may list.
 async fn visible(page: &Page, session: &Session) -> Result<Tenants, Failure> {
     let load = load(&page.summaries.latest(&page.manager).await);
     let all = all(page, &load);
+
     match session.check(page, Some(&Required::of("/tenants"))).await {
-        Ok(()) => return Ok(Tenants { tenants: all, hidden: 0, forbidden: None }),
+        Ok(()) => {
+            return Ok(Tenants {
+                tenants: all,
+                hidden: 0,
+                forbidden: None,
+            });
+        }
         Err(failure) if failure.status == 403 => {}
         Err(failure) => return Err(failure),
     }
+
     let namespaces = all.iter().map(|tenant| tenant.namespace.clone()).collect();
     let visible = Visible::of(page, session, namespaces).await?;
     let (tenants, hidden) = visible.split(all, |tenant| &tenant.namespace);
-    Ok(Tenants { tenants, hidden, forbidden: visible.forbidden })
+
+    Ok(Tenants {
+        tenants,
+        hidden,
+        forbidden: visible.forbidden,
+    })
 }
 
 fn load(plugins: &[Summary]) -> Load {
@@ -91,22 +102,48 @@ fn load(plugins: &[Summary]) -> Load {
 
 fn all(page: &Page, load: &Load) -> Vec<Tenant> {
     let tenants = &page.manager.context.tenants;
-    let usage = tenants.admission.usage().into_iter().map(|(namespace, used, limit)| {
-        let quota =
-            |quota, used, limit: usize| Quota { quota, used, limit: Some(limit).filter(|limit| *limit != usize::MAX) };
-        let quotas = vec![
-            quota("plugins", used.plugins, limit.plugins),
-            quota("controllers", used.demand.controllers, limit.demand.controllers),
-            quota("sources", used.demand.sources, limit.demand.sources),
-            quota("queuedKeys", tenants.queued_keys(&namespace), tenants.max_queued_keys(&namespace)),
-        ];
-        let (cpu_percent, throttled_percent) = load.get(&namespace).copied().unwrap_or_default();
-        let share = tenants.quotas().of_namespace(&namespace).share().weight;
-        let plugins = used.plugins + used.over;
-        Tenant { namespace, share, cpu_percent, throttled_percent, quotas, plugins, over_quota: used.over }
-    });
+    let usage = tenants
+        .admission
+        .usage()
+        .into_iter()
+        .map(|(namespace, used, limit)| {
+            let quota = |quota, used, limit: usize| Quota {
+                quota,
+                used,
+                limit: Some(limit).filter(|limit| *limit != usize::MAX),
+            };
+            let quotas = vec![
+                quota("plugins", used.plugins, limit.plugins),
+                quota(
+                    "controllers",
+                    used.demand.controllers,
+                    limit.demand.controllers,
+                ),
+                quota("sources", used.demand.sources, limit.demand.sources),
+                quota(
+                    "queuedKeys",
+                    tenants.queued_keys(&namespace),
+                    tenants.max_queued_keys(&namespace),
+                ),
+            ];
+
+            let (cpu_percent, throttled_percent) =
+                load.get(&namespace).copied().unwrap_or_default();
+            let share = tenants.quotas().of_namespace(&namespace).share().weight;
+            let plugins = used.plugins + used.over;
+            Tenant {
+                namespace,
+                share,
+                cpu_percent,
+                throttled_percent,
+                quotas,
+                plugins,
+                over_quota: used.over,
+            }
+        });
     let mut all: Vec<_> = usage.collect();
     all.sort_by(|one, other| one.namespace.cmp(&other.namespace));
+
     all
 }
 
@@ -126,7 +163,11 @@ pub(super) async fn show(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,
 ) -> Result<HtmlResponse<String>, Failure> {
-    let Tenants { tenants, hidden, forbidden } = visible(&page, &session).await?;
+    let Tenants {
+        tenants,
+        hidden,
+        forbidden,
+    } = visible(&page, &session).await?;
     let rows = tenants.into_iter().map(|tenant| -> Vec<Cell> {
         let quota = |quota: &Quota| match quota.limit {
             Some(limit) => format!("{} {} of {limit}", quota.quota, quota.used),
@@ -143,8 +184,27 @@ pub(super) async fn show(
             quotas.join(", ").into(),
         ]
     });
-    let columns = ["Namespace", "Weight", "CPU (%)", "Throttled (%)", "Plugins", "Over quota", "Quotas"];
-    let html = Html::default().markup("<h1>Tenants</h1>").table("Namespaces with Plugins", &columns, rows.collect());
+
+    let columns = [
+        "Namespace",
+        "Weight",
+        "CPU (%)",
+        "Throttled (%)",
+        "Plugins",
+        "Over quota",
+        "Quotas",
+    ];
+
+    let html = Html::default().markup("<h1>Tenants</h1>").table(
+        "Namespaces with Plugins",
+        &columns,
+        rows.collect(),
+    );
     let html = html.html(hidden_note(hidden, forbidden.as_deref()));
-    Ok(HtmlResponse(shell::document("Tenants", Some(&session.user), html)))
+
+    Ok(HtmlResponse(shell::document(
+        "Tenants",
+        Some(&session.user),
+        html,
+    )))
 }

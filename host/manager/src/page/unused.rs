@@ -1,5 +1,6 @@
-//! The permissions of a plugin's ServiceAccount that the plugin has not used, as `operetta rbac --diff` lists them. Roles and bindings
-//! are read with the token of the user, so it is for those who may list them.
+//! The permissions of a plugin's ServiceAccount that the plugin has not used, as `operetta rbac
+//! --diff` lists them. Roles and bindings are read with the token of the user, so it is for those
+//! who may list them.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use operetta_core::{
 use operetta_kube::{
     authz::{
         difference::{Difference, unused},
-        held::Bindings,
+        granted_roles::Bindings,
     },
     client::user_api::Read,
 };
@@ -53,24 +54,46 @@ pub(super) async fn api(
     Extension(session): Extension<Session>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<Unused>, Failure> {
-    session.check(&page, Some(&Required::plugin_resource("get", "plugins", &namespace, &name))).await?;
+    session
+        .check(
+            &page,
+            Some(&Required::plugin_resource(
+                "get", "plugins", &namespace, &name,
+            )),
+        )
+        .await?;
+
     let plugin = ObjectKey::namespaced(namespace, name);
-    let needed = permissions::list(&page.manager.context, &page.manager.hosted_plugins, &plugin).await;
+    let needed =
+        permissions::list(&page.manager.context, &page.manager.hosted_plugins, &plugin).await;
     let needed = needed.map_err(|error| match error {
         PermissionsError::Unknown => no_plugin(&plugin),
         PermissionsError::NotRunning => {
-            let message = format!("Plugin {plugin} does not run, which clears its recorded calls: see its conditions");
+            let message = format!(
+                "Plugin {plugin} does not run, which clears its recorded calls: see its conditions"
+            );
             Failure::new(StatusCode::CONFLICT, reasons::NOTHING_RECORDED, message)
         }
         PermissionsError::Unavailable(error) => error.into(),
     })?;
-    let account = ServiceAccount { namespace: needed.namespace.clone(), name: needed.service_account.clone() };
-    let held = bindings(&page, &session).await?.held(&account);
-    let unused = unused(&needed.needs, &held).into_iter().filter_map(|difference| match difference {
-        Difference::Unused(text) => Some(text),
-        Difference::Lacks(_) => None,
-    });
-    Ok(Json(Unused { since: needed.since, unused: unused.collect() }))
+    let account = ServiceAccount {
+        namespace: needed.namespace.clone(),
+        name: needed.service_account.clone(),
+    };
+    let held = bindings(&page, &session).await?.granted_to(&account);
+
+    let unused =
+        unused(&needed.needs, &held)
+            .into_iter()
+            .filter_map(|difference| match difference {
+                Difference::Unused(text) => Some(text),
+                Difference::Lacks(_) => None,
+            });
+
+    Ok(Json(Unused {
+        since: needed.since,
+        unused: unused.collect(),
+    }))
 }
 
 async fn bindings(page: &Page, session: &Session) -> Result<Bindings, Failure> {
@@ -88,8 +111,22 @@ async fn list<K: k8s_openapi::ListableResource + DeserializeOwned>(
     plural: &str,
 ) -> Result<Vec<K>, Failure> {
     let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");
-    let text = session.api.read(Read { path: &path, parameters: &[], accept: "application/json" }, MAX_LIST).await?;
-    let list: List<K> = serde_json::from_str(&text)
-        .map_err(|error| ApiError::new(ErrorKind::Other, format!("failed to decode {path}: {error}")))?;
+    let text = session
+        .api
+        .read(
+            Read {
+                path: &path,
+                parameters: &[],
+                accept: "application/json",
+            },
+            MAX_LIST,
+        )
+        .await?;
+    let list: List<K> = serde_json::from_str(&text).map_err(|error| {
+        ApiError::new(
+            ErrorKind::Other,
+            format!("failed to decode {path}: {error}"),
+        )
+    })?;
     Ok(list.items)
 }

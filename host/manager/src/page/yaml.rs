@@ -1,4 +1,5 @@
-//! An object as YAML for people: without managedFields and the values of Secrets, and of a bounded length.
+//! An object as YAML for people: without managedFields and the values of Secrets, and of a bounded
+//! length.
 
 use serde_json::{Value, json};
 
@@ -15,16 +16,26 @@ pub(super) fn redact(object: &mut Value) {
     if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
         return;
     }
+
     for field in ["data", "stringData"] {
         let encoded = field == "data";
         if let Some(values) = object.get_mut(field).and_then(Value::as_object_mut) {
             for value in values.values_mut() {
-                let bytes = value.as_str().map_or(0, |text| if encoded { decoded_len(text) } else { text.len() });
+                let bytes = value.as_str().map_or(0, |text| {
+                    if encoded {
+                        decoded_len(text)
+                    } else {
+                        text.len()
+                    }
+                });
                 *value = json!(format!("•••• ({bytes} bytes)"));
             }
         }
     }
-    let annotations = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+
+    let annotations = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations"));
     if let Some(applied) = annotations.and_then(|annotations| annotations.get_mut(LAST_APPLIED)) {
         *applied = json!("••••");
     }
@@ -58,9 +69,17 @@ mod tests {
         });
         redact(&mut secret);
         let (text, is_cut) = yaml(&secret);
-        assert!(!text.contains("aHVudGVyMg") && !text.contains("hunter2") && !text.contains("manager"), "{text}");
-        assert!(text.contains("•••• (7 bytes)") && text.contains("Opaque") && !is_cut, "{text}");
-        let mut config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}, "metadata": {}});
+        assert!(
+            !text.contains("aHVudGVyMg") && !text.contains("hunter2") && !text.contains("manager"),
+            "{text}"
+        );
+        assert!(
+            text.contains("•••• (7 bytes)") && text.contains("Opaque") && !is_cut,
+            "{text}"
+        );
+
+        let mut config_map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}, "metadata": {}});
         redact(&mut config_map);
         assert_eq!(config_map["data"]["a"], "b");
     }

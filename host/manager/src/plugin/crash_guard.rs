@@ -1,31 +1,33 @@
-//! Work on a tenant's bytes with a record in the crash journal: work during which the host crashed is done last and alone,
-//! or not at all.
+//! Records work on a tenant's bytes in the crash journal. Work that the host crashed on before is
+//! done last and alone, or not at all.
 
 use std::sync::Arc;
 
 use operetta_api::{annotations::RETRY, reasons};
-use operetta_core::object::ObjectKey;
-use operetta_kube::store::Lookup;
+use operetta_core::{
+    object::ObjectKey,
+    remedy::{Advice, Remedy},
+};
 
 use crate::{
     context::Context,
-    crash_journal::{CrashJournal, LOOK_AGAIN, Noted, Step, Verdict, Work},
+    crash_journal::{CrashJournal, InFlight, RETRY_INTERVAL, Step, Verdict, Work},
     plugin::{crd::Plugin, host_informers::HostInformers},
     problem::Problem,
 };
 
-/// Decides when such work may begin, and records it in the journal while it is in flight.
+/// Decides when work may begin, and keeps it in the journal while it is in flight.
 pub struct CrashGuard {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     journal: Arc<CrashJournal>,
 }
 
-/// The reason why work does not begin now.
-pub enum Held {
-    /// It only has to wait for others.
-    Waiting,
-    /// The host crashed during it: it waits for the first reconcile of all other Plugins.
+/// Why work does not begin now.
+pub enum Postponed {
+    /// Other work has to end first.
+    Busy,
+    /// The host crashed during it, so it waits until every other Plugin was reconciled once.
     Suspected(String),
     /// The host crashed twice in a row during it.
     Quarantined(String),
@@ -33,17 +35,25 @@ pub enum Held {
 
 impl CrashGuard {
     /// Creates a guard over this journal.
-    pub fn new(context: Arc<Context>, informers: Arc<HostInformers>, journal: Arc<CrashJournal>) -> Arc<Self> {
-        Arc::new(Self { context, informers, journal })
+    pub fn new(
+        context: Arc<Context>,
+        informers: Arc<HostInformers>,
+        journal: Arc<CrashJournal>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context,
+            informers,
+            journal,
+        })
     }
 
     /// Records that work begins.
     ///
     /// # Errors
-    /// Returns the reason why it does not begin now.
-    pub fn begin(&self, work: Work) -> Result<Noted, Held> {
+    /// Why it does not begin now.
+    pub fn begin(&self, work: Work) -> Result<InFlight, Postponed> {
         match self.journal.verdict(&work) {
-            Verdict::Suspect if !self.are_others_loaded() => Err(Held::Suspected(format!(
+            Verdict::Suspect if !self.are_others_loaded() => Err(Postponed::Suspected(format!(
                 "the host crashed while it {}: retrying alone, after all other plugins are loaded",
                 work.past_tense()
             ))),
@@ -52,45 +62,71 @@ impl CrashGuard {
                 let text = format!(
                     "the host crashed twice in a row while it {work}: it does not retry until the source changes"
                 );
-                Err(Held::Quarantined(text))
+                Err(Postponed::Quarantined(text))
             }
-            Verdict::Ordinary | Verdict::Suspect => self.journal.begin(work).ok_or(Held::Waiting),
+            Verdict::Ordinary | Verdict::Suspect => self.journal.begin(work).ok_or(Postponed::Busy),
         }
     }
 
     /// Records that work on a Plugin begins.
     ///
     /// # Errors
-    /// Returns the problem if it must not begin; None if it only has to wait for others. The Plugin is enqueued again then.
-    pub fn note(&self, key: &ObjectKey, plugin: &Plugin, step: Step, version: &str) -> Result<Noted, Option<Problem>> {
+    /// Returns the problem if it must not begin; None if it only has to wait for others. The Plugin
+    /// is enqueued again then.
+    pub fn begin_for_plugin(
+        &self,
+        key: &ObjectKey,
+        plugin: &Plugin,
+        step: Step,
+        version: &str,
+    ) -> Result<InFlight, Option<Problem>> {
         let ObjectKey { namespace, name } = key;
         let namespace = namespace.as_deref().unwrap_or_default();
-        let retry = plugin.metadata.annotations.as_ref().and_then(|annotations| annotations.get(RETRY));
-        let work = Work::new(step, namespace, name, version, retry.map_or("", String::as_str));
-        self.begin(work).map_err(|held| match held {
-            Held::Waiting => {
-                self.context.queue.enqueue_after(key, LOOK_AGAIN);
+        let annotations = plugin.metadata.annotations.as_ref();
+        let retry = annotations.and_then(|annotations| annotations.get(RETRY));
+        let retry = retry.map_or("", String::as_str);
+        let work = Work::new(step, namespace, name, version, retry);
+
+        self.begin(work).map_err(|postponed| match postponed {
+            Postponed::Busy => {
+                self.context.queue.enqueue_after(key, RETRY_INTERVAL);
                 None
             }
-            Held::Suspected(text) => {
-                self.context.queue.enqueue_after(key, LOOK_AGAIN);
+            Postponed::Suspected(text) => {
+                self.context.queue.enqueue_after(key, RETRY_INTERVAL);
                 Some(Problem::new(reasons::CRASH_SUSPECTED, text))
             }
-            Held::Quarantined(text) => {
-                let command = format!("kubectl annotate plugin {name} -n {namespace} --overwrite {RETRY}=$(date +%s)");
-                let text = format!("{text} or an administrator asks for it: {command}");
-                Some(Problem::new(reasons::CRASH_QUARANTINED, text))
+            Postponed::Quarantined(text) => {
+                // Any new value asks for another attempt.
+                let next = retry
+                    .parse::<u64>()
+                    .map_or(1, |last| last.saturating_add(1));
+                let annotation = format!("{RETRY}={next}");
+                let annotate = Remedy::new([
+                    "kubectl",
+                    "annotate",
+                    "plugin",
+                    name,
+                    "-n",
+                    namespace,
+                    "--overwrite",
+                    &annotation,
+                ]);
+                let advice = Advice::from(format!("{text} or an administrator asks for it"));
+                let advice = advice.with(": ", annotate);
+                Some(Problem::new(reasons::CRASH_QUARANTINED, advice))
             }
         })
     }
 
-    /// Records that a Plugin was reconciled: suspects wait for the first reconcile of all others.
+    /// Records that a Plugin was reconciled. Suspects wait until all other Plugins were.
     pub fn record_attempt(&self, plugin: &ObjectKey) {
         self.journal.record_attempt(plugin);
     }
 
     fn are_others_loaded(&self) -> bool {
-        let plugins = self.informers.plugins.cache.store.list(&Lookup::All, None, None);
-        self.journal.are_others_loaded(plugins.map(|plugin| plugin.key().clone()))
+        let plugins = self.informers.plugins_in(None);
+        self.journal
+            .are_others_loaded(plugins.map(|plugin| plugin.key().clone()))
     }
 }

@@ -1,21 +1,24 @@
 //! The custom resource Plugin; `operetta-api` has its types.
 
 pub use operetta_api::plugin::{
-    API_VERSION, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource, ControllerOverride, ControllerStatus,
-    KIND, Limits, MAX_SHARDS, Owner, Plugin, PluginSpec, PluginStatus, ReplicaStatus, ShardStatus, Source, Usage, Warm,
+    API_VERSION, CommandStatus, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource,
+    ControllerOverride, ControllerStatus, KIND, Limits, MAX_SHARDS, Owner, Plugin, PluginSpec,
+    PluginStatus, RemedyStatus, ReplicaStatus, ShardStatus, Source, Usage, Warm,
 };
 use operetta_api::reasons;
 use operetta_core::object::Object;
 use operetta_wasm::WarmLimits;
 
-use crate::{plugin::config_text, problem::Problem};
+use crate::{plugin::config::text, problem::Problem};
 
 /// Returns the limits of a warm instance for the sandbox, with its defaults for those left out.
 pub fn warm_limits(warm: &Warm) -> WarmLimits {
     let defaults = WarmLimits::default();
     WarmLimits {
         max_calls: warm.max_calls.unwrap_or(defaults.max_calls),
-        max_memory_growth_bytes: warm.max_memory_growth_bytes().unwrap_or(defaults.max_memory_growth_bytes),
+        max_memory_growth_bytes: warm
+            .max_memory_growth_bytes()
+            .unwrap_or(defaults.max_memory_growth_bytes),
         ..defaults
     }
 }
@@ -25,12 +28,15 @@ pub fn warm_limits(warm: &Warm) -> WarmLimits {
 /// # Errors
 /// Returns the problem with it, which is its author's to fix.
 pub fn decode(object: &Object) -> Result<Plugin, Problem> {
-    let values = config_text::count_values(object.json());
-    if values > config_text::MAX_VALUES {
-        let most = config_text::MAX_VALUES;
-        let message = format!("the Plugin has {values} values, over the limit of {most}: shorten spec.config");
+    let values = text::count_values(object.json());
+    if values > text::MAX_VALUES {
+        let most = text::MAX_VALUES;
+        let message = format!(
+            "the Plugin has {values} values, over the limit of {most}: shorten spec.config"
+        );
         return Err(Problem::new(reasons::INVALID_PLUGIN, message));
     }
+
     serde_json::from_str(object.json()).map_err(|error| {
         let message = format!("failed to decode the Plugin: {error}");
         Problem::new(reasons::INVALID_PLUGIN, message)

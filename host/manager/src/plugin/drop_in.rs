@@ -1,7 +1,7 @@
-//! The controller of drop-in ConfigMaps: a ConfigMap labelled `operetta.dev/plugin: "true"` gets a Plugin of its own name,
-//! which it owns, if its namespace is opted in. Its annotations and its keys `config.json` or `config.yaml` become the
-//! Plugin's spec. The configuration is not parsed before the ServiceAccount that the annotations name consents to the
-//! Plugin.
+//! The controller of drop-in ConfigMaps: a ConfigMap labelled `operetta.dev/plugin: "true"` gets a
+//! Plugin of its own name, which it owns, if its namespace is opted in. Its annotations and its
+//! keys `config.json` or `config.yaml` become the Plugin's spec. The configuration is not parsed
+//! before the ServiceAccount that the annotations name consents to the Plugin.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,22 +19,22 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
     authz::consent,
     context::Context,
-    crash_journal::{Noted, Step, Work},
+    crash_journal::{InFlight, Step, Work},
     events::Regarding,
     plugin::{
-        config_text::{config_key, config_object},
-        crash_guard::{CrashGuard, Held},
+        config::text::{config_key, config_object},
+        crash_guard::{CrashGuard, Postponed},
         crd::{API_VERSION, KIND},
-        digest_pin::foreign_manager,
         host_informers::HostInformers,
         ownership::Ownership,
         queue::PluginQueue,
-        source::{artifact::PLUGIN_LABEL, hand_over::ConfigMapHandOver},
+        source::{artifact::PLUGIN_LABEL, recent::RecentConfigMap},
     },
 };
 
@@ -48,11 +48,11 @@ pub struct DropInController {
     context: Arc<Context>,
     queue: PluginQueue,
     informers: Arc<HostInformers>,
-    hand_over: Arc<ConfigMapHandOver>,
+    recent: Arc<RecentConfigMap>,
     guard: Arc<CrashGuard>,
     ownership: Arc<Ownership>,
-    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read the whole ConfigMap
-    /// again.
+    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read
+    /// the whole ConfigMap again.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
 
@@ -85,12 +85,20 @@ impl DropInController {
     pub fn new(
         context: Arc<Context>,
         informers: Arc<HostInformers>,
-        hand_over: Arc<ConfigMapHandOver>,
+        recent: Arc<RecentConfigMap>,
         guard: Arc<CrashGuard>,
         ownership: Arc<Ownership>,
     ) -> Arc<Self> {
         let queue = PluginQueue::new();
-        Arc::new(Self { context, queue, informers, hand_over, guard, ownership, applied: Mutex::default() })
+        Arc::new(Self {
+            context,
+            queue,
+            informers,
+            recent,
+            guard,
+            ownership,
+            applied: Mutex::default(),
+        })
     }
 
     /// Returns the queue of the ConfigMaps to reconcile.
@@ -98,38 +106,55 @@ impl DropInController {
         self.queue.clone()
     }
 
-    /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and unchanged since.
+    /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and
+    /// unchanged since.
     fn is_applied(&self, key: &ObjectKey, config_map: &Object, is_consented: bool) -> bool {
-        let plugin = self.informers.plugins.cache.get(key).filter(|plugin| !plugin.deleting());
+        let plugin = self
+            .informers
+            .plugins
+            .cache
+            .get(key)
+            .filter(|plugin| !plugin.deleting());
         plugin.is_some_and(|plugin| {
             self.applied.lock().get(key) == Some(&Applied::new(config_map, &plugin, is_consented))
         })
     }
 
-    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection would do it later. A Plugin
-    /// on which somebody has set `spec.digest` is only suspended, because a new Plugin would not have the digest and run any
-    /// code.
+    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection
+    /// would, but later. A Plugin on which somebody has set `spec.digest` is only suspended,
+    /// because a new Plugin would not have the digest and run any code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
-        if !self.informers.plugins.cache.get(key).is_some_and(|plugin| is_drop_in(&plugin)) {
+        let cached = self.informers.plugins.cache.get(key);
+        if !cached.is_some_and(|plugin| is_drop_in(&plugin)) {
             return Ok(());
         }
+
         // The cache may not have the digest yet.
         let plugin = match self.context.cluster.get(&plugin_kind(), key).await {
             Ok(plugin) if is_drop_in(&plugin) => plugin,
             Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
             _ => return Ok(()),
         };
-        if plugin.scalar_at(".spec.digest").is_some() && foreign_manager(&plugin, MANAGER).is_some() {
+        if plugin.scalar_at(".spec.digest").is_some()
+            && foreign_manager(&plugin, MANAGER, "digest").is_some()
+        {
             return self.suspend(key).await;
         }
-        // A conflict is tried again: somebody may have set the digest meanwhile.
+
+        // A conflict is retried: somebody may have set the digest meanwhile.
         let options = DeleteOptions {
             uid: Some(plugin.uid().to_owned()),
             resource_version: Some(plugin.resource_version().to_owned()),
             ..DeleteOptions::default()
         };
-        match self.context.cluster.api.delete(Delete { kind: plugin_kind(), key: key.clone(), options }).await {
+        let delete = Delete {
+            kind: plugin_kind(),
+            key: key.clone(),
+            options,
+        };
+
+        match self.context.cluster.api.delete(delete).await {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             other => other,
         }
@@ -143,8 +168,18 @@ impl DropInController {
             body: PatchBody::Merge(json!({"spec": {"suspend": true}}).to_string()),
             force: false,
         };
-        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
-        match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
+        let options = WriteOptions {
+            field_manager: Some(MANAGER.to_owned()),
+            ..WriteOptions::default()
+        };
+
+        let write = Write {
+            kind: plugin_kind(),
+            action,
+            options,
+        };
+
+        match self.context.cluster.api.write(write).await {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             other => other.map(drop),
         }
@@ -152,19 +187,28 @@ impl DropInController {
 
     /// Applies the Plugin of the labelled ConfigMap with this metadata.
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
-        if !self.queue.may_follow(key) {
+        if !self.queue.may_apply_changes(key) {
             return Ok(());
         }
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        if let Err(problem) = self.informers.check_namespace(namespace).await.map_err(retry)? {
-            self.warn(key, metadata.uid().to_owned(), problem.reason, problem.message);
+
+        let checked = self.informers.check_namespace(namespace).await;
+        if let Err(problem) = checked.map_err(retry)? {
+            self.warn(
+                key,
+                metadata.uid().to_owned(),
+                problem.reason,
+                problem.message,
+            );
             // The namespace's label triggers the next reconcile.
             return Ok(());
         }
+
         let is_consented = self.is_consented(key, metadata).await.map_err(retry)?;
         if self.is_applied(key, metadata, is_consented) {
             return Ok(());
         }
+
         let config_map = match self.context.cluster.config_map(key).await {
             Ok(config_map) => config_map,
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
@@ -172,43 +216,93 @@ impl DropInController {
         };
         let uid = config_map.metadata.uid.clone().unwrap_or_default();
         self.check_owner(key, &uid)?;
-        let noted = self.note(key, &uid, config_map.metadata.resource_version.as_deref().unwrap_or_default())?;
+
+        let in_flight = self.begin_parsing(
+            key,
+            &uid,
+            config_map
+                .metadata
+                .resource_version
+                .as_deref()
+                .unwrap_or_default(),
+        )?;
         let spec = spec(&config_map, is_consented);
-        drop(noted);
+        drop(in_flight);
+
         let spec = spec.map_err(|text| {
-            self.warn(key, uid.clone(), reasons::INVALID_PLUGIN_CONFIG, text.clone());
+            self.warn(
+                key,
+                uid.clone(),
+                reasons::INVALID_PLUGIN_CONFIG,
+                text.clone(),
+            );
             Failure::Terminal(text)
         })?;
         let mut plugin = plugin(key, &uid, spec);
         self.check_digest(key, &uid, &mut plugin).await?;
+        let mut changed = self.changed_by_others(key, &plugin["spec"]).await?;
+        let is_stopped = changed.iter().any(|field| field.name == "suspend");
+        if let Some(spec) = plugin["spec"].as_object_mut()
+            && spec["suspend"] == false
+            && is_stopped
+        {
+            // The emergency stop holds until it is undone in the same way.
+            spec.remove("suspend");
+            changed.retain(|field| field.name != "suspend");
+        }
+
         let action = WriteAction::Patch {
             key: key.clone(),
             subresource: None,
             body: PatchBody::Apply(plugin.to_string()),
             force: true,
         };
-        let options = WriteOptions { field_manager: Some(MANAGER.to_owned()), ..WriteOptions::default() };
+        let options = WriteOptions {
+            field_manager: Some(MANAGER.to_owned()),
+            ..WriteOptions::default()
+        };
+
         // The event of the Plugin enqueues the ConfigMap, and may arrive before this response.
-        self.hand_over.put(config_map);
-        match self.context.cluster.api.write(Write { kind: plugin_kind(), action, options }).await {
+        self.recent.put(config_map);
+        let write = Write {
+            kind: plugin_kind(),
+            action,
+            options,
+        };
+
+        match self.context.cluster.api.write(write).await {
             Ok(written) => {
-                // The ConfigMap may be newer than the metadata: then its event follows, and it is applied again.
-                self.applied.lock().insert(key.clone(), Applied::new(metadata, &written.into_object(), is_consented));
+                self.say_who_is_overruled(key, metadata, &changed);
+                // The ConfigMap may be newer than the metadata: then its event follows, and it is
+                // applied again.
+                self.applied.lock().insert(
+                    key.clone(),
+                    Applied::new(metadata, &written.into_object(), is_consented),
+                );
                 Ok(())
             }
             Err(error) if error.kind != ErrorKind::Invalid => Err(retry(error)),
             Err(error) => {
-                self.warn(key, uid, reasons::INVALID_PLUGIN, error.status.message.clone());
+                self.warn(
+                    key,
+                    uid,
+                    reasons::INVALID_PLUGIN,
+                    error.status.message.clone(),
+                );
                 Err(Failure::Terminal(error.status.message))
             }
         }
     }
 
-    /// Reports whether the ServiceAccount that a ConfigMap's annotation names consents to the Plugin.
+    /// Reports whether the ServiceAccount that a ConfigMap's annotation names consents to the
+    /// Plugin.
     async fn is_consented(&self, key: &ObjectKey, metadata: &Object) -> Result<bool, ApiError> {
         let name = metadata.along(["metadata", "annotations", SERVICE_ACCOUNT]);
         let name = name.and_then(|text| serde_json::from_str::<String>(text).ok());
-        let Ok(account) = consent::named_account(key, name.as_deref()) else { return Ok(false) };
+        let Ok(account) = consent::named_account(key, name.as_deref()) else {
+            return Ok(false);
+        };
+
         let found = match self.informers.service_account(&account).await {
             // The annotation is not a valid name: the API server refuses the Plugin.
             Err(error) if error.kind == ErrorKind::BadRequest => return Ok(false),
@@ -217,19 +311,29 @@ impl DropInController {
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 
-    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during whose parsing the host
-    /// crashed twice in a row.
-    fn note(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Result<Noted, Failure> {
+    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during
+    /// whose parsing the host crashed twice in a row.
+    fn begin_parsing(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        resource_version: &str,
+    ) -> Result<InFlight, Failure> {
         let version = format!("{uid}/{resource_version}");
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let work = Work::new(Step::ParseDropIn, namespace, &key.name, &version, "");
-        self.guard.begin(work).map_err(|held| match held {
-            Held::Waiting => {
-                Failure::Retry("waiting for another plugin, during whose load the host crashed".to_owned())
-            }
-            Held::Suspected(text) => Failure::Retry(text),
-            Held::Quarantined(text) => {
-                self.warn(key, uid.to_owned(), reasons::CRASH_QUARANTINED, text.clone());
+        self.guard.begin(work).map_err(|postponed| match postponed {
+            Postponed::Busy => Failure::Retry(
+                "waiting for another plugin, during whose load the host crashed".to_owned(),
+            ),
+            Postponed::Suspected(text) => Failure::Retry(text),
+            Postponed::Quarantined(text) => {
+                self.warn(
+                    key,
+                    uid.to_owned(),
+                    reasons::CRASH_QUARANTINED,
+                    text.clone(),
+                );
                 Failure::Terminal(text)
             }
         })
@@ -237,30 +341,48 @@ impl DropInController {
 
     /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.
     fn check_owner(&self, key: &ObjectKey, uid: &str) -> Result<(), Failure> {
-        let Some(plugin) = self.informers.plugins.cache.get(key) else { return Ok(()) };
+        let Some(plugin) = self.informers.plugins.cache.get(key) else {
+            return Ok(());
+        };
         if plugin.controller().is_some_and(|owner| owner.uid == uid) {
             return Ok(());
         }
+
         // Garbage collection deletes the Plugin of the former owner; the retry then succeeds.
         if is_drop_in(&plugin) {
-            return Err(Failure::Retry(format!("Plugin {key} is owned by an earlier ConfigMap of the same name")));
+            return Err(Failure::Retry(format!(
+                "Plugin {key} is owned by an earlier ConfigMap of the same name"
+            )));
         }
-        let text =
-            format!("Plugin {:?} already exists and is not owned by this ConfigMap: rename one of them", key.name);
+
+        let text = format!(
+            "Plugin {:?} already exists and is not owned by this ConfigMap: rename one of them",
+            key.name
+        );
         self.warn(key, uid.to_owned(), reasons::PLUGIN_EXISTS, text.clone());
+
         Err(Failure::Terminal(text))
     }
 
-    /// Checks that the ConfigMap's annotation does not replace a digest that somebody else has set on the Plugin. Ties what
-    /// is applied to the version of the Plugin that was looked at.
-    async fn check_digest(&self, key: &ObjectKey, uid: &str, applied: &mut Value) -> Result<(), Failure> {
-        let Some(wanted) = applied["spec"]["digest"].as_str() else { return Ok(()) };
+    /// Checks that the ConfigMap's annotation does not replace a digest that somebody else has set
+    /// on the Plugin. Makes the apply conditional on the version of the Plugin that was checked.
+    async fn check_digest(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        applied: &mut Value,
+    ) -> Result<(), Failure> {
+        let Some(wanted) = applied["spec"]["digest"].as_str() else {
+            return Ok(());
+        };
         let found = match self.context.cluster.get(&plugin_kind(), key).await {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
             found => found.map_err(retry)?,
         };
-        let pinned = found.scalar_at(".spec.digest").filter(|pinned| pinned != wanted);
-        if let Some((pinned, manager)) = pinned.zip(foreign_manager(&found, MANAGER)) {
+        let pinned = found
+            .scalar_at(".spec.digest")
+            .filter(|pinned| pinned != wanted);
+        if let Some((pinned, manager)) = pinned.zip(foreign_manager(&found, MANAGER, "digest")) {
             let text = format!(
                 "annotation {COMPONENT_DIGEST} is {wanted}, but {manager} has set spec.digest of Plugin {key} to {pinned}: \
                  change the one there, or remove it to let the annotation decide"
@@ -268,13 +390,66 @@ impl DropInController {
             self.warn(key, uid.to_owned(), reasons::DIGEST_MISMATCH, text.clone());
             return Err(Failure::Terminal(text));
         }
+
         applied["metadata"]["resourceVersion"] = found.resource_version().into();
         Ok(())
     }
 
+    /// Returns the fields of the Plugin's spec that the ConfigMap decides, and that others have set
+    /// to something else.
+    async fn changed_by_others(
+        &self,
+        key: &ObjectKey,
+        wanted: &Value,
+    ) -> Result<Vec<ForeignField>, Failure> {
+        let differs = |plugin: &Object, name: &str| {
+            let found = plugin.at(&format!(".spec.{name}"));
+            let found = found.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            found.is_some_and(|found| found != wanted[name])
+        };
+        let decided = || wanted.as_object().into_iter().flat_map(|spec| spec.keys());
+        let cached = self.informers.plugins.cache.get(key);
+        if !cached.is_some_and(|plugin| decided().any(|name| differs(&plugin, name))) {
+            return Ok(Vec::new());
+        }
+
+        // The cache has no managed fields.
+        let plugin = match self.context.cluster.get(&plugin_kind(), key).await {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(Vec::new()),
+            found => found.map_err(retry)?,
+        };
+        let foreign = decided().filter(|name| differs(&plugin, name)).map(|name| {
+            let manager = foreign_manager(&plugin, MANAGER, name)?;
+            Some(ForeignField {
+                name: name.clone(),
+                manager,
+            })
+        });
+        Ok(foreign.flatten().collect())
+    }
+
+    /// Tells whoever has changed a Plugin that its ConfigMap decides.
+    fn say_who_is_overruled(&self, key: &ObjectKey, config_map: &Object, changed: &[ForeignField]) {
+        for ForeignField { name, manager } in changed {
+            let instead = decided_by(name);
+            let text = format!(
+                "{manager} has set spec.{name} of Plugin {key}, which was put back: the ConfigMap decides that, change {instead}"
+            );
+            let uid = config_map.uid().to_owned();
+            self.warn(key, uid, reasons::PLUGIN_PUT_BACK, text);
+        }
+    }
+
     fn warn(&self, key: &ObjectKey, uid: String, reason: Reason, text: String) {
-        let regarding = Regarding { kind: GroupVersionKind::new("v1", "ConfigMap"), key: key.clone(), uid: Some(uid) };
-        self.context.cluster.recorder.emit(regarding.warning(reason, text));
+        let regarding = Regarding {
+            kind: GroupVersionKind::new("v1", "ConfigMap"),
+            key: key.clone(),
+            uid: Some(uid),
+        };
+        self.context
+            .cluster
+            .recorder
+            .emit(regarding.warning(reason, text));
     }
 }
 
@@ -304,8 +479,8 @@ fn is_drop_in(plugin: &Object) -> bool {
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the configuration is left out and
-/// not parsed.
+/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the
+/// configuration is left out and not parsed.
 fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let none = BTreeMap::new();
     let annotations = config_map.metadata.annotations.as_ref().unwrap_or(&none);
@@ -317,10 +492,13 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     if let Some(digest) = annotations.get(COMPONENT_DIGEST) {
         spec["digest"] = digest.as_str().into();
     }
+
     let is_true = |annotation: &str| match annotations.get(annotation).map(String::as_str) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(format!("annotation {annotation} is {other:?}, not \"true\" or \"false\"")),
+        Some(other) => Err(format!(
+            "annotation {annotation} is {other:?}, not \"true\" or \"false\""
+        )),
     };
     if is_true(SUSPEND)? {
         spec["suspend"] = true.into();
@@ -328,11 +506,19 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     if is_true(WARM)? {
         spec["runtime"] = json!({"warm": {}});
     }
-    let data = config_map.data.as_ref().filter(|_| is_consented).unwrap_or(&none);
-    let config = config_key(data)?.map(|(key, text)| config_object(key, text)).transpose()?;
+
+    let data = config_map
+        .data
+        .as_ref()
+        .filter(|_| is_consented)
+        .unwrap_or(&none);
+    let config = config_key(data)?
+        .map(|(key, text)| config_object(key, text))
+        .transpose()?;
     if let Some(config) = config {
         spec["config"] = config.into();
     }
+
     Ok(spec)
 }
 
@@ -344,6 +530,7 @@ impl Reconciler for DropInController {
             self.applied.lock().remove(key);
             return Ok(Action::Done);
         }
+
         self.ownership.check().map_err(retry)?;
         match self.informers.config_maps.cache.get(key) {
             Some(found) if !found.deleting() && found.label(PLUGIN_LABEL) == Some("true") => {
@@ -351,12 +538,57 @@ impl Reconciler for DropInController {
             }
             _ => self.remove(key).await.map_err(retry)?,
         }
+
         Ok(Action::Done)
     }
 }
 
+/// A field manager's entry in `metadata.managedFields`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Managed {
+    manager: String,
+    fields_v1: Value,
+}
+
+/// A field of a Plugin's spec that somebody else has set.
+struct ForeignField {
+    name: String,
+    manager: String,
+}
+
+/// Returns what in a ConfigMap decides a field of its Plugin's spec.
+fn decided_by(field: &str) -> String {
+    let annotation = match field {
+        "suspend" => SUSPEND,
+        "serviceAccountName" => SERVICE_ACCOUNT,
+        "digest" => COMPONENT_DIGEST,
+        "runtime" => WARM,
+        "config" => return "its key config.yaml or config.json".to_owned(),
+        _ => return "its code".to_owned(),
+    };
+    format!("its annotation {annotation}")
+}
+
+/// Returns the field manager, other than `own`, that has set a field of the spec. The Plugin must
+/// have been read with its managed fields.
+fn foreign_manager(plugin: &Object, own: &str, field: &str) -> Option<String> {
+    let managed = plugin
+        .at(".metadata.managedFields")
+        .and_then(|text| serde_json::from_str::<Vec<Managed>>(text).ok());
+    let others = managed
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|entry| entry.manager != own);
+    let path = format!("/f:spec/f:{field}");
+    let mut setting = others.filter(|entry| entry.fields_v1.pointer(&path).is_some());
+    setting.next().map(|entry| entry.manager)
+}
+
 #[cfg(test)]
 mod tests {
+    use operetta_core::object::ManagedFields;
+
     use super::*;
 
     fn config_map(text: &str) -> ConfigMap {
@@ -370,28 +602,82 @@ mod tests {
         );
         let mut expected = json!({"source":{"configMap":{"name":"a"}},"suspend":true,"serviceAccountName":"sa","digest":"sha256:1","config":{"x":[1]},"runtime":{"warm":{}}});
         assert_eq!(spec(&config_map, true), Ok(expected.clone()));
-        expected.as_object_mut().expect("an object").remove("config");
+
+        expected
+            .as_object_mut()
+            .expect("an object")
+            .remove("config");
         assert_eq!(spec(&config_map, false), Ok(expected));
     }
 
     #[test]
     fn reads_no_configuration_without_consent() {
-        let both = r#"{"metadata":{"name":"a"},"data":{"config.json":"[[","config.yaml":"a: &a [*a]"}}"#;
-        assert_eq!(spec(&config_map(both), false), Ok(json!({"source":{"configMap":{"name":"a"}},"suspend":false})));
+        let both =
+            r#"{"metadata":{"name":"a"},"data":{"config.json":"[[","config.yaml":"a: &a [*a]"}}"#;
+        assert_eq!(
+            spec(&config_map(both), false),
+            Ok(json!({"source":{"configMap":{"name":"a"}},"suspend":false}))
+        );
         assert!(spec(&config_map(both), true).is_err());
     }
 
     #[test]
     fn spec_errors_name_the_key() {
         for (text, part) in [
-            (r#"{"metadata":{"annotations":{"operetta.dev/suspend":"yes"}}}"#, "operetta.dev/suspend is \"yes\""),
-            (r#"{"metadata":{"annotations":{"operetta.dev/warm":"1"}}}"#, "operetta.dev/warm is \"1\""),
-            (r#"{"data":{"config.json":"{}","config.yaml":"{}"}}"#, "both"),
-            (r#"{"data":{"config.json":"[]"}}"#, "config.json is not a JSON object"),
-            (r#"{"data":{"config.yaml":"- a"}}"#, "config.yaml is not a YAML mapping"),
+            (
+                r#"{"metadata":{"annotations":{"operetta.dev/suspend":"yes"}}}"#,
+                "operetta.dev/suspend is \"yes\"",
+            ),
+            (
+                r#"{"metadata":{"annotations":{"operetta.dev/warm":"1"}}}"#,
+                "operetta.dev/warm is \"1\"",
+            ),
+            (
+                r#"{"data":{"config.json":"{}","config.yaml":"{}"}}"#,
+                "both",
+            ),
+            (
+                r#"{"data":{"config.json":"[]"}}"#,
+                "config.json is not a JSON object",
+            ),
+            (
+                r#"{"data":{"config.yaml":"- a"}}"#,
+                "config.yaml is not a YAML mapping",
+            ),
         ] {
             let error = spec(&config_map(text), true).expect_err(text);
             assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn digest_belongs_to_the_manager_that_set_it() {
+        let digest = json!({"f:spec": {"f:digest": {}}});
+        let other = json!({"f:spec": {"f:suspend": {}}});
+
+        for (managed, expected) in [
+            (json!([]), None),
+            (
+                json!([{"manager": "own", "fieldsV1": digest}, {"manager": "kubectl", "fieldsV1": other}]),
+                None,
+            ),
+            (
+                json!([{"manager": "own", "fieldsV1": digest}, {"manager": "kubectl", "fieldsV1": digest}]),
+                Some("kubectl"),
+            ),
+        ] {
+            let text = json!({
+                "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
+                "metadata": {"name": "a", "namespace": "n", "managedFields": managed},
+            });
+            let kind = GroupVersionKind::new("operetta.dev/v1alpha1", "Plugin");
+            let plugin = Object::from_json(&text.to_string(), &kind, ManagedFields::Keep)
+                .expect("an object");
+            assert_eq!(
+                foreign_manager(&plugin, "own", "digest").as_deref(),
+                expected,
+                "{text}"
+            );
         }
     }
 }

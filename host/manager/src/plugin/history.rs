@@ -1,12 +1,12 @@
-//! The last reconciles of a plugin, and the state of its keys, as the host serves them at /reconciles/NAMESPACE/PLUGIN for
-//! `operetta why` and the page.
+//! The last reconciles of a plugin, and the state of its keys, as the host serves them at
+//! /reconciles/NAMESPACE/PLUGIN for `operetta why` and the page.
 
 use std::time::Duration;
 
 use operetta_core::{
     object::ObjectKey,
     queue::KeyPhase,
-    recorder::record::{Call, Cause, Reconcile, Trigger},
+    recorder::record::{CallRecord, Cause, Reconcile, Trigger},
 };
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,8 @@ pub struct PastCall {
     pub result: String,
 }
 
-/// Returns the keys that a text of a user may name: `NAMESPACE/NAME`, or `NAME` in the Plugin's namespace or of a cluster-scoped kind.
+/// Returns the keys that a user may mean: `NAMESPACE/NAME`, or `NAME` in the Plugin's
+/// namespace or of a cluster-scoped kind.
 pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
     match text.split_once('/') {
         Some((namespace, name)) => vec![ObjectKey::namespaced(namespace, name)],
@@ -134,7 +135,10 @@ pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
 /// Returns the state of keys in the controllers that have them.
 pub async fn states(hosted: &HostedPlugin, keys: &[ObjectKey]) -> Vec<KeyState> {
     let state = hosted.state.lock().await;
-    let Some(running) = &state.running else { return Vec::new() };
+    let Some(running) = &state.running else {
+        return Vec::new();
+    };
+
     let mut states = Vec::new();
     for controller in running.iter().flat_map(|running| running.controllers()) {
         for key in keys {
@@ -146,18 +150,23 @@ pub async fn states(hosted: &HostedPlugin, keys: &[ObjectKey]) -> Vec<KeyState> 
                 Some(KeyPhase::Processing(time)) => ("reconciling", time),
                 Some(KeyPhase::Waiting(time)) => ("waiting", time),
             };
+
             states.push(KeyState {
                 controller: controller.name().to_owned(),
                 key: key.to_string(),
                 phase: phase.to_owned(),
                 milliseconds: millis(time),
                 failures: controller.queue().num_requeues(key),
-                is_looping: health.is_held,
-                reason: health.problem.as_ref().map(|problem| problem.reason.as_str().to_owned()),
+                is_looping: health.is_looping,
+                reason: health
+                    .problem
+                    .as_ref()
+                    .map(|problem| problem.reason.as_str().to_owned()),
                 message: health.problem.map(|problem| problem.message),
             });
         }
     }
+
     states
 }
 
@@ -182,7 +191,13 @@ impl From<Reconcile> for Past {
 }
 
 impl From<Trigger> for PastTrigger {
-    fn from(Trigger { cause, object, resource_version }: Trigger) -> Self {
+    fn from(
+        Trigger {
+            cause,
+            object,
+            resource_version,
+        }: Trigger,
+    ) -> Self {
         let cause = match cause {
             Cause::Added => "added",
             Cause::Modified => "modified",
@@ -191,13 +206,20 @@ impl From<Trigger> for PastTrigger {
             Cause::Resync => "resync",
             Cause::Retry => "retry",
         };
-        let object = object.map(|object| format!("{} {}", object.kind.kind, object.key)).unwrap_or_default();
-        Self { cause: cause.to_owned(), object, resource_version }
+
+        let object = object
+            .map(|object| format!("{} {}", object.kind.kind, object.key))
+            .unwrap_or_default();
+        Self {
+            cause: cause.to_owned(),
+            object,
+            resource_version,
+        }
     }
 }
 
-impl From<Call> for PastCall {
-    fn from(call: Call) -> Self {
+impl From<CallRecord> for PastCall {
+    fn from(call: CallRecord) -> Self {
         let verb = call.verb_and_subresource();
         let object = match (&call.namespace, &call.name) {
             (Some(namespace), Some(name)) => format!("{} {namespace}/{name}", call.resource),
@@ -211,6 +233,7 @@ impl From<Call> for PastCall {
             None if call.is_dry_run => "dry run".to_owned(),
             None => "ok".to_owned(),
         };
+
         Self {
             verb,
             object,

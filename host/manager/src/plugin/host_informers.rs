@@ -6,12 +6,13 @@ use anyhow::{Context as _, Result};
 use operetta_api::reasons;
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    object::{Object, ObjectKey, kind::GroupVersionKind},
+    handler::event::Event,
+    object::{Object, ObjectKey, kind::GroupVersionKind, selector::of_name},
     status::{ApiError, ErrorKind},
 };
 use operetta_kube::{
     discovery::{ApiResource, Discovery},
-    informer::{Informer, Scope},
+    informer::{Informer, Scope, Subscription},
     store::Lookup,
 };
 
@@ -32,7 +33,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The manager's own informers. All but the one of Plugins hold metadata only.
 pub struct HostInformers {
     context: Arc<Context>,
-    /// All Plugins, or those of the only namespace that the configuration names.
+    /// All Plugins, or those of `onlyNamespace` in the configuration.
     pub plugins: Arc<Informer>,
     /// The ConfigMaps with the drop-in label.
     pub config_maps: Arc<Informer>,
@@ -52,48 +53,102 @@ impl HostInformers {
     /// # Errors
     /// When the API server does not serve a built-in kind within a minute.
     pub async fn start(context: Arc<Context>) -> Result<Arc<Self>> {
-        let Cluster { discovery, registry, .. } = &context.cluster;
+        let Cluster {
+            discovery,
+            registry,
+            ..
+        } = &context.cluster;
         let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
         if discovery.resolve(&kind).await.is_err() {
             tracing::warn!("waiting for the CRD plugins.operetta.dev: kubectl apply -k deploy/crd");
         }
-        let own = |scope: Scope| Scope { namespace: context.config.only_namespace.clone(), ..scope };
+
+        let own = |scope: Scope| Scope {
+            namespace: context.config.only_namespace.clone(),
+            ..scope
+        };
         let plugins = registry.informer(&discovery.wait_for(&kind).await, own(Scope::everything()));
         let config_map = resolve(discovery, "v1", "ConfigMap").await?;
-        let config_maps = registry.informer(&config_map, own(labelled(&format!("{PLUGIN_LABEL}=true"))));
+        let config_maps =
+            registry.informer(&config_map, own(labelled(&format!("{PLUGIN_LABEL}=true"))));
         let parts = registry.informer(&config_map, own(labelled(PART_OF)));
-        // They are listed by namespace: without an order each such list sorts the objects of all namespaces, and a start makes
-        // one for each Plugin.
-        [&plugins, &config_maps, &parts].iter().for_each(|informer| informer.cache.store.keep_order());
+
+        // They are listed by namespace: without an order each such list sorts the objects of all
+        // namespaces, and a start makes one for each Plugin.
+        [&plugins, &config_maps, &parts]
+            .iter()
+            .for_each(|informer| informer.cache.store.keep_order());
         let namespace = resolve(discovery, "v1", "Namespace").await?;
-        let namespaces =
-            registry.informer(&namespace, labelled(&format!("{NAMESPACE_LABEL} in ({})", OptIn::VALUES.join(","))));
+        let namespaces = registry.informer(
+            &namespace,
+            labelled(&format!(
+                "{NAMESPACE_LABEL} in ({})",
+                OptIn::VALUES.join(",")
+            )),
+        );
         registry.watch_scope.choose_from(namespaces.clone());
+
         let service_account = resolve(discovery, "v1", "ServiceAccount").await?;
-        let not_default = Scope { fields: "metadata.name!=default".to_owned(), ..labelled("") };
+        let not_default = Scope {
+            fields: "metadata.name!=default".to_owned(),
+            ..labelled("")
+        };
         let service_accounts = registry.informer(&service_account, not_default);
         let mut roles = Vec::new();
+
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
             // The same scope as that of the watch of permissions: one watch serves both.
-            let scope = Scope { metadata_only: !kind.ends_with("Binding"), ..Scope::everything() };
-            roles.push(registry.informer(&resolve(discovery, "rbac.authorization.k8s.io/v1", kind).await?, scope));
+            let scope = Scope {
+                metadata_only: !kind.ends_with("Binding"),
+                ..Scope::everything()
+            };
+            roles.push(registry.informer(
+                &resolve(discovery, "rbac.authorization.k8s.io/v1", kind).await?,
+                scope,
+            ));
         }
-        Ok(Arc::new(Self { plugins, config_maps, parts, namespaces, service_accounts, roles, context }))
+
+        Ok(Arc::new(Self {
+            plugins,
+            config_maps,
+            parts,
+            namespaces,
+            service_accounts,
+            roles,
+            context,
+        }))
     }
 
     /// Returns the informers on which consent depends.
     pub fn consent(&self) -> [Arc<Informer>; 3] {
-        [self.plugins.clone(), self.namespaces.clone(), self.service_accounts.clone()]
+        [
+            self.plugins.clone(),
+            self.namespaces.clone(),
+            self.service_accounts.clone(),
+        ]
     }
 
     /// Returns all of them.
     pub fn all(&self) -> [&Arc<Informer>; 5] {
-        [&self.plugins, &self.config_maps, &self.parts, &self.namespaces, &self.service_accounts]
+        [
+            &self.plugins,
+            &self.config_maps,
+            &self.parts,
+            &self.namespaces,
+            &self.service_accounts,
+        ]
+    }
+
+    /// Returns the cached Plugins of a namespace, or of all.
+    pub fn plugins_in(&self, namespace: Option<&str>) -> impl Iterator<Item = Arc<Object>> {
+        self.plugins.cache.store.list(&Lookup::All, namespace, None)
     }
 
     /// Reports whether the informers of Plugins and labelled ConfigMaps are synced.
     pub fn are_synced(&self) -> bool {
-        [&self.plugins, &self.config_maps].iter().all(|informer| informer.state().borrow().synced)
+        [&self.plugins, &self.config_maps]
+            .iter()
+            .all(|informer| informer.state().borrow().synced)
     }
 
     /// Checks that plugins may run in a namespace: it is not reserved, and opted in.
@@ -101,12 +156,21 @@ impl HostInformers {
     /// # Errors
     /// The API server's error when it does not respond.
     pub async fn check_namespace(&self, name: &str) -> Result<Result<OptIn, Problem>, ApiError> {
-        let own = self.context.cluster.impersonation.own_account().await?.map(|account| account.namespace);
+        let own = self
+            .context
+            .cluster
+            .impersonation
+            .own_account()
+            .await?
+            .map(|account| account.namespace);
         let allowed = &self.context.config.allow_reserved_namespaces;
         if let Err(problem) = consent::check_not_reserved(name, own.as_deref(), allowed) {
             return Ok(Err(problem));
         }
-        let found = self.find(&self.namespaces, &ObjectKey::cluster_scoped(name)).await?;
+
+        let found = self
+            .find(&self.namespaces, &ObjectKey::cluster_scoped(name))
+            .await?;
         Ok(consent::check_namespace(name, found.as_deref()))
     }
 
@@ -114,21 +178,38 @@ impl HostInformers {
     ///
     /// # Errors
     /// The API server's error when it does not respond.
-    pub async fn service_account(&self, account: &ServiceAccount) -> Result<Option<Arc<Object>>, ApiError> {
-        self.find(&self.service_accounts, &ObjectKey::namespaced(&account.namespace, &account.name)).await
+    pub async fn service_account(
+        &self,
+        account: &ServiceAccount,
+    ) -> Result<Option<Arc<Object>>, ApiError> {
+        self.find(
+            &self.service_accounts,
+            &ObjectKey::namespaced(&account.namespace, &account.name),
+        )
+        .await
     }
 
-    /// Returns the versions of a ConfigMap's further parts as one text, which changes when any of them does.
+    /// Returns the versions of a ConfigMap's further parts as one text, which changes when any of
+    /// them does.
     pub async fn part_versions(&self, first: &ObjectKey) -> String {
         self.parts.synced().await;
-        let parts = self.parts.cache.store.list(&Lookup::All, first.namespace.as_deref(), None);
+        let parts = self
+            .parts
+            .cache
+            .store
+            .list(&Lookup::All, first.namespace.as_deref(), None);
         let own = parts.filter(|part| part.label(PART_OF) == Some(&first.name));
-        own.map(|part| format!(" {}/{}", part.uid(), part.resource_version())).collect()
+        own.map(|part| format!(" {}/{}", part.uid(), part.resource_version()))
+            .collect()
     }
 
-    /// Gets an object from an informer, or else from the API server, so that an object that was applied together with
-    /// its Plugin is not reported as missing.
-    async fn find(&self, informer: &Informer, key: &ObjectKey) -> Result<Option<Arc<Object>>, ApiError> {
+    /// Gets an object from an informer, or else from the API server, so that an object that was
+    /// applied together with its Plugin is not reported as missing.
+    async fn find(
+        &self,
+        informer: &Informer,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<Object>>, ApiError> {
         informer.synced().await;
         if let Some(cached) = informer.cache.get(key) {
             return Ok(Some(cached));
@@ -142,15 +223,50 @@ impl HostInformers {
 
 /// Selects the metadata of objects by their labels; an empty selector selects all.
 fn labelled(selector: &str) -> Scope {
-    Scope { labels: selector.to_owned(), metadata_only: true, ..Scope::everything() }
+    Scope {
+        labels: selector.to_owned(),
+        metadata_only: true,
+        ..Scope::everything()
+    }
 }
 
 /// Waits until the API server serves a built-in kind.
 ///
 /// # Errors
 /// When it does not within a minute.
-pub async fn resolve(discovery: &Discovery, api_version: &str, kind: &str) -> Result<Arc<ApiResource>> {
+pub async fn resolve(
+    discovery: &Discovery,
+    api_version: &str,
+    kind: &str,
+) -> Result<Arc<ApiResource>> {
     let kind = GroupVersionKind::new(api_version, kind);
     let resolved = tokio::time::timeout(DISCOVERY_TIMEOUT, discovery.wait_for(&kind)).await;
-    resolved.with_context(|| reasons::KIND_NOT_SERVED.error(format!("the API server does not serve {kind}")))
+    resolved.with_context(|| {
+        reasons::KIND_NOT_SERVED.error(format!("the API server does not serve {kind}"))
+    })
+}
+
+/// Enqueues a Plugin whenever an object changes that it depends on. Watches only that object's
+/// metadata.
+pub fn watch_object(
+    context: &Context,
+    plugin: &ObjectKey,
+    resource: &Arc<ApiResource>,
+    object: &ObjectKey,
+) -> Subscription {
+    let scope = Scope {
+        namespace: object.namespace.clone(),
+        fields: of_name(&object.name),
+        metadata_only: true,
+        ..Scope::everything()
+    };
+    let queue = context.queue.clone();
+    let plugin = plugin.clone();
+    let enqueue = Arc::new(move |_: &Event| queue.enqueue_changed(&plugin));
+
+    context
+        .cluster
+        .registry
+        .informer(resource, scope)
+        .subscribe(enqueue, None)
 }

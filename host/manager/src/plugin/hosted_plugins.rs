@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
-    gate::revocation::Revocation,
+    gate::permit::RequestPermit,
     object::{ObjectKey, kind::GroupVersionKind},
     replicas::{Fence, Shard},
 };
@@ -13,23 +13,26 @@ use crate::{
     authz::allowed_code::AllowedCode,
     context::Context,
     plugin::{
-        health::{Health, HealthSinks},
         hosted_plugin::HostedPlugin,
-        hot_loop::LoopReporter,
-        records::PluginRecords,
-        report::COUNTS_INTERVAL,
+        status::{
+            health::{Health, HealthSinks},
+            hot_loop::LoopReporter,
+            records::PluginRecords,
+            report::COUNTS_INTERVAL,
+        },
     },
     traces::Traces,
 };
 
-/// The delay that merges changes of a plugin's health in quick succession into one reconcile of the Plugin.
+/// How long changes of a plugin's health are collected into one reconcile of the Plugin.
 const HEALTH_DELAY: Duration = Duration::from_millis(500);
 
 /// The state of all Plugins.
 pub struct HostedPlugins {
     context: Arc<Context>,
-    /// The parent of all plugins' tokens, paused while consent cannot be watched. It ends with the Lease of this replica.
-    pub consent: Arc<Revocation>,
+    /// The parent of all plugins' tokens, paused while consent cannot be watched. It ends with the
+    /// Lease of this replica.
+    pub consent: Arc<RequestPermit>,
     by_key: Mutex<HashMap<ObjectKey, Arc<HostedPlugin>>>,
     /// The traces of reconciles; None if none are configured.
     traces: Option<Arc<Traces>>,
@@ -38,12 +41,21 @@ pub struct HostedPlugins {
 impl HostedPlugins {
     /// Creates an empty map. No plugin may act while the fence is closed.
     pub fn new(context: Arc<Context>, fence: Arc<Fence>, traces: Option<Arc<Traces>>) -> Arc<Self> {
-        Arc::new(Self { context, consent: Revocation::fenced(fence), by_key: Mutex::default(), traces })
+        Arc::new(Self {
+            context,
+            consent: RequestPermit::fenced(fence),
+            by_key: Mutex::default(),
+            traces,
+        })
     }
 
-    /// Returns the state of a Plugin; a new one of the Plugin with this uid when there is none.
+    /// Returns the state of a Plugin, or a new one with this uid if there is none.
     pub fn get_or_create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
-        self.by_key.lock().entry(plugin.clone()).or_insert_with(|| self.create(plugin, uid)).clone()
+        self.by_key
+            .lock()
+            .entry(plugin.clone())
+            .or_insert_with(|| self.create(plugin, uid))
+            .clone()
     }
 
     /// Returns the state of a Plugin that the host has seen.
@@ -54,7 +66,7 @@ impl HostedPlugins {
     /// Revokes the token of a Plugin that the host has seen, and enqueues the Plugin.
     pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
         if let Some(hosted) = self.get(plugin) {
-            hosted.revocation().revoke(why);
+            hosted.permit().revoke(why);
         }
         self.context.queue.enqueue(plugin);
     }
@@ -67,9 +79,10 @@ impl HostedPlugins {
         self.context.queue.enqueue(plugin);
     }
 
-    /// Reports whether consent allows the code that a Plugin runs; true if none runs.
+    /// Reports whether consent allows the running code of a Plugin; true if none runs.
     pub fn permit_running_code(&self, plugin: &ObjectKey, allowed: &AllowedCode) -> bool {
-        self.get(plugin).is_none_or(|hosted| hosted.permits_running_code(allowed))
+        self.get(plugin)
+            .is_none_or(|hosted| hosted.permits_running_code(allowed))
     }
 
     /// Returns the number of Plugins.
@@ -79,23 +92,33 @@ impl HostedPlugins {
 
     /// Returns the state of all Plugins.
     pub fn all(&self) -> Vec<(ObjectKey, Arc<HostedPlugin>)> {
-        self.by_key.lock().iter().map(|(key, hosted)| (key.clone(), hosted.clone())).collect()
+        self.by_key
+            .lock()
+            .iter()
+            .map(|(key, hosted)| (key.clone(), hosted.clone()))
+            .collect()
     }
 
-    /// Stops a Plugin that this replica runs no more, and drops its state.
+    /// Stops a Plugin that this replica no longer runs, and drops its state.
     pub async fn remove(&self, plugin: &ObjectKey, why: &str) {
-        let Some(hosted) = self.by_key.lock().remove(plugin) else { return };
-        hosted.revocation().revoke(why);
+        let Some(hosted) = self.by_key.lock().remove(plugin) else {
+            return;
+        };
+        hosted.permit().revoke(why);
         if let Some(running) = hosted.state.lock().await.running.take() {
             running.stop(self.context.shutdown_time());
         }
+
         self.context.logs.remove(plugin);
         self.context.metrics.forget(plugin);
         tracing::info!(%plugin, "stopped");
     }
 
     fn create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
-        let log = self.context.logs.get_or_create(plugin, self.context.config.plugin_log_level.into());
+        let log = self
+            .context
+            .logs
+            .get_or_create(plugin, self.context.config.plugin_log_level.into());
         let enqueue_after = |delay| {
             let queue = self.context.queue.clone();
             let key = plugin.clone();
@@ -103,19 +126,34 @@ impl HostedPlugins {
         };
         let registry = self.context.cluster.registry.clone();
         let cached = move |kind: &GroupVersionKind, key: &ObjectKey| {
-            registry.of_kind(kind).into_iter().find_map(|informer| informer.cache.get(key))
+            registry
+                .of_kind(kind)
+                .into_iter()
+                .find_map(|informer| informer.cache.get(key))
         };
         let recorder = self.context.recorder.clone();
         let records = PluginRecords::new(recorder, self.traces.clone(), Box::new(cached.clone()));
-        let cached_uid = move |kind: &GroupVersionKind, key: &ObjectKey| Some(cached(kind, key)?.uid().to_owned());
+
+        let cached_uid = move |kind: &GroupVersionKind, key: &ObjectKey| {
+            Some(cached(kind, key)?.uid().to_owned())
+        };
         let sinks = HealthSinks {
             log: log.clone(),
             metrics: self.context.metrics.clone(),
-            loops: LoopReporter { events: self.context.cluster.recorder.clone(), cached_uid: Box::new(cached_uid) },
+            loops: LoopReporter {
+                events: self.context.cluster.recorder.clone(),
+                cached_uid: Box::new(cached_uid),
+            },
             records,
             changed: enqueue_after(HEALTH_DELAY),
             counted: enqueue_after(COUNTS_INTERVAL),
         };
-        HostedPlugin::new(uid, log, Health::new(plugin.clone(), sinks), self.consent.clone())
+
+        HostedPlugin::new(
+            uid,
+            log,
+            Health::new(plugin.clone(), sinks),
+            self.consent.clone(),
+        )
     }
 }

@@ -1,27 +1,39 @@
 //! The work queues of Plugins and of drop-in ConfigMaps, as a handle for all parts of the manager.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_core::{
     authz::{access_review::Grants, host_permissions::HostPermissions},
     object::ObjectKey,
     queue::{Priority, WorkQueue},
 };
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
 
-use crate::plugin::pace::Pace;
+/// How many changes of an object in quick succession are applied at once.
+const BURST: u32 = 10;
 
-/// A handle of the queue of Plugins, or of drop-in ConfigMaps, to reconcile. Clones are handles of the same queue.
+/// How often the changes after a burst are applied.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The number of objects beyond which those without recent changes are forgotten.
+const MAX_OBJECTS: usize = 1_024;
+
+/// A handle of the queue of Plugins, or of drop-in ConfigMaps, to reconcile. Clones are handles of
+/// the same queue.
 #[derive(Clone)]
 pub struct PluginQueue {
     queue: WorkQueue<ObjectKey>,
-    pace: Arc<Pace>,
+    changes: Arc<ChangeLimiter>,
 }
 
 impl PluginQueue {
     /// Creates an empty queue.
     pub fn new() -> Self {
-        Self { queue: WorkQueue::new(), pace: Arc::default() }
+        Self {
+            queue: WorkQueue::new(),
+            changes: Arc::default(),
+        }
     }
 
     /// Adds a key. Calls in quick succession cause one reconcile.
@@ -29,19 +41,19 @@ impl PluginQueue {
         self.queue.add_with_priority(key.clone(), Priority::Normal);
     }
 
-    /// Adds a key because somebody has changed its object, or the code or configuration of a Plugin: at once, or after a second if that
-    /// happens continually.
+    /// Adds a key because its object has changed, or the code or configuration of a Plugin: at
+    /// once, or after a second if that happens continually.
     pub fn enqueue_changed(&self, key: &ObjectKey) {
-        match self.pace.delay(key) {
+        match self.changes.record(key) {
             Duration::ZERO => self.enqueue(key),
             delay => self.enqueue_after(key, delay),
         }
     }
 
-    /// Reports whether a reconcile of this key may follow the changes of its object, which then count as followed. If they must wait,
-    /// the key is added for the time when it may.
-    pub fn may_follow(&self, key: &ObjectKey) -> bool {
-        match self.pace.follow(key) {
+    /// Reports whether a reconcile of this key may apply the changes of its object. If they have to
+    /// wait, the key is added for the time when it may.
+    pub fn may_apply_changes(&self, key: &ObjectKey) -> bool {
+        match self.changes.admit(key) {
             Duration::ZERO => true,
             delay => {
                 self.enqueue_after(key, delay);
@@ -55,9 +67,13 @@ impl PluginQueue {
         self.queue.add_after(key.clone(), delay);
     }
 
-    /// Adds a Plugin when its own or the host's permissions have changed: at once, and again when the authorizer has noticed the
-    /// change. Ends with the sender of the changes.
-    pub async fn enqueue_on_permission_change(self, mut changes: watch::Receiver<u64>, plugin: ObjectKey) {
+    /// Adds a Plugin when its own or the host's permissions have changed: at once, and again when
+    /// the authorizer has noticed the change. Ends with the sender of the changes.
+    pub async fn enqueue_on_permission_change(
+        self,
+        mut changes: watch::Receiver<u64>,
+        plugin: ObjectKey,
+    ) {
         while changes.changed().await.is_ok() {
             for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
                 tokio::time::sleep(pause).await;
@@ -75,5 +91,161 @@ impl PluginQueue {
 impl Default for PluginQueue {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Limits how often the host applies the changes of an object, by a token bucket for each: one that
+/// is changed continually costs the host and the API server no more than one that is changed every
+/// second.
+#[derive(Default)]
+struct ChangeLimiter(Mutex<HashMap<ObjectKey, Changes>>);
+
+/// The recent changes of an object.
+struct Changes {
+    /// The time when the bucket is full again.
+    full_at: Instant,
+    /// The time when changes are to be applied that could not be applied at once.
+    due: Option<Instant>,
+}
+
+impl Changes {
+    /// Returns the time until they are due; zero if none has to wait.
+    fn delay(&self, now: Instant) -> Duration {
+        self.due
+            .map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+}
+
+impl ChangeLimiter {
+    /// Records a change of an object. Returns the delay after which it may be applied: zero, or up
+    /// to a second if the object changes continually.
+    fn record(&self, object: &ObjectKey) -> Duration {
+        self.record_at(object, Instant::now())
+    }
+
+    /// Returns zero if all changes of the object may be applied now, and takes them as applied.
+    /// Returns the delay if one has to wait.
+    fn admit(&self, object: &ObjectKey) -> Duration {
+        self.admit_at(object, Instant::now())
+    }
+
+    fn record_at(&self, object: &ObjectKey, now: Instant) -> Duration {
+        let mut objects = self.0.lock();
+        if objects.len() >= MAX_OBJECTS {
+            objects.retain(|_, changes| changes.full_at > now);
+        }
+
+        let changes = objects.entry(object.clone()).or_insert(Changes {
+            full_at: now,
+            due: None,
+        });
+
+        // Waiting changes are applied together, so at most the next one is paid for in advance.
+        changes.full_at = changes.full_at.max(now).min(now + INTERVAL * BURST) + INTERVAL;
+        let delay = changes
+            .full_at
+            .saturating_duration_since(now + INTERVAL * BURST);
+        if changes.due.is_none() && !delay.is_zero() {
+            changes.due = Some(now + delay);
+        }
+        changes.delay(now)
+    }
+
+    fn admit_at(&self, object: &ObjectKey, now: Instant) -> Duration {
+        let mut objects = self.0.lock();
+        let Some(changes) = objects.get_mut(object) else {
+            return Duration::ZERO;
+        };
+
+        let delay = changes.delay(now);
+        if delay.is_zero() {
+            changes.due = None;
+        }
+
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn burst_is_followed_at_once_and_continual_changes_every_second() {
+        let limiter = ChangeLimiter::default();
+        let object = ObjectKey::namespaced("a", "b");
+        let start = Instant::now();
+        let burst: Vec<_> = (0..BURST)
+            .map(|_| limiter.record_at(&object, start))
+            .collect();
+        assert_eq!(burst, [Duration::ZERO; BURST as usize]);
+
+        let mut admitted = 0;
+        for tenth in 0..600 {
+            let now = start + Duration::from_millis(100) * tenth;
+            let delay = limiter.record_at(&object, now);
+            assert!(delay <= INTERVAL, "{delay:?}");
+            // Whatever else causes a reconcile, and however often.
+            admitted += u32::from(limiter.admit_at(&object, now).is_zero());
+        }
+
+        assert!(
+            (50..=62).contains(&admitted),
+            "{admitted} of the changes in a minute were admitted"
+        );
+
+        let other = ObjectKey::namespaced("a", "c");
+        assert_eq!(
+            limiter.record_at(&other, start),
+            Duration::ZERO,
+            "each object has its own"
+        );
+        assert_eq!(limiter.admit_at(&other, start), Duration::ZERO);
+
+        let later = start + Duration::from_secs(60 + u64::from(BURST) + 1);
+        assert_eq!(
+            limiter.record_at(&object, later),
+            Duration::ZERO,
+            "the burst is available again"
+        );
+    }
+
+    #[test]
+    fn change_that_is_due_is_followed_although_more_changes_come() {
+        let limiter = ChangeLimiter::default();
+        let object = ObjectKey::namespaced("a", "b");
+        let start = Instant::now();
+        let delay = (0..=BURST)
+            .map(|_| limiter.record_at(&object, start))
+            .last()
+            .expect("a change");
+        assert_eq!(
+            (delay, limiter.admit_at(&object, start)),
+            (INTERVAL, INTERVAL)
+        );
+
+        let due = start + INTERVAL;
+        assert_eq!(
+            limiter.record_at(&object, due),
+            Duration::ZERO,
+            "it is due, and the new one with it"
+        );
+        assert_eq!(limiter.admit_at(&object, due), Duration::ZERO);
+        assert_eq!(
+            limiter.record_at(&object, due),
+            INTERVAL,
+            "the next one has to wait again"
+        );
+    }
+
+    #[test]
+    fn objects_that_no_longer_change_are_forgotten() {
+        let limiter = ChangeLimiter::default();
+        let start = Instant::now();
+        for number in 0..MAX_OBJECTS {
+            limiter.record_at(&ObjectKey::namespaced("a", number.to_string()), start);
+        }
+        limiter.record_at(&ObjectKey::namespaced("a", "last"), start + 2 * INTERVAL);
+        assert_eq!(limiter.0.lock().len(), 1);
     }
 }

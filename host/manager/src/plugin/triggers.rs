@@ -1,5 +1,5 @@
-//! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a Plugin depends on, enqueues
-//! the Plugins concerned.
+//! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a
+//! Plugin depends on, enqueues the Plugins concerned.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::{
     authz::consent,
     context::Context,
     plugin::{
-        assembly::DRAIN, host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
-        queue::PluginQueue, source::parts::PART_OF,
+        host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
+        queue::PluginQueue, setup::assembly::DRAIN, source::parts::PART_OF,
     },
 };
 
@@ -62,18 +62,30 @@ impl Triggers {
     pub fn subscribe(&self) -> Vec<Subscription> {
         let informers = &self.informers;
         let roles = informers.roles.iter().map(|informer| {
-            let on_event =
-                if informer.resource.kind.kind == "ClusterRole" { Self::on_cluster_role } else { Self::on_role };
+            let on_event = if informer.resource.kind.kind == "ClusterRole" {
+                Self::on_cluster_role
+            } else {
+                Self::on_role
+            };
             informer.subscribe(self.handler(on_event), None)
         });
         let mut subscriptions: Vec<Subscription> = roles.collect();
         subscriptions.extend([
-            informers.plugins.subscribe(self.handler(Self::on_plugin), None),
-            informers.config_maps.subscribe(self.handler(Self::on_config_map), None),
+            informers
+                .plugins
+                .subscribe(self.handler(Self::on_plugin), None),
+            informers
+                .config_maps
+                .subscribe(self.handler(Self::on_config_map), None),
             informers.parts.subscribe(self.handler(Self::on_part), None),
-            informers.namespaces.subscribe(self.handler(Self::on_namespace), None),
-            informers.service_accounts.subscribe(self.handler(Self::on_service_account), None),
+            informers
+                .namespaces
+                .subscribe(self.handler(Self::on_namespace), None),
+            informers
+                .service_accounts
+                .subscribe(self.handler(Self::on_service_account), None),
         ]);
+
         subscriptions
     }
 
@@ -89,20 +101,26 @@ impl Triggers {
         Arc::new(move |event: &Event| on_event(&triggers, event))
     }
 
-    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is created again. The
-    /// reconcile corrects a status that somebody else wrote, and does nothing after the host's own write. A changed
-    /// annotation may ask for another load.
+    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is
+    /// created again. The reconcile corrects a status that somebody else wrote, and does nothing
+    /// after the host's own write. A changed annotation may ask for another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
         // Before the Plugin is enqueued: one that is not counted is not reconciled.
         self.count(event);
         self.revoke_changed(event);
+
         if predicate::passes(&[Predicate::GenerationChanged], event) || event.object().deleting() {
             self.context.queue.enqueue_changed(key);
             self.drop_ins.enqueue_changed(key);
             return;
         }
-        let is_changed = |path: &&str| event.old().is_some_and(|old| old.at(path) != event.object().at(path));
+
+        let is_changed = |path: &&str| {
+            event
+                .old()
+                .is_some_and(|old| old.at(path) != event.object().at(path))
+        };
         if [".status", ".metadata.annotations"].iter().any(is_changed) {
             self.context.queue.enqueue(key);
         }
@@ -115,27 +133,40 @@ impl Triggers {
         if matches!(event, Event::Deleted { .. }) || plugin.deleting() {
             return admission.remove(plugin.key());
         }
-        let created = plugin.scalar_at(".metadata.creationTimestamp").unwrap_or_default();
-        let was_over = || plugin.scalar_at(".status.reason").as_deref() == Some(reasons::QUOTA_EXCEEDED.as_str());
+
+        let created = plugin
+            .scalar_at(".metadata.creationTimestamp")
+            .unwrap_or_default();
+        let was_over = || {
+            plugin.scalar_at(".status.reason").as_deref() == Some(reasons::QUOTA_EXCEEDED.as_str())
+        };
         admission.add(plugin.key(), &created, was_over);
     }
 
-    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it was suspended, after the time
-    /// that its reconciles in flight have to end. Revokes the tokens of shards that have another owner.
+    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it
+    /// was suspended, after the time that its reconciles in flight have to end. Revokes the tokens
+    /// of shards that have another owner.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
-            return self.hosted_plugins.revoke(object.key(), "the Plugin was deleted");
+            return self
+                .hosted_plugins
+                .revoke(object.key(), "the Plugin was deleted");
         }
+
         let Some(old) = event.old() else { return };
         let lost = self.ownership.lost(old, object);
         if !lost.is_empty() {
             self.hosted_plugins.revoke_shards(object.key(), &lost);
         }
+
         let is_changed = |path: &str| old.scalar_at(path) != object.scalar_at(path);
         if is_changed(".spec.serviceAccountName") {
-            self.hosted_plugins.revoke(object.key(), "the Plugin names another ServiceAccount now");
-        } else if is_changed(".spec.suspend") && object.scalar_at(".spec.suspend").as_deref() == Some("true") {
+            self.hosted_plugins
+                .revoke(object.key(), "the Plugin names another ServiceAccount now");
+        } else if is_changed(".spec.suspend")
+            && object.scalar_at(".spec.suspend").as_deref() == Some("true")
+        {
             let hosted_plugins = self.hosted_plugins.clone();
             let key = object.key().clone();
             tokio::spawn(async move {
@@ -154,7 +185,10 @@ impl Triggers {
     fn on_part(&self, event: &Event) {
         let object = event.object();
         if let Some(first) = object.label(PART_OF) {
-            self.enqueue_users(&ObjectKey { namespace: object.key().namespace.clone(), name: first.to_owned() });
+            self.enqueue_users(&ObjectKey {
+                namespace: object.key().namespace.clone(),
+                name: first.to_owned(),
+            });
         }
     }
 
@@ -165,64 +199,81 @@ impl Triggers {
         }
         let namespace = event.object().key().name.as_str();
         let name = Some(namespace);
+
         if matches!(event, Event::Deleted { .. })
             && let Err(problem) = consent::check_namespace(namespace, None)
         {
-            for plugin in self.informers.plugins.cache.store.list(&Lookup::All, name, None) {
+            for plugin in self.informers.plugins_in(name) {
                 self.hosted_plugins.revoke(plugin.key(), &problem.message);
             }
         }
+
         self.enqueue_all(name);
     }
 
-    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all Plugins that name
-    /// it, and their drop-in ConfigMaps, whose configuration is not read without consent.
+    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all
+    /// Plugins that name it, and their drop-in ConfigMaps, whose configuration is not read without
+    /// consent.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
         let found = (!matches!(event, Event::Deleted { .. })).then_some(event.object().as_ref());
-        let account = ServiceAccount { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
-        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
+        let account = ServiceAccount {
+            namespace: key.namespace.clone().unwrap_or_default(),
+            name: key.name.clone(),
+        };
+
+        for plugin in self.informers.plugins_in(key.namespace.as_deref()) {
             if plugin.scalar_at(".spec.serviceAccountName").as_ref() != Some(&key.name) {
                 continue;
             }
             match consent::check_account(&account, found, &plugin.key().name) {
                 Err(problem) => self.hosted_plugins.revoke(plugin.key(), &problem.message),
-                Ok(allowed) if !self.hosted_plugins.permit_running_code(plugin.key(), &allowed) => {
+                Ok(allowed)
+                    if !self
+                        .hosted_plugins
+                        .permit_running_code(plugin.key(), &allowed) =>
+                {
                     let message = "the ServiceAccount does not consent to this code any more";
                     self.hosted_plugins.revoke(plugin.key(), message);
                 }
                 Ok(_) => {}
             }
+
             self.context.queue.enqueue(plugin.key());
             self.drop_ins.enqueue(plugin.key());
         }
     }
 
-    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's permission to
-    /// impersonate a ServiceAccount may have changed. Enqueues those of all namespaces for a cluster-wide binding.
+    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's
+    /// permission to impersonate a ServiceAccount may have changed. Enqueues those of all
+    /// namespaces for a cluster-wide binding.
     fn on_role(&self, event: &Event) {
         if matches!(event, Event::Added { initial: true, .. }) {
             return;
         }
         let key = event.object().key();
-        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, key.namespace.as_deref(), None) {
+
+        for plugin in self.informers.plugins_in(key.namespace.as_deref()) {
             self.context.queue.enqueue(plugin.key());
             // The authorizer notices the change a moment later.
-            self.context.queue.enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
+            self.context
+                .queue
+                .enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
         }
     }
 
-    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of others change with each
-    /// CRD.
+    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of
+    /// others change with each CRD.
     fn on_cluster_role(&self, event: &Event) {
         if event.object().key().name.starts_with("operetta") {
             self.on_role(event);
         }
     }
 
-    /// Enqueues every Plugin whose source is this ConfigMap, whatever its name.
+    /// Enqueues the Plugins whose source is this ConfigMap.
     fn enqueue_users(&self, config_map: &ObjectKey) {
-        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, config_map.namespace.as_deref(), None) {
+        let namespace = config_map.namespace.as_deref();
+        for plugin in self.informers.plugins_in(namespace) {
             if plugin.scalar_at(".spec.source.configMap.name").as_ref() == Some(&config_map.name) {
                 self.context.queue.enqueue_changed(plugin.key());
             }
@@ -231,10 +282,12 @@ impl Triggers {
 
     /// Enqueues all Plugins and drop-in ConfigMaps of a namespace, or of all.
     fn enqueue_all(&self, namespace: Option<&str>) {
-        for plugin in self.informers.plugins.cache.store.list(&Lookup::All, namespace, None) {
+        for plugin in self.informers.plugins_in(namespace) {
             self.context.queue.enqueue(plugin.key());
         }
-        for config_map in self.informers.config_maps.cache.store.list(&Lookup::All, namespace, None) {
+
+        let config_maps = &self.informers.config_maps.cache.store;
+        for config_map in config_maps.list(&Lookup::All, namespace, None) {
             self.drop_ins.enqueue(config_map.key());
         }
     }

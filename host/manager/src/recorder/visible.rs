@@ -1,8 +1,9 @@
-//! What a user may see of the flight recorder: the changes of an object with their causes, and the reconciles of a plugin.
+//! What a user may see of the flight recorder: the changes of an object with their causes, and the
+//! reconciles of a plugin.
 //!
-//! Whoever may read an object gets the changes of it. Of other objects and of Plugins in the chain, only those that the user may
-//! read are named; the others are counted. A replica knows its own reconciles only, so the one that is asked asks the others, with
-//! the user's token.
+//! A user who may read an object gets its changes. Of other objects and of Plugins in the chain,
+//! only those that the user may read are named; the others are counted. A replica knows its own
+//! reconciles only, so the one that is asked asks the others, with the user's token.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use operetta_core::{
     recorder::{
         Facts, Recorded,
         explain::{Explanation, FactSource, Question, explain},
-        record::{Call, ObjectRef, Reconcile},
+        record::{CallRecord, ObjectRef, Reconcile},
     },
 };
 use operetta_kube::client::own_token::FORWARDED;
@@ -53,22 +54,51 @@ pub(crate) struct Visible<'a> {
 
 impl<'a> Visible<'a> {
     /// Creates what this user may see.
-    pub(crate) fn new(manager: &'a Manager, forwarder: Option<&'a Forwarder>, asker: Option<Asker>) -> Self {
-        Self { manager, forwarder, asker, silent: Mutex::default() }
+    pub(crate) fn new(
+        manager: &'a Manager,
+        forwarder: Option<&'a Forwarder>,
+        asker: Option<Asker>,
+    ) -> Self {
+        Self {
+            manager,
+            forwarder,
+            asker,
+            silent: Mutex::default(),
+        }
     }
 
-    /// Returns the object of a path: group (`core` for the core group), version, plural, namespace (`_` without one) and name.
+    /// Returns the object of a path: group (`core` for the core group), version, plural, namespace
+    /// (`_` without one) and name.
     ///
     /// # Errors
-    /// Returns the status and the message of the response when the API server has no such kind, or does not respond.
-    pub(crate) async fn object(&self, Path(path): ObjectPath) -> Result<ObjectRef, (StatusCode, String)> {
+    /// Returns the status and the message of the response when the API server has no such kind, or
+    /// does not respond.
+    pub(crate) async fn object(
+        &self,
+        Path(path): ObjectPath,
+    ) -> Result<ObjectRef, (StatusCode, String)> {
         let (group, version, plural, namespace, name) = path;
         let api_version = object_path::api_version(&group, &version);
-        let resource = self.context().cluster.discovery.resolve_plural(&api_version, &plural).await;
-        let resource = resource.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-        let unknown = || (StatusCode::NOT_FOUND, format!("the API server has no resource {plural:?} in {api_version}"));
+        let resource = self
+            .context()
+            .cluster
+            .discovery
+            .resolve_plural(&api_version, &plural)
+            .await;
+        let resource =
+            resource.map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
+
+        let unknown = || {
+            (
+                StatusCode::NOT_FOUND,
+                format!("the API server has no resource {plural:?} in {api_version}"),
+            )
+        };
         let resource = resource.ok_or_else(unknown)?;
-        let key = ObjectKey { namespace: object_path::namespace(&namespace).map(str::to_owned), name };
+        let key = ObjectKey {
+            namespace: object_path::namespace(&namespace).map(str::to_owned),
+            name,
+        };
         Ok(ObjectRef::new(&resource.kind, &key))
     }
 
@@ -76,96 +106,165 @@ impl<'a> Visible<'a> {
     pub(crate) async fn explain(self, question: &Question) -> Option<Explanation> {
         let mut explanation = explain(&self, question).await?;
         let silent = self.silent.into_inner();
-        explanation.silent = silent.into_iter().map(|(identity, error)| format!("{identity}: {error}")).collect();
+        explanation.silent = silent
+            .into_iter()
+            .map(|(identity, error)| format!("{identity}: {error}"))
+            .collect();
         Some(explanation)
     }
 
-    /// Returns the last reconciles of a plugin, or of one of its keys with the key's state; None if the host has no such plugin.
-    pub(crate) async fn history(&self, plugin: &ObjectKey, key: Option<&str>, limit: usize) -> Option<History> {
+    /// Returns the last reconciles of a plugin, or of one of its keys with the key's state; None if
+    /// the host has no such plugin.
+    pub(crate) async fn history(
+        &self,
+        plugin: &ObjectKey,
+        key: Option<&str>,
+        limit: usize,
+    ) -> Option<History> {
         let hosted = self.manager.hosted_plugins.get(plugin)?;
         let keys = key.map(|text| history::keys(plugin, text));
         let keys = keys.as_deref().unwrap_or_default();
         let (records, older) = self.context().recorder.reconciles(plugin, keys, limit);
         let states = history::states(&hosted, keys).await;
-        let mut answer = History { states, older, ..History::default() };
+
+        let mut answer = History {
+            states,
+            older,
+            ..History::default()
+        };
         for Recorded { mut reconcile, .. } in records {
             answer.hidden += self.hide(&mut reconcile).await;
             answer.reconciles.push(Past::from(reconcile));
         }
+
         Some(answer)
     }
 
     /// Returns the facts of this replica about an object; None if the user may not read it.
     pub(crate) async fn own_facts(&self, object: &ObjectRef) -> Option<Facts> {
-        if self.may_get(object).await { Some(self.local(object).await) } else { None }
+        if self.may_get(object).await {
+            Some(self.local(object).await)
+        } else {
+            None
+        }
     }
 
     fn context(&self) -> &'a Context {
         &self.manager.context
     }
 
-    /// Returns the facts of this replica. Of writes of Plugins that the user may not read, only the time and the write are left.
+    /// Returns the facts of this replica. Of writes of Plugins that the user may not read, only the
+    /// time and the write are left.
     async fn local(&self, object: &ObjectRef) -> Facts {
         let Facts { changes, writes } = self.context().recorder.facts(object);
         let mut shown = Vec::new();
         for write in writes {
-            shown.push(if self.may_see_plugin(&write.plugin).await { write } else { write.hidden() });
+            shown.push(if self.may_see_plugin(&write.plugin).await {
+                write
+            } else {
+                write.hidden()
+            });
         }
-        Facts { changes, writes: shown }
+
+        Facts {
+            changes,
+            writes: shown,
+        }
     }
 
     async fn may_see_plugin(&self, plugin: &ObjectKey) -> bool {
-        let Some(asker) = &self.asker else { return true };
+        let Some(asker) = &self.asker else {
+            return true;
+        };
         let namespace = plugin.namespace.as_deref().unwrap_or_default();
-        asker.may(&Required::plugin_resource("get", "plugins", namespace, &plugin.name)).await
+        asker
+            .may(&Required::plugin_resource(
+                "get",
+                "plugins",
+                namespace,
+                &plugin.name,
+            ))
+            .await
     }
 
     /// Returns the facts of another replica, which checks the user's permissions itself.
     async fn of_replica(&self, identity: &str, path: &str) -> Result<Facts, String> {
         let (Some(forwarder), Some(asker)) = (self.forwarder, &self.asker) else {
-            return Err("other replicas answer users with a token only: use the secure endpoints".to_owned());
+            return Err(
+                "other replicas answer users with a token only: use the secure endpoints"
+                    .to_owned(),
+            );
         };
         let mut request = Request::get(path);
         if let Some(token) = asker.credentials() {
             request = request.header(FORWARDED, token.clone());
         }
-        let (head, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
+
+        let (head, ()) = request
+            .body(())
+            .map_err(|error| error.to_string())?
+            .into_parts();
         let response = forwarder.send(identity, head).await?;
         let status = response.status();
-        let body = axum::body::to_bytes(response.into_body(), MAX_FACTS).await.map_err(|error| error.to_string())?;
+        let body = axum::body::to_bytes(response.into_body(), MAX_FACTS)
+            .await
+            .map_err(|error| error.to_string())?;
         if !status.is_success() {
             return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
         }
-        serde_json::from_slice(&body).map_err(|error| format!("failed to decode its answer: {error}"))
+
+        serde_json::from_slice(&body)
+            .map_err(|error| format!("failed to decode its answer: {error}"))
     }
 
     /// Returns the path at which replicas serve the facts of an object.
     async fn path(&self, object: &ObjectRef) -> Option<String> {
-        let resource = self.context().cluster.discovery.resolve(&object.kind).await.ok()?;
-        let path = object_path::object_path(&object.kind.api_version, &resource.plural, &object.key);
+        let resource = self
+            .context()
+            .cluster
+            .discovery
+            .resolve(&object.kind)
+            .await
+            .ok()?;
+        let path =
+            object_path::object_path(&object.kind.api_version, &resource.plural, &object.key);
         Some(format!("/facts/{path}"))
     }
 }
 
 impl Visible<'_> {
     async fn may_get(&self, object: &ObjectRef) -> bool {
-        let Some(asker) = &self.asker else { return true };
+        let Some(asker) = &self.asker else {
+            return true;
+        };
         let ObjectRef { kind, key } = object;
         // A kind that is gone cannot be asked about.
-        let Ok(resource) = self.context().cluster.discovery.resolve(kind).await else { return false };
-        let required = Required::get(Some(kind.group()), &resource.plural, key.namespace.as_deref(), &key.name);
+        let Ok(resource) = self.context().cluster.discovery.resolve(kind).await else {
+            return false;
+        };
+
+        let required = Required::get(
+            Some(kind.group()),
+            &resource.plural,
+            key.namespace.as_deref(),
+            &key.name,
+        );
         asker.may(&required).await
     }
 }
 
 impl Visible<'_> {
     /// Reports whether the user may read what a call is about.
-    async fn may_read(&self, call: &Call) -> bool {
-        let Some(asker) = &self.asker else { return true };
+    async fn may_read(&self, call: &CallRecord) -> bool {
+        let Some(asker) = &self.asker else {
+            return true;
+        };
         let kind = GroupVersionKind::new(&*call.api_version, &*call.resource);
         let name = call.name.as_deref().unwrap_or_default();
         let group = kind.group();
-        let required = |plural: &str| Required::get(Some(group), plural, call.namespace.as_deref(), name);
+        let required =
+            |plural: &str| Required::get(Some(group), plural, call.namespace.as_deref(), name);
+
         match call.is_raw {
             true => asker.may(&required(&call.resource)).await,
             false => match self.context().cluster.discovery.resolve(&kind).await {
@@ -175,7 +274,8 @@ impl Visible<'_> {
         }
     }
 
-    /// Removes the triggers and calls about objects that the user may not read. Returns their number.
+    /// Removes the triggers and calls about objects that the user may not read. Returns their
+    /// number.
     async fn hide(&self, record: &mut Reconcile) -> usize {
         let before = record.triggers.len() + record.calls.len();
         let mut triggers = Vec::new();
@@ -186,12 +286,14 @@ impl Visible<'_> {
             };
             triggers.extend(is_visible.then_some(trigger));
         }
+
         let mut calls = Vec::new();
         for call in std::mem::take(&mut record.calls) {
             calls.extend(self.may_read(&call).await.then_some(call));
         }
         record.triggers = triggers;
         record.calls = calls;
+
         before - record.triggers.len() - record.calls.len()
     }
 }
@@ -203,9 +305,16 @@ impl FactSource for Visible<'_> {
         let replicas = &self.manager.replicas;
         let group = replicas.group().borrow().clone();
         let others = group.members().map(|(_, member)| member.identity.as_str());
-        let others: Vec<&str> = others.filter(|identity| *identity != replicas.identity()).collect();
-        let Some(path) = self.path(object).await.filter(|_| !others.is_empty()) else { return Some(facts) };
-        let answers = others.into_iter().map(async |identity| (identity, self.of_replica(identity, &path).await));
+        let others: Vec<&str> = others
+            .filter(|identity| *identity != replicas.identity())
+            .collect();
+        let Some(path) = self.path(object).await.filter(|_| !others.is_empty()) else {
+            return Some(facts);
+        };
+
+        let answers = others
+            .into_iter()
+            .map(async |identity| (identity, self.of_replica(identity, &path).await));
         for (identity, answer) in join_all(answers).await {
             match answer {
                 Ok(other) => facts.add(other),
@@ -214,6 +323,7 @@ impl FactSource for Visible<'_> {
                 }
             }
         }
+
         Some(facts)
     }
 }

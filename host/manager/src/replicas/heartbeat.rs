@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use operetta_core::replicas::Group;
 use operetta_kube::client::diagnosis::diagnose;
 use tokio::time::timeout;
 
@@ -11,7 +12,7 @@ use crate::replicas::{
     leases::{self, is_code},
 };
 
-/// The time after which a request without a response is reported; the replica still waits for it.
+/// When a request without a response is reported; the replica still waits for it.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The timeout of a renewal.
@@ -27,7 +28,7 @@ const NO_ANSWER: &str = "the API server does not respond (is the network up?)";
 enum Renewal {
     /// The Lease is this replica's.
     Held,
-    /// Another write came first: try again at once.
+    /// Another write came first; the next attempt follows at once.
     Conflict,
     /// Another replica has taken the Lease.
     Taken,
@@ -45,7 +46,10 @@ impl Replicas {
                 }
                 Ok(Renewal::Conflict) => continue,
                 Ok(Renewal::Taken) => {
-                    return self.lose("another replica has taken its Lease, which was not renewed in time".to_owned());
+                    return self.lose(
+                        "another replica has taken its Lease, which was not renewed in time"
+                            .to_owned(),
+                    );
                 }
                 Err(problem) => {
                     self.report(None, Some(problem));
@@ -63,7 +67,9 @@ impl Replicas {
             Ok(answer) => answer,
             Err(_) => {
                 self.report(None, Some(NO_ANSWER.to_owned()));
-                timeout(GIVE_UP, attempt).await.map_err(|_| NO_ANSWER.to_owned())?
+                timeout(GIVE_UP, attempt)
+                    .await
+                    .map_err(|_| NO_ANSWER.to_owned())?
             }
         };
         answer.map_err(|error| diagnose(&error))
@@ -74,12 +80,19 @@ impl Replicas {
         if !matches!(renewal, Renewal::Held) || self.epoch().is_some() {
             return Ok(renewal);
         }
-        if let Some((group, epoch)) = self.leases.change(|group| Some(group.join(&self.identity))).await? {
-            let _first = self.membership.set(Membership { epoch, since: self.fence.now() });
+
+        let join = |group: &mut Group| Some(group.join(&self.identity));
+        if let Some((group, epoch)) = self.leases.change(join).await? {
+            let _first = self.membership.set(Membership {
+                epoch,
+                since: self.fence.now(),
+            });
             tracing::info!(identity = self.identity, %epoch, members = group.members_text(), "joined the group");
             self.publish(group);
         }
-        // A replica acts only while its Lease has its epoch: others find out so that it may act, whatever the group says.
+
+        // A replica acts only while its Lease has its epoch. By this others know that it may act,
+        // whatever the group says.
         self.renew(held).await
     }
 
@@ -90,18 +103,27 @@ impl Replicas {
             *held = self.leases.get(&self.identity).await?;
         }
         let sent = self.fence.now();
-        let (duration, epoch, endpoint) = (self.config.duration(), self.epoch(), self.endpoint.get());
-        match self.leases.renew(&self.identity, held.clone(), duration, epoch, endpoint).await {
+        let (duration, epoch, endpoint) =
+            (self.config.duration(), self.epoch(), self.endpoint.get());
+        let renewed = self
+            .leases
+            .renew(&self.identity, held.clone(), duration, epoch, endpoint)
+            .await;
+
+        match renewed {
             Ok(lease) => {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {
-                    // Renewals of others were not seen either, because this process or the API server was stopped.
+                    // Renewals of others were not seen either, because this process or the API
+                    // server was stopped.
                     self.others.silence.lock().clear();
                 }
                 self.fence.extend(sent + self.config.duration());
                 Ok(Renewal::Held)
             }
-            Err(error) if is_code(&error, 409) || is_code(&error, 404) => self.find_held(held).await,
+            Err(error) if is_code(&error, 409) || is_code(&error, 404) => {
+                self.find_held(held).await
+            }
             Err(error) => Err(error),
         }
     }
@@ -109,8 +131,14 @@ impl Replicas {
     /// Reads the Lease after another write of it.
     async fn find_held(&self, held: &mut Option<Lease>) -> kube::Result<Renewal> {
         let found = self.leases.get(&self.identity).await?;
-        let is_own = found.as_ref().is_some_and(|lease| leases::holder(lease) == Some(&self.identity));
+        let is_own = found
+            .as_ref()
+            .is_some_and(|lease| leases::holder(lease) == Some(&self.identity));
         *held = found;
-        Ok(if is_own || self.epoch().is_none() { Renewal::Conflict } else { Renewal::Taken })
+        Ok(if is_own || self.epoch().is_none() {
+            Renewal::Conflict
+        } else {
+            Renewal::Taken
+        })
     }
 }

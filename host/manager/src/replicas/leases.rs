@@ -12,7 +12,10 @@ use kube::{
 };
 use operetta_api::{annotations, labels};
 use operetta_core::{
-    object::ObjectKey,
+    object::{
+        ObjectKey,
+        bounded_name::{MAX_OBJECT_NAME, bounded},
+    },
     replicas::{Epoch, Group, InvalidGroup},
 };
 use operetta_kube::clock;
@@ -22,7 +25,7 @@ use crate::replicas::endpoint::Endpoint;
 /// The name of the group's Lease, and the beginning of the names of the members'.
 const NAME: &str = "operetta";
 
-/// The number of attempts to change the group while others change it, too.
+/// The number of attempts to change the group while others change it as well.
 const ATTEMPTS: u32 = 20;
 
 /// The time from which the epochs of a group are counted: 2025-01-01, in seconds since 1970.
@@ -44,7 +47,10 @@ pub(super) struct Leases {
 
 impl Leases {
     pub(super) fn new(client: Client, namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned(), leases: Api::namespaced(client, namespace) }
+        Self {
+            namespace: namespace.to_owned(),
+            leases: Api::namespaced(client, namespace),
+        }
     }
 
     /// Returns the key of the group's Lease.
@@ -55,7 +61,10 @@ impl Leases {
     /// Reads the group; an empty one if there is none.
     pub(super) async fn group(&self) -> kube::Result<Group> {
         let found = self.leases.get_opt(NAME).await?;
-        found.as_ref().map_or_else(|| Ok(Group::default()), |lease| parse_group(lease).map_err(invalid))
+        found.as_ref().map_or_else(
+            || Ok(Group::default()),
+            |lease| parse_group(lease).map_err(invalid),
+        )
     }
 
     /// Reads whether another group has members. Its Lease is in another namespace.
@@ -64,18 +73,25 @@ impl Leases {
         let leases: Api<Lease> = Api::namespaced(self.leases.clone().into_client(), namespace);
         let found = leases.get_opt(&group.name).await?;
         // A group that cannot be read may have members.
-        Ok(found.is_some_and(|lease| parse_group(&lease).map_or(true, |group| group.members().next().is_some())))
+        Ok(found.is_some_and(|lease| {
+            parse_group(&lease).map_or(true, |group| group.members().next().is_some())
+        }))
     }
 
-    /// Changes the group, on its newest version. Returns None if `change` does, and the group as it was written otherwise.
-    pub(super) async fn change<T>(&self, change: impl Fn(&mut Group) -> Option<T>) -> kube::Result<Option<(Group, T)>> {
+    /// Changes the group, on its newest version. Returns None if `change` does, and the group as it
+    /// was written otherwise.
+    pub(super) async fn change<T>(
+        &self,
+        change: impl Fn(&mut Group) -> Option<T>,
+    ) -> kube::Result<Option<(Group, T)>> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let changed = match self.leases.get_opt(NAME).await? {
                 Some(lease) => self.change_lease(lease, &change).await,
                 None if change(&mut Group::default()).is_none() => return Ok(None),
-                // Its creation time is that of the API server, whatever the clocks of the replicas show.
+                // Its creation time is that of the API server, whatever the clocks of the replicas
+                // show.
                 None => match self.put(&new_lease(NAME.to_owned(), GROUP)).await {
                     Ok(lease) => self.change_lease(lease, &change).await,
                     Err(error) => Err(error),
@@ -83,7 +99,8 @@ impl Leases {
             };
             match changed {
                 // Another replica was faster, or somebody has deleted the Lease.
-                Err(error) if (is_code(&error, 409) || is_code(&error, 404)) && attempts < ATTEMPTS => {}
+                Err(error)
+                    if (is_code(&error, 409) || is_code(&error, 404)) && attempts < ATTEMPTS => {}
                 changed => return changed,
             }
         }
@@ -96,7 +113,9 @@ impl Leases {
         change: impl Fn(&mut Group) -> Option<T>,
     ) -> kube::Result<Option<(Group, T)>> {
         let mut group = parse_group(&lease).map_err(invalid)?;
-        let Some(result) = change(&mut group) else { return Ok(None) };
+        let Some(result) = change(&mut group) else {
+            return Ok(None);
+        };
         write_group(&mut lease, &group);
         self.put(&lease).await?;
         Ok(Some((group, result)))
@@ -107,8 +126,9 @@ impl Leases {
         self.leases.get_opt(&lease_name(identity)).await
     }
 
-    /// Renews the Lease of a replica, or creates it if there is no `held` one. Its `leaseTransitions` is the epoch, once the
-    /// replica has joined. The others find the replica at `endpoint`.
+    /// Renews the Lease of a replica, or creates it if there is no `held` one. Its
+    /// `leaseTransitions` is the epoch, once the replica has joined. The others find the replica at
+    /// `endpoint`.
     pub(super) async fn renew(
         &self,
         identity: &str,
@@ -121,7 +141,11 @@ impl Leases {
         Endpoint::write(endpoint, &mut lease);
         let now = MicroTime(clock::now());
         let spec = lease.spec.get_or_insert_default();
-        let acquired = spec.acquire_time.take().filter(|_| spec.holder_identity.as_deref() == Some(identity));
+
+        let acquired = spec
+            .acquire_time
+            .take()
+            .filter(|_| spec.holder_identity.as_deref() == Some(identity));
         lease.spec = Some(LeaseSpec {
             holder_identity: Some(identity.to_owned()),
             lease_duration_seconds: i32::try_from(duration.as_secs()).ok(),
@@ -130,6 +154,7 @@ impl Leases {
             lease_transitions: epoch.and_then(|epoch| i32::try_from(epoch.0).ok()),
             ..LeaseSpec::default()
         });
+
         self.put(&lease).await
     }
 
@@ -141,66 +166,124 @@ impl Leases {
 
     /// Deletes the Lease of this name, in one version if that is given: a newer one stays.
     pub(super) async fn delete(&self, name: &str, version: Option<String>) -> kube::Result<()> {
-        let preconditions = version.map(|version| Preconditions { resource_version: Some(version), uid: None });
-        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        let preconditions = version.map(|version| Preconditions {
+            resource_version: Some(version),
+            uid: None,
+        });
+        let params = DeleteParams {
+            preconditions,
+            ..DeleteParams::default()
+        };
         match self.leases.delete(name, &params).await {
             Err(error) if !is_code(&error, 404) && !is_code(&error, 409) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Creates a Lease, or replaces the version that it has. A replacement has a uid, too: without it the API server would
-    /// create a Lease that was deleted meanwhile.
+    /// Creates a Lease, or replaces its version. A replacement has a uid as well: without
+    /// it the API server would create a Lease that was deleted meanwhile.
     async fn put(&self, lease: &Lease) -> kube::Result<Lease> {
         let name = lease.metadata.name.as_deref().unwrap_or_default();
         match &lease.metadata.resource_version {
-            Some(_) => self.leases.replace(name, &PostParams::default(), lease).await,
+            Some(_) => {
+                self.leases
+                    .replace(name, &PostParams::default(), lease)
+                    .await
+            }
             None => self.leases.create(&PostParams::default(), lease).await,
         }
     }
 }
 
-/// Returns the name of a replica's Lease. A Kubernetes name has fewer characters than an identity may have.
+/// Returns the name of a replica's Lease. A Kubernetes name has fewer characters than an identity
+/// may have.
 pub(super) fn lease_name(identity: &str) -> String {
-    let valid = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    let valid = |character: char| {
+        if character.is_ascii_alphanumeric() {
+            character.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     let name: String = identity.chars().map(valid).collect();
-    format!("{NAME}-{}", name.trim_matches('-'))
+    bounded(
+        format!("{NAME}-{}", name.trim_matches('-')),
+        MAX_OBJECT_NAME,
+    )
 }
 
 /// Reports whether a Lease is that of a replica, and not that of the group.
 pub(super) fn is_of_replica(lease: &Lease) -> bool {
-    let label = lease.metadata.labels.as_ref().and_then(|labels| labels.get(labels::LEASE));
+    let label = lease
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(labels::LEASE));
     label.is_some_and(|label| label == REPLICA)
 }
 
-/// Returns the identity of the replica that holds a Lease; None for the group's Lease, and for one that was taken.
+/// Returns the identity of the replica that holds a Lease; None for the group's Lease, and for one
+/// that was taken.
 pub(super) fn holder(lease: &Lease) -> Option<&str> {
     let holder = lease.spec.as_ref()?.holder_identity.as_deref();
     holder.filter(|holder| is_of_replica(lease) && !holder.is_empty())
 }
 
-/// Returns the epoch of the replica whose Lease it is or was; None if the replica has not joined.
+/// Returns the epoch of the last holder of a Lease; None if the replica has not joined.
 pub(super) fn epoch(lease: &Lease) -> Option<Epoch> {
-    let epoch = lease.spec.as_ref()?.lease_transitions.filter(|_| is_of_replica(lease))?;
+    let epoch = lease
+        .spec
+        .as_ref()?
+        .lease_transitions
+        .filter(|_| is_of_replica(lease))?;
     u32::try_from(epoch).ok().map(Epoch)
 }
 
 /// Returns the duration of a replica's Lease.
 pub(super) fn duration(lease: &Lease) -> Duration {
-    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
-    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default())
+    let seconds = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.lease_duration_seconds);
+    Duration::from_secs(
+        seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or_default(),
+    )
 }
 
-/// Parses the group that a Lease stores. Its epochs begin with the time when the Lease was created, and so are larger than those of a
-/// group that was created in an earlier second and deleted ([`EPOCHS_PER_SECOND`]).
+/// Parses the group that a Lease stores. Its epochs begin with the time when the Lease was created,
+/// and so are larger than those of a group that was created in an earlier second and deleted
+/// ([`EPOCHS_PER_SECOND`]).
 pub(super) fn parse_group(lease: &Lease) -> Result<Group, InvalidGroup> {
-    let annotation =
-        |name| lease.metadata.annotations.as_ref().and_then(|all| all.get(name)).map_or("", String::as_str);
-    let last = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).and_then(|last| u32::try_from(last).ok());
+    let annotation = |name| {
+        lease
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(name))
+            .map_or("", String::as_str)
+    };
+
+    let last = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.lease_transitions)
+        .and_then(|last| u32::try_from(last).ok());
     let members = annotation(annotations::MEMBERS);
-    let group = Group::parse(last.unwrap_or_default(), members, annotation(annotations::LEAVING))?;
-    let created = lease.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second() - EPOCHS_BEGIN);
-    let begin = created.saturating_mul(EPOCHS_PER_SECOND).clamp(0, i32::MAX.into());
+    let group = Group::parse(
+        last.unwrap_or_default(),
+        members,
+        annotation(annotations::LEAVING),
+    )?;
+    let created = lease
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map_or(0, |time| time.0.as_second() - EPOCHS_BEGIN);
+    let begin = created
+        .saturating_mul(EPOCHS_PER_SECOND)
+        .clamp(0, i32::MAX.into());
     Ok(group.begun_after(u32::try_from(begin).unwrap_or_default()))
 }
 
@@ -213,8 +296,15 @@ fn write_group(lease: &mut Lease, group: &Group) {
 
 fn new_lease(name: String, kind: &str) -> Lease {
     let labels = BTreeMap::from([(labels::LEASE.to_owned(), kind.to_owned())]);
-    let metadata = ObjectMeta { name: Some(name), labels: Some(labels), ..ObjectMeta::default() };
-    Lease { metadata, spec: None }
+    let metadata = ObjectMeta {
+        name: Some(name),
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
+    Lease {
+        metadata,
+        spec: None,
+    }
 }
 
 /// Reports whether an error is a Status with this code.
@@ -223,12 +313,19 @@ pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
 }
 
 fn invalid(error: InvalidGroup) -> kube::Error {
-    kube::Error::Service(format!("annotation {} of Lease {NAME}: {error}", annotations::MEMBERS).into())
+    kube::Error::Service(
+        format!(
+            "annotation {} of Lease {NAME}: {error}",
+            annotations::MEMBERS
+        )
+        .into(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use operetta_api::names::is_dns_subdomain;
 
     use super::*;
 
@@ -238,26 +335,47 @@ mod tests {
         let first = group.join("one");
         group.join("two");
         group.begin_leaving(first);
+
         let mut lease = new_lease(NAME.to_owned(), GROUP);
         assert_eq!(parse_group(&lease), Ok(Group::default()));
+
         write_group(&mut lease, &group);
         assert_eq!(parse_group(&lease), Ok(group));
-        assert_eq!((holder(&lease), epoch(&lease)), (None, None), "the group's Lease has neither");
+        assert_eq!(
+            (holder(&lease), epoch(&lease)),
+            (None, None),
+            "the group's Lease has neither"
+        );
     }
 
     #[test]
     fn epochs_begin_with_the_creation_of_the_lease() {
         let mut lease = new_lease(NAME.to_owned(), GROUP);
-        lease.metadata.creation_timestamp = Some(Time(Timestamp::from_second(EPOCHS_BEGIN + 70).expect("a time")));
+        lease.metadata.creation_timestamp = Some(Time(
+            Timestamp::from_second(EPOCHS_BEGIN + 70).expect("a time"),
+        ));
         let mut group = parse_group(&lease).expect("a group");
         assert_eq!(group.join("one"), Epoch(281));
+
         write_group(&mut lease, &group);
-        assert_eq!(parse_group(&lease).expect("a group").join("two"), Epoch(282));
+        assert_eq!(
+            parse_group(&lease).expect("a group").join("two"),
+            Epoch(282)
+        );
     }
 
     #[test]
     fn lease_of_replica_has_a_valid_name() {
-        assert_eq!(lease_name("operetta-7d9f_0B1c.x"), "operetta-operetta-7d9f-0b1c-x");
+        assert_eq!(
+            lease_name("operetta-7d9f_0B1c.x"),
+            "operetta-operetta-7d9f-0b1c-x"
+        );
         assert_eq!(lease_name("a_"), "operetta-a");
+
+        // A Pod's name alone may be as long as a Lease's.
+        let long = "p".repeat(253);
+        let names = [lease_name(&long), lease_name(&(long + "q"))];
+        assert!(names.iter().all(|name| is_dns_subdomain(name)), "{names:?}");
+        assert_ne!(names[0], names[1]);
     }
 }

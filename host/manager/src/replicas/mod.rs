@@ -1,21 +1,26 @@
 //! The replicas of the host, as Leases of `coordination.k8s.io` in the host's namespace.
 //!
-//! Each replica holds a Lease of its own, `operetta-IDENTITY`, and renews it. The Lease `operetta` is the group: its
-//! annotations list the members with their epochs, and `leaseTransitions` is the largest epoch. All writes are conditional
-//! on the resourceVersion. A replica first creates its Lease, and then adds itself to the group.
+//! Each replica holds a Lease of its own, `operetta-IDENTITY`, and renews it. The Lease `operetta`
+//! is the group: its annotations list the members with their epochs, and `leaseTransitions` is the
+//! largest epoch. All writes are conditional on the resourceVersion. A replica first creates its
+//! Lease, and then adds itself to the group.
 //!
-//! If a member does not renew its Lease, another takes the Lease, which makes every later renewal fail, and then removes
-//! the member from the group. A replica that lost its Lease or its membership stops. Requests of plugins leave only while
-//! the [`Fence`] stands: until the Lease's duration after the last renewal was sent. A Lease is taken no earlier than its
-//! duration after a renewal was seen.
+//! If a member does not renew its Lease, another takes the Lease, which makes every later renewal
+//! fail, and then removes the member from the group. A replica that lost its Lease or its
+//! membership stops. Requests of plugins leave only while the [`Fence`] stands: until the Lease's
+//! duration after the last renewal was sent. A Lease is taken no earlier than its duration after a
+//! renewal was seen.
 //!
-//! Somebody may delete or edit a Lease by hand. So what is found is no proof that a replica has stopped:
+//! Somebody may delete or edit a Lease by hand. So what is found is no proof that a replica has
+//! stopped:
 //!
-//! - a member whose Lease is gone, or held by nobody, is removed from the group only after the Lease's duration;
-//! - the Lease of a replica has its epoch in `leaseTransitions`. If that epoch is no member, the Lease is taken, and deleted after
-//!   its duration. Nobody claims the Plugins of an epoch as long as its Lease exists;
-//! - the group's Lease is made anew if it was deleted, with larger epochs. A replica claims Plugins of earlier epochs only
-//!   when it has been a member for the Lease's duration.
+//! - a member whose Lease is gone, or held by nobody, is removed from the group only after the
+//!   Lease's duration;
+//! - the Lease of a replica has its epoch in `leaseTransitions`. If that epoch is no member, the
+//!   Lease is taken, and deleted after its duration. Nobody claims the Plugins of an epoch as long
+//!   as its Lease exists;
+//! - a deleted Lease of the group is created again, with larger epochs. A replica claims Plugins
+//!   of earlier epochs only when it has been a member for the Lease's duration.
 
 pub mod clock;
 pub mod config;
@@ -36,13 +41,13 @@ use operetta_core::{
     replicas::{Epoch, Fence, Group, Silence},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::client::wire::from_kube;
+use operetta_kube::client::api_client::from_kube;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch as channel};
 
 use crate::replicas::{config::ReplicaConfig, endpoint::Endpoint, leases::Leases};
 
-/// The longest time of each step of leaving.
+/// The timeout of each step of leaving.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// The relation of this process to the group.
@@ -65,11 +70,10 @@ pub enum Standing {
 pub struct ReplicaState {
     /// The last known standing.
     pub standing: Standing,
-    /// The reason why the last renewal failed; None if it was answered.
+    /// Why the last renewal failed; None if it was answered.
     pub problem: Option<String>,
 }
 
-/// The membership of this replica.
 #[derive(Clone, Copy, Debug)]
 struct Membership {
     epoch: Epoch,
@@ -105,8 +109,15 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Creates a replica that has not joined. `namespace` is the host's, and `identity` is unique among all living hosts.
-    pub fn new(client: Client, namespace: &str, identity: &str, config: ReplicaConfig, fence: Arc<Fence>) -> Arc<Self> {
+    /// Creates a replica that has not joined. `namespace` is the host's, and `identity` is unique
+    /// among all living hosts.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        identity: &str,
+        config: ReplicaConfig,
+        fence: Arc<Fence>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             identity: identity.to_owned(),
             leases: Leases::new(client, namespace),
@@ -121,12 +132,13 @@ impl Replicas {
         })
     }
 
-    /// Sets the way to this replica, which its Lease then has. Call it before [`Replicas::run`].
+    /// Sets the endpoint of this replica, for its Lease. Call it before [`Replicas::run`].
     pub fn set_endpoint(&self, endpoint: Endpoint) {
         let _first = self.endpoint.set(endpoint);
     }
 
-    /// Reads the way to another replica from its Lease; None if it holds none, or cannot be reached.
+    /// Reads the way to another replica from its Lease; None if it holds none, or cannot be
+    /// reached.
     ///
     /// # Errors
     /// The API server's error.
@@ -164,12 +176,22 @@ impl Replicas {
         self.membership.get().map(|membership| membership.epoch)
     }
 
-    /// Reports whether the replica of an epoch that is no member has stopped for certain, so that its Plugins may be claimed.
+    /// Reports whether the replica of an epoch that is no member has stopped for certain, so that
+    /// its Plugins may be claimed.
     pub fn has_stopped(&self, epoch: Epoch) -> bool {
-        let Some(membership) = self.membership.get() else { return false };
-        if self.others.leased.lock().as_ref().is_none_or(|leased| leased.contains(&epoch)) {
+        let Some(membership) = self.membership.get() else {
+            return false;
+        };
+        if self
+            .others
+            .leased
+            .lock()
+            .as_ref()
+            .is_none_or(|leased| leased.contains(&epoch))
+        {
             return false;
         }
+
         let group = self.group.borrow();
         let is_of_this_group = !group.is_earlier(epoch) && epoch <= group.last_epoch();
         is_of_this_group || self.fence.now() >= membership.since + self.config.duration()
@@ -202,13 +224,18 @@ impl Replicas {
     pub async fn joined(&self) {
         // The sender lives in `self`.
         let mut state = self.state.subscribe();
-        let _joined = state.wait_for(|state| state.standing == Standing::Member).await;
+        let _joined = state
+            .wait_for(|state| state.standing == Standing::Member)
+            .await;
     }
 
-    /// Waits until the epoch of this replica is over; returns what has happened. Cancel by dropping.
+    /// Waits until the epoch of this replica is over; returns what has happened. Cancel by
+    /// dropping.
     pub async fn lost(&self) -> String {
         let mut state = self.state.subscribe();
-        let lost = state.wait_for(|state| matches!(state.standing, Standing::Lost { .. })).await;
+        let lost = state
+            .wait_for(|state| matches!(state.standing, Standing::Lost { .. }))
+            .await;
         match lost.map(|state| state.standing.clone()) {
             Ok(Standing::Lost { reason }) => reason,
             _ => std::future::pending().await,
@@ -225,32 +252,44 @@ impl Replicas {
         Ok(group)
     }
 
-    /// Announces that this replica leaves, so that the others take its Plugins. Reports whether there are others.
+    /// Announces that this replica leaves, so that the others take its Plugins. Reports whether
+    /// there are others.
     ///
     /// # Errors
     /// The API server's error.
     pub async fn begin_leaving(&self) -> Result<bool, ApiError> {
-        let Some(epoch) = self.epoch() else { return Ok(false) };
+        let Some(epoch) = self.epoch() else {
+            return Ok(false);
+        };
         if !self.group.borrow().has_others(epoch) {
             return Ok(false);
         }
-        let changed = self.leases.change(|group| group.begin_leaving(epoch).then_some(()));
+
+        let changed = self
+            .leases
+            .change(|group| group.begin_leaving(epoch).then_some(()));
         let changed = tokio::time::timeout(LEAVE, changed).await;
         let no_answer = |_| ApiError::new(ErrorKind::TimedOut, "the API server does not respond");
         if let Some((group, ())) = changed.map_err(no_answer)?.map_err(from_kube)? {
             self.publish(group);
         }
+
         Ok(self.group.borrow().has_others(epoch))
     }
 
-    /// Leaves the group, so that the next replica does not wait. Failures are ignored: the Lease expires.
+    /// Leaves the group, so that the next replica does not wait. Failures are ignored: the Lease
+    /// expires.
     pub async fn leave(&self) {
         self.fence.close();
         let Some(epoch) = self.epoch() else { return };
         let leave = async {
             // In this order, so that nobody finds the Lease of an epoch that is no member.
-            self.leases.delete(&leases::lease_name(&self.identity), None).await?;
-            self.leases.change(|group| group.remove(epoch).then_some(())).await
+            self.leases
+                .delete(&leases::lease_name(&self.identity), None)
+                .await?;
+            self.leases
+                .change(|group| group.remove(epoch).then_some(()))
+                .await
         };
         let _ignored = tokio::time::timeout(LEAVE, leave).await;
     }

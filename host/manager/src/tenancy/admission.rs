@@ -1,10 +1,11 @@
-//! Admission of Plugins under the quotas of their namespace: how many Plugins are loaded, and how many controllers and
-//! sources they have together.
+//! Admission of Plugins under the quotas of their namespace: how many Plugins are loaded, and how
+//! many controllers and sources they have together.
 //!
-//! The Plugins of a namespace are admitted in the order of their age, each if it fits beside the older ones. So the result
-//! depends on the Plugins alone: it is the same after a restart of the host, and a new Plugin displaces none. What a Plugin
-//! needs is known once its code is loaded; until then it needs nothing. A Plugin that was over the quota when the host
-//! started waits until all older ones are known, because otherwise it would run until then.
+//! The Plugins of a namespace are admitted in the order of their age, each if it fits beside the
+//! older ones. So the result depends on the Plugins alone: it is the same after a restart of the
+//! host, and a new Plugin displaces none. What a Plugin needs is known once its code is loaded;
+//! until then it needs nothing. A Plugin that was over the quota when the host started waits until
+//! all older ones are known, because otherwise it would run until then.
 //!
 //! A Plugin whose admission changes is enqueued.
 
@@ -37,7 +38,7 @@ pub struct Demand {
 pub struct QuotaUse {
     /// The Plugins that may be loaded.
     pub plugins: usize,
-    /// The controllers and sources of those that run.
+    /// The controllers and sources of running Plugins.
     pub demand: Demand,
     /// The Plugins that are not admitted.
     pub over: usize,
@@ -55,33 +56,52 @@ pub struct QuotaLimits {
 impl QuotaLimits {
     fn new(quota: &NamespaceQuota) -> Self {
         let limit = |limit: Option<u32>| limit.map_or(usize::MAX, |limit| limit as usize);
-        let demand = Demand { controllers: limit(quota.controllers), sources: limit(quota.sources) };
-        Self { plugins: limit(quota.plugins), demand }
+        let demand = Demand {
+            controllers: limit(quota.controllers),
+            sources: limit(quota.sources),
+        };
+        Self {
+            plugins: limit(quota.plugins),
+            demand,
+        }
     }
 }
 
-/// The reason why a Plugin does not run.
+/// Why a Plugin does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
     /// The namespace has its maximum number of older Plugins.
     Plugins { limit: usize },
     /// Older Plugins leave too few controllers or sources.
-    Demand { what: &'static str, wanted: Option<usize>, used: usize, limit: usize },
+    Demand {
+        what: &'static str,
+        wanted: Option<usize>,
+        used: usize,
+        limit: usize,
+    },
     /// It was over the quota before the host started, and older Plugins are not loaded yet.
     OlderUnknown,
 }
 
 impl Excess {
-    /// Returns the problem of a Plugin of this namespace.
     fn problem(self, namespace: &str) -> Problem {
-        let raise = |what: &str| format!("raise quotas.namespaces.{namespace}.{what} of the host's configuration");
+        let raise = |what: &str| {
+            format!("raise quotas.namespaces.{namespace}.{what} of the host's configuration")
+        };
         let message = match self {
             Self::Plugins { limit } => format!(
                 "namespace {namespace:?} may have {limit} Plugins and has as many older ones: delete one of them, or {}",
                 raise("plugins")
             ),
-            Self::Demand { what, wanted, used, limit } => {
-                let wanted = wanted.map_or_else(String::new, |wanted| format!("it has {wanted} {what}, and "));
+            Self::Demand {
+                what,
+                wanted,
+                used,
+                limit,
+            } => {
+                let wanted = wanted.map_or_else(String::new, |wanted| {
+                    format!("it has {wanted} {what}, and ")
+                });
                 format!(
                     "{wanted}older Plugins of namespace {namespace:?} have {used} of the {limit} {what} that it may have: \
                      delete or suspend one of them, or {}",
@@ -104,7 +124,8 @@ pub enum Need {
     Unknown,
     /// Its code is loaded, or does not run.
     Known(Demand),
-    /// Another replica runs it. All replicas count it alike, so that the same Plugins run however many there are.
+    /// Another replica runs it. All replicas count it alike, so that the same Plugins run however
+    /// many there are.
     Elsewhere(Demand),
 }
 
@@ -114,7 +135,7 @@ struct Entry {
     need: Need,
     /// True if its status said that it is over the quota when the host first saw it.
     was_over: bool,
-    /// The reason why it is not admitted.
+    /// Why it is not admitted.
     excess: Option<Excess>,
 }
 
@@ -135,25 +156,45 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Creates the admission of a host without Plugins. Plugins whose admission changes are added to `queue`.
+    /// Creates the admission of a host without Plugins. Plugins whose admission changes are added
+    /// to `queue`.
     pub fn new(quotas: Quotas, queue: PluginQueue) -> Self {
-        Self { quotas, queue, namespaces: Mutex::default() }
+        Self {
+            quotas,
+            queue,
+            namespaces: Mutex::default(),
+        }
     }
 
-    /// Adds a Plugin, unless it is known. `created` is its creation time in RFC 3339; `was_over` reports whether its status
-    /// says that it is over the quota.
+    /// Adds a Plugin, unless it is known. `created` is its creation time in RFC 3339; `was_over`
+    /// reports whether its status says that it is over the quota.
     pub fn add(&self, plugin: &ObjectKey, created: &str, was_over: impl FnOnce() -> bool) {
-        let limit = self.limits(plugin.namespace.as_deref().unwrap_or_default()).plugins;
+        let limit = self
+            .limits(plugin.namespace.as_deref().unwrap_or_default())
+            .plugins;
         self.change(plugin, |namespace| {
-            if namespace.created.get(&plugin.name).is_some_and(|known| known == created) {
+            if namespace
+                .created
+                .get(&plugin.name)
+                .is_some_and(|known| known == created)
+            {
                 return false;
             }
             namespace.remove(&plugin.name);
+
             // Unless it is admitted below.
             let excess = Some(Excess::Plugins { limit });
-            let entry = Entry { need: Need::Unknown, was_over: was_over(), excess };
-            namespace.created.insert(plugin.name.clone(), created.to_owned());
-            namespace.plugins.insert((created.to_owned(), plugin.name.clone()), entry);
+            let entry = Entry {
+                need: Need::Unknown,
+                was_over: was_over(),
+                excess,
+            };
+            namespace
+                .created
+                .insert(plugin.name.clone(), created.to_owned());
+            namespace
+                .plugins
+                .insert((created.to_owned(), plugin.name.clone()), entry);
             true
         });
     }
@@ -170,10 +211,14 @@ impl Admission {
     pub fn check_load(&self, plugin: &ObjectKey) -> Result<(), Problem> {
         let name = plugin.namespace.as_deref().unwrap_or_default();
         let all = self.namespaces.lock();
-        let entry = all.get(name).and_then(|namespace| namespace.entry(&plugin.name));
+        let entry = all
+            .get(name)
+            .and_then(|namespace| namespace.entry(&plugin.name));
         let excess = entry.and_then(|entry| {
             // Other code of one whose code is too much may be less.
-            let forbids = |excess: &Excess| matches!(excess, Excess::Plugins { .. }) || entry.need == Need::Unknown;
+            let forbids = |excess: &Excess| {
+                matches!(excess, Excess::Plugins { .. }) || entry.need == Need::Unknown
+            };
             entry.excess.filter(forbids)
         });
         excess.map_or(Ok(()), |excess| Err(excess.problem(name)))
@@ -185,38 +230,47 @@ impl Admission {
     /// Returns the problem of a Plugin that may not.
     pub fn record(&self, plugin: &ObjectKey, need: Need) -> Result<(), Problem> {
         self.change(plugin, |namespace| {
-            let Some(entry) = namespace.entry_mut(&plugin.name) else { return false };
+            let Some(entry) = namespace.entry_mut(&plugin.name) else {
+                return false;
+            };
             mem::replace(&mut entry.need, need) != need
         });
         let name = plugin.namespace.as_deref().unwrap_or_default();
         let all = self.namespaces.lock();
-        let excess = all.get(name).and_then(|namespace| namespace.entry(&plugin.name)?.excess);
+        let excess = all
+            .get(name)
+            .and_then(|namespace| namespace.entry(&plugin.name)?.excess);
         excess.map_or(Ok(()), |excess| Err(excess.problem(name)))
     }
 
-    /// Records that this replica is about to run a Plugin that another one ran. The younger ones wait for it.
+    /// Records that this replica is about to run a Plugin that another one ran. The younger ones
+    /// wait for it.
     pub fn expect(&self, plugin: &ObjectKey) {
-        self.change(plugin, |namespace| match namespace.entry_mut(&plugin.name) {
-            Some(entry) if matches!(entry.need, Need::Elsewhere(_)) => {
-                entry.need = Need::Unknown;
-                true
+        self.change(plugin, |namespace| {
+            match namespace.entry_mut(&plugin.name) {
+                Some(entry) if matches!(entry.need, Need::Elsewhere(_)) => {
+                    entry.need = Need::Unknown;
+                    true
+                }
+                _ => false,
             }
-            _ => false,
         });
     }
 
     /// Returns the use and the quotas of each namespace.
     pub fn usage(&self) -> Vec<(String, QuotaUse, QuotaLimits)> {
         let all = self.namespaces.lock();
-        all.iter().map(|(name, namespace)| (name.clone(), namespace.usage, self.limits(name))).collect()
+        all.iter()
+            .map(|(name, namespace)| (name.clone(), namespace.usage, self.limits(name)))
+            .collect()
     }
 
     fn limits(&self, namespace: &str) -> QuotaLimits {
         QuotaLimits::new(&self.quotas.of_namespace(namespace))
     }
 
-    /// Changes a Plugin's namespace. If `change` reports that it did, admits its Plugins anew and enqueues those whose
-    /// admission changed.
+    /// Changes a Plugin's namespace. If `change` reports that it did, admits its Plugins again and
+    /// enqueues those whose admission changed.
     fn change(&self, plugin: &ObjectKey, change: impl FnOnce(&mut Namespace) -> bool) {
         let name = plugin.namespace.as_deref().unwrap_or_default();
         let mut all = self.namespaces.lock();
@@ -226,6 +280,7 @@ impl Admission {
                 self.queue.enqueue(&ObjectKey::namespaced(name, &changed));
             }
         }
+
         if namespace.plugins.is_empty() {
             all.remove(name);
         }
@@ -234,11 +289,13 @@ impl Admission {
 
 impl Namespace {
     fn entry(&self, plugin: &str) -> Option<&Entry> {
-        self.plugins.get(&(self.created.get(plugin)?.clone(), plugin.to_owned()))
+        self.plugins
+            .get(&(self.created.get(plugin)?.clone(), plugin.to_owned()))
     }
 
     fn entry_mut(&mut self, plugin: &str) -> Option<&mut Entry> {
-        self.plugins.get_mut(&(self.created.get(plugin)?.clone(), plugin.to_owned()))
+        self.plugins
+            .get_mut(&(self.created.get(plugin)?.clone(), plugin.to_owned()))
     }
 
     fn remove(&mut self, plugin: &str) -> bool {
@@ -246,17 +303,25 @@ impl Namespace {
         created.is_some_and(|created| self.plugins.remove(&(created, plugin.to_owned())).is_some())
     }
 
-    /// Admits the Plugins within these limits. Returns the names of those whose admission changed. Looks at no more
-    /// Plugins than may have changed: however many a namespace has, all behind the first ones are over the quota.
+    /// Admits the Plugins within these limits. Returns the names of those whose admission changed.
+    /// Looks at no more Plugins than may have changed: however many a namespace has, all behind the
+    /// first ones are over the quota.
     fn admit(&mut self, limits: QuotaLimits) -> Vec<String> {
         let all = self.plugins.len();
         let mut usage = QuotaUse::default();
         let mut admitted = 0;
         let mut changed = Vec::new();
         let mut is_older_unknown = false;
-        for ((_, name), entry) in self.plugins.iter_mut().take(limits.plugins.saturating_add(1)) {
+
+        for ((_, name), entry) in self
+            .plugins
+            .iter_mut()
+            .take(limits.plugins.saturating_add(1))
+        {
             let excess = if usage.plugins == limits.plugins {
-                Some(Excess::Plugins { limit: limits.plugins })
+                Some(Excess::Plugins {
+                    limit: limits.plugins,
+                })
             } else {
                 usage.plugins += 1;
                 excess(entry, usage.demand, limits.demand, is_older_unknown)
@@ -266,6 +331,7 @@ impl Namespace {
                 usage.demand.sources += demand.sources;
                 entry.was_over &= matches!(entry.need, Need::Elsewhere(_));
             }
+
             is_older_unknown |= entry.need == Need::Unknown;
             admitted += usize::from(excess.is_none());
             if entry.excess.as_ref().map(discriminant) != excess.as_ref().map(discriminant) {
@@ -275,6 +341,7 @@ impl Namespace {
         }
         usage.over = all - admitted;
         self.usage = usage;
+
         changed
     }
 }
@@ -283,19 +350,36 @@ impl Namespace {
 fn excess(entry: &Entry, used: Demand, limits: Demand, is_older_unknown: bool) -> Option<Excess> {
     let is_known = entry.need != Need::Unknown;
     let demand = match entry.need {
-        Need::Known(demand) | Need::Elsewhere(demand) if demand == Demand::default() => return None,
+        Need::Known(demand) | Need::Elsewhere(demand) if demand == Demand::default() => {
+            return None;
+        }
         Need::Known(demand) | Need::Elsewhere(demand) => demand,
         // All code has at least one of each.
-        Need::Unknown => Demand { controllers: 1, sources: 1 },
+        Need::Unknown => Demand {
+            controllers: 1,
+            sources: 1,
+        },
     };
+
     for (what, wanted, used, limit) in [
-        ("controllers", demand.controllers, used.controllers, limits.controllers),
+        (
+            "controllers",
+            demand.controllers,
+            used.controllers,
+            limits.controllers,
+        ),
         ("sources", demand.sources, used.sources, limits.sources),
     ] {
         if used.saturating_add(wanted) > limit {
-            return Some(Excess::Demand { what, wanted: is_known.then_some(wanted), used, limit });
+            return Some(Excess::Demand {
+                what,
+                wanted: is_known.then_some(wanted),
+                used,
+                limit,
+            });
         }
     }
+
     (is_known && is_older_unknown && entry.was_over).then_some(Excess::OlderUnknown)
 }
 
@@ -310,28 +394,42 @@ mod tests {
     }
 
     fn admission(quota: NamespaceQuota) -> Admission {
-        let quotas = Quotas { namespace: quota, ..Quotas::default() };
+        let quotas = Quotas {
+            namespace: quota,
+            ..Quotas::default()
+        };
         Admission::new(quotas, PluginQueue::new())
     }
 
     /// Adds a Plugin that was created in this second.
     fn add(admission: &Admission, name: &str, second: usize) {
-        admission.add(&key(name), &format!("2026-01-01T00:00:{second:02}Z"), || false);
+        admission.add(
+            &key(name),
+            &format!("2026-01-01T00:00:{second:02}Z"),
+            || false,
+        );
     }
 
     fn known(controllers: usize, sources: usize) -> Need {
-        Need::Known(Demand { controllers, sources })
+        Need::Known(Demand {
+            controllers,
+            sources,
+        })
     }
 
     /// Returns the Plugins that may be loaded.
     fn loaded(admission: &Admission) -> String {
-        NAMES.into_iter().filter(|name| admission.check_load(&key(name)).is_ok()).collect()
+        NAMES
+            .into_iter()
+            .filter(|name| admission.check_load(&key(name)).is_ok())
+            .collect()
     }
 
     /// Returns the Plugins that were enqueued since the last call.
     async fn enqueued(admission: &Admission) -> String {
         let queue = admission.queue.work_queue();
         let mut names = Vec::new();
+
         while !queue.is_empty() {
             let key = queue.get().await.expect("open");
             queue.done(&key);
@@ -343,23 +441,48 @@ mod tests {
 
     #[test]
     fn plugin_over_quota_waits_for_older_ones_of_a_dead_replica() {
-        let admission = admission(NamespaceQuota { controllers: Some(4), ..NamespaceQuota::default() });
+        let admission = admission(NamespaceQuota {
+            controllers: Some(4),
+            ..NamespaceQuota::default()
+        });
         let created = |second: usize| format!("2026-01-01T00:00:{second:02}Z");
         admission.add(&key("a"), &created(1), || false);
         admission.add(&key("b"), &created(2), || true);
-        let elsewhere = |controllers| Need::Elsewhere(Demand { controllers, sources: controllers });
+
+        let elsewhere = |controllers| {
+            Need::Elsewhere(Demand {
+                controllers,
+                sources: controllers,
+            })
+        };
+
         // They count the same, whichever replica runs them.
         assert!(admission.record(&key("a"), elsewhere(3)).is_ok());
         assert!(admission.record(&key("b"), elsewhere(2)).is_err());
-        let problem = admission.record(&key("b"), known(2, 2)).expect_err("a has three of four");
-        assert!(problem.message.contains("have 3 of the 4 controllers"), "{}", problem.message);
+
+        let problem = admission
+            .record(&key("b"), known(2, 2))
+            .expect_err("a has three of four");
+        assert!(
+            problem.message.contains("have 3 of the 4 controllers"),
+            "{}",
+            problem.message
+        );
+
         for name in ["b", "a"] {
             admission.expect(&key(name));
         }
-        let problem = admission.record(&key("b"), known(2, 2)).expect_err("a is not loaded yet");
-        assert!(problem.message.contains("before the host started"), "{}", problem.message);
+        let problem = admission
+            .record(&key("b"), known(2, 2))
+            .expect_err("a is not loaded yet");
+        assert!(
+            problem.message.contains("before the host started"),
+            "{}",
+            problem.message
+        );
         assert!(admission.record(&key("a"), known(3, 3)).is_ok());
         assert!(admission.record(&key("b"), known(2, 2)).is_err());
+
         // What this replica runs is not forgotten.
         admission.expect(&key("a"));
         assert_eq!(admission.usage()[0].1.demand.controllers, 3);
@@ -368,18 +491,41 @@ mod tests {
     #[tokio::test]
     async fn older_plugins_are_loaded_in_whatever_order_they_come() {
         for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]] {
-            let admission = admission(NamespaceQuota { plugins: Some(3), ..NamespaceQuota::default() });
-            order.into_iter().for_each(|at| add(&admission, NAMES[at], 10 - at));
+            let admission = admission(NamespaceQuota {
+                plugins: Some(3),
+                ..NamespaceQuota::default()
+            });
+            order
+                .into_iter()
+                .for_each(|at| add(&admission, NAMES[at], 10 - at));
             assert_eq!(loaded(&admission), "cde", "{order:?}");
+
             let problem = admission.check_load(&key("a")).expect_err("over the quota");
             assert_eq!(problem.reason, "QuotaExceeded");
-            assert!(problem.message.contains("may have 3 Plugins"), "{}", problem.message);
-            assert!(problem.message.contains("quotas.namespaces.n.plugins"), "{}", problem.message);
+            assert!(
+                problem.message.contains("may have 3 Plugins"),
+                "{}",
+                problem.message
+            );
+            assert!(
+                problem.message.contains("quotas.namespaces.n.plugins"),
+                "{}",
+                problem.message
+            );
+
             drop(enqueued(&admission).await);
             admission.remove(&key("d"));
-            assert_eq!((loaded(&admission).as_str(), enqueued(&admission).await.as_str()), ("bcde", "b"));
+            assert_eq!(
+                (
+                    loaded(&admission).as_str(),
+                    enqueued(&admission).await.as_str()
+                ),
+                ("bcde", "b")
+            );
+
             let (_, usage, limits) = admission.usage().remove(0);
             assert_eq!((usage.plugins, usage.over, limits.plugins), (3, 1, 3));
+
             NAMES.iter().for_each(|name| admission.remove(&key(name)));
             assert_eq!(admission.usage(), [], "nothing is left behind");
         }
@@ -387,27 +533,55 @@ mod tests {
 
     #[tokio::test]
     async fn freed_room_goes_to_the_oldest_that_fits() {
-        let admission =
-            admission(NamespaceQuota { controllers: Some(10), sources: Some(20), ..NamespaceQuota::default() });
-        NAMES.iter().enumerate().for_each(|(at, name)| add(&admission, name, at));
-        let record = |name: &str, need: Need| admission.record(&key(name), need).map_err(|problem| problem.message);
+        let admission = admission(NamespaceQuota {
+            controllers: Some(10),
+            sources: Some(20),
+            ..NamespaceQuota::default()
+        });
+        NAMES
+            .iter()
+            .enumerate()
+            .for_each(|(at, name)| add(&admission, name, at));
+        let record = |name: &str, need: Need| {
+            admission
+                .record(&key(name), need)
+                .map_err(|problem| problem.message)
+        };
         assert_eq!(record("a", known(6, 6)), Ok(()));
+
         let message = record("b", known(5, 5)).expect_err("too many controllers");
         assert!(
-            message.contains("it has 5 controllers, and older Plugins of namespace \"n\" have 6 of the 10"),
+            message.contains(
+                "it has 5 controllers, and older Plugins of namespace \"n\" have 6 of the 10"
+            ),
             "{message}"
         );
         assert_eq!(record("c", known(4, 4)), Ok(()), "a smaller one fits");
+
         let message = record("d", known(0, 11)).expect_err("too many sources");
         assert!(message.contains("have 10 of the 20 sources"), "{message}");
+
         drop(enqueued(&admission).await);
-        assert!(admission.check_load(&key("b")).is_ok(), "other code of it may fit");
-        let problem = admission.check_load(&key("e")).expect_err("there is no room for any code");
-        assert!(problem.message.starts_with("older Plugins"), "{}", problem.message);
+        assert!(
+            admission.check_load(&key("b")).is_ok(),
+            "other code of it may fit"
+        );
+
+        let problem = admission
+            .check_load(&key("e"))
+            .expect_err("there is no room for any code");
+        assert!(
+            problem.message.starts_with("older Plugins"),
+            "{}",
+            problem.message
+        );
         // The older Plugin shrinks by a swap of its code.
         assert_eq!(record("a", known(1, 1)), Ok(()));
         assert_eq!(enqueued(&admission).await, "b");
-        assert_eq!((record("b", known(5, 5)), record("d", known(0, 11)).is_err()), (Ok(()), true));
+        assert_eq!(
+            (record("b", known(5, 5)), record("d", known(0, 11)).is_err()),
+            (Ok(()), true)
+        );
         // It is suspended.
         assert_eq!(record("b", Need::Known(Demand::default())), Ok(()));
         assert_eq!(enqueued(&admission).await, "de");
@@ -416,27 +590,58 @@ mod tests {
 
     #[tokio::test]
     async fn plugin_over_quota_before_restart_waits_for_older_ones() {
-        let admission = admission(NamespaceQuota { controllers: Some(3), ..NamespaceQuota::default() });
+        let admission = admission(NamespaceQuota {
+            controllers: Some(3),
+            ..NamespaceQuota::default()
+        });
         add(&admission, "a", 0);
         add(&admission, "b", 1);
         admission.add(&key("c"), "2026-01-01T00:00:02Z", || true);
-        let message = |name: &str, need: Need| admission.record(&key(name), need).map_err(|problem| problem.message);
-        assert!(message("c", known(2, 2)).expect_err("it waits").contains("wait until the older Plugins"));
+
+        let message = |name: &str, need: Need| {
+            admission
+                .record(&key(name), need)
+                .map_err(|problem| problem.message)
+        };
+        assert!(
+            message("c", known(2, 2))
+                .expect_err("it waits")
+                .contains("wait until the older Plugins")
+        );
         assert_eq!(message("b", known(1, 1)), Ok(()), "it ran before");
+
         drop(enqueued(&admission).await);
         assert_eq!(message("a", known(1, 1)), Ok(()));
         assert_eq!(enqueued(&admission).await, "c", "it learns why");
-        assert!(message("c", known(2, 2)).expect_err("over").contains("have 2 of the 3 controllers"));
+        assert!(
+            message("c", known(2, 2))
+                .expect_err("over")
+                .contains("have 2 of the 3 controllers")
+        );
+
         admission.remove(&key("a"));
-        assert_eq!((enqueued(&admission).await.as_str(), message("c", known(2, 2))), ("c", Ok(())));
+        assert_eq!(
+            (
+                enqueued(&admission).await.as_str(),
+                message("c", known(2, 2))
+            ),
+            ("c", Ok(()))
+        );
     }
 
     #[test]
     fn recreated_plugin_is_the_youngest() {
-        let admission = admission(NamespaceQuota { plugins: Some(1), ..NamespaceQuota::default() });
+        let admission = admission(NamespaceQuota {
+            plugins: Some(1),
+            ..NamespaceQuota::default()
+        });
         add(&admission, "a", 0);
         add(&admission, "b", 1);
         add(&admission, "a", 2);
-        assert_eq!(loaded(&admission), "bcde", "those that are not there are not limited");
+        assert_eq!(
+            loaded(&admission),
+            "bcde",
+            "those that are not there are not limited"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! The quota of cached bytes: what each plugin makes the host cache, checked every few seconds.
 //!
-//! An informer that several plugins use counts in equal parts for each of them. A plugin that is over its quota, or has the
-//! largest share in a namespace that is over its own, first loses the informers that only its reads have started: the API
-//! server answers those reads from then on. If what its controllers watch is too much by itself, they stop, as a native
-//! operator would by its memory limit, and are tried again after [`RETRY`].
+//! An informer that several plugins use counts in equal parts for each of them. A plugin that is
+//! over its quota, or has the largest share in a namespace that is over its own, first loses the
+//! informers that only its reads have started: the API server answers those reads from then on. If
+//! what its controllers watch is too much by itself, they stop, as a native operator would by its
+//! memory limit, and are tried again after [`RETRY`].
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,12 +23,12 @@ use crate::{
     tenancy::quotas::Quotas,
 };
 
-/// The interval between checks.
+/// How often the quotas are checked.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// The checks after which the uses are compared with the quotas although the cache has not changed: a plugin may have begun to use what
-/// others use, too.
+/// After how many skipped checks the uses are compared with the quotas although the cache has not
+/// changed: a plugin may have begun to share an informer with others.
 const MAX_SKIPPED: u32 = 20;
-/// The time after which a stopped plugin is tried again.
+/// The delay after which a stopped plugin is tried again.
 pub const RETRY: Duration = Duration::from_secs(600);
 
 /// The bytes that one plugin uses of the cache, by informer.
@@ -55,16 +56,20 @@ pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
     // The former use of plugins that are being set up and cannot be asked.
     let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
     let mut unchanged = Unchanged::default();
+
     loop {
         tokio::time::sleep(INTERVAL).await;
         if unchanged.skips(extent(&context, &all)) {
             continue;
         }
+
         let hosted_plugins = all.all();
         let uses: Vec<(ObjectKey, Uses)> = hosted_plugins
             .iter()
             .map(|(key, hosted)| {
-                let now = uses(hosted).or_else(|| before.remove(key)).unwrap_or_default();
+                let now = uses(hosted)
+                    .or_else(|| before.remove(key))
+                    .unwrap_or_default();
                 (key.clone(), now)
             })
             .collect();
@@ -77,6 +82,7 @@ pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
             }
             carry_out(&context, key, hosted, measure);
         }
+
         before = uses.into_iter().collect();
     }
 }
@@ -86,11 +92,14 @@ type Extent = (usize, usize, u64);
 
 fn extent(context: &Context, all: &HostedPlugins) -> Extent {
     let informers = context.cluster.registry.running();
-    let bytes = informers.iter().map(|informer| informer.cache.store.bytes() as u64).sum();
+    let bytes = informers
+        .iter()
+        .map(|informer| informer.cache.store.bytes() as u64)
+        .sum();
     (all.count(), informers.len(), bytes)
 }
 
-/// Tells which checks an idle host can skip: they cost it more than its idle plugins do.
+/// Skips the checks of an idle host: they cost more than its idle plugins.
 #[derive(Debug, Default)]
 struct Unchanged {
     checked: Option<Extent>,
@@ -113,16 +122,31 @@ impl Unchanged {
 fn uses(hosted: &HostedPlugin) -> Option<Uses> {
     let state = hosted.state.try_lock().ok()?;
     let by_informer = |informers: Vec<Arc<Informer>>| {
-        let of = |informer: &Arc<Informer>| (Arc::as_ptr(informer) as usize, informer.cache.store.bytes() as u64);
+        let of = |informer: &Arc<Informer>| {
+            (
+                Arc::as_ptr(informer) as usize,
+                informer.cache.store.bytes() as u64,
+            )
+        };
         informers.iter().map(of).collect::<BTreeMap<_, _>>()
     };
-    let (watched, on_demand) = state.running.as_ref().map(|running| running.informers()).unwrap_or_default();
-    Some(Uses { watched: by_informer(watched), on_demand: by_informer(on_demand) })
+
+    let (watched, on_demand) = state
+        .running
+        .as_ref()
+        .map(|running| running.informers())
+        .unwrap_or_default();
+    Some(Uses {
+        watched: by_informer(watched),
+        on_demand: by_informer(on_demand),
+    })
 }
 
 fn carry_out(context: &Context, key: &ObjectKey, hosted: &HostedPlugin, measure: Measure) {
     // A plugin that is being set up is checked the next time.
-    let Ok(mut state) = hosted.state.try_lock() else { return };
+    let Ok(mut state) = hosted.state.try_lock() else {
+        return;
+    };
     match measure {
         Measure::Keep => return,
         Measure::ReadLive => {
@@ -130,7 +154,7 @@ fn carry_out(context: &Context, key: &ObjectKey, hosted: &HostedPlugin, measure:
                 running.read_live();
             }
         }
-        Measure::Stop(why) => state.hold_back(Problem::new(reasons::CACHE_QUOTA_EXCEEDED, why)),
+        Measure::Stop(why) => state.pause(Problem::new(reasons::CACHE_QUOTA_EXCEEDED, why)),
     }
     context.queue.enqueue(key);
 }
@@ -138,7 +162,12 @@ fn carry_out(context: &Context, key: &ObjectKey, hosted: &HostedPlugin, measure:
 /// Returns each plugin's share in bytes, in the order of `uses`.
 fn shares(uses: &[(ObjectKey, Uses)]) -> Vec<u64> {
     let users = users(uses);
-    let share = |of: &Uses| all(of).into_iter().map(|(informer, bytes)| bytes / users[&informer]).sum();
+    let share = |of: &Uses| {
+        all(of)
+            .into_iter()
+            .map(|(informer, bytes)| bytes / users[&informer])
+            .sum()
+    };
     uses.iter().map(|(_, of)| share(of)).collect()
 }
 
@@ -154,7 +183,11 @@ fn users(uses: &[(ObjectKey, Uses)]) -> HashMap<usize, u64> {
 }
 
 fn all(uses: &Uses) -> BTreeMap<usize, u64> {
-    uses.on_demand.iter().chain(&uses.watched).map(|(informer, bytes)| (*informer, *bytes)).collect()
+    uses.on_demand
+        .iter()
+        .chain(&uses.watched)
+        .map(|(informer, bytes)| (*informer, *bytes))
+        .collect()
 }
 
 fn measures(uses: &[(ObjectKey, Uses)], shares: &[u64], quotas: &Quotas) -> Vec<Measure> {
@@ -167,14 +200,21 @@ fn measures(uses: &[(ObjectKey, Uses)], shares: &[u64], quotas: &Quotas) -> Vec<
             *largest = at;
         }
     }
+
     let measure = |(at, ((key, of), bytes)): (usize, (&(ObjectKey, Uses), &u64))| {
         let name = namespace(key);
         let own = quotas.plugin.cache_bytes.filter(|quota| bytes > quota);
         let (sum, largest) = of_namespace.get(&name).copied().unwrap_or_default();
-        let shared = quotas.of_namespace(&name).cache_bytes.filter(|quota| sum > *quota && largest == at);
+        let shared = quotas
+            .of_namespace(&name)
+            .cache_bytes
+            .filter(|quota| sum > *quota && largest == at);
+
         let why = match (own, shared) {
             (Some(quota), _) => {
-                format!("the host would cache {bytes} bytes for it: quotas.plugin.cacheBytes is {quota}")
+                format!(
+                    "the host would cache {bytes} bytes for it: quotas.plugin.cacheBytes is {quota}"
+                )
             }
             (None, Some(quota)) => format!(
                 "the host would cache {sum} bytes for the plugins of namespace {name:?}, {bytes} of them for this one: their \
@@ -182,9 +222,15 @@ fn measures(uses: &[(ObjectKey, Uses)], shares: &[u64], quotas: &Quotas) -> Vec<
             ),
             (None, None) => return Measure::Keep,
         };
-        if of.on_demand.keys().any(|informer| !of.watched.contains_key(informer)) {
+
+        if of
+            .on_demand
+            .keys()
+            .any(|informer| !of.watched.contains_key(informer))
+        {
             return Measure::ReadLive;
         }
+
         Measure::Stop(why)
     };
     uses.iter().zip(shares).enumerate().map(measure).collect()
@@ -195,15 +241,27 @@ mod tests {
     use super::*;
     use crate::tenancy::quotas::{NamespaceQuota, PluginQuota};
 
-    fn plugin(name: &str, watched: &[(usize, u64)], on_demand: &[(usize, u64)]) -> (ObjectKey, Uses) {
+    fn plugin(
+        name: &str,
+        watched: &[(usize, u64)],
+        on_demand: &[(usize, u64)],
+    ) -> (ObjectKey, Uses) {
         let map = |of: &[(usize, u64)]| of.iter().copied().collect();
-        (ObjectKey::namespaced("n", name), Uses { watched: map(watched), on_demand: map(on_demand) })
+        (
+            ObjectKey::namespaced("n", name),
+            Uses {
+                watched: map(watched),
+                on_demand: map(on_demand),
+            },
+        )
     }
 
     #[test]
     fn idle_host_checks_once_a_minute() {
         let mut unchanged = Unchanged::default();
-        let checks = |unchanged: &mut Unchanged, extent| (0..42).filter(|_| !unchanged.skips(extent)).count();
+        let checks = |unchanged: &mut Unchanged, extent| {
+            (0..42).filter(|_| !unchanged.skips(extent)).count()
+        };
         assert_eq!(checks(&mut unchanged, (1, 2, 3)), 2);
         assert!(!unchanged.skips((1, 2, 4)), "the cache has changed");
         assert!(unchanged.skips((1, 2, 4)));
@@ -212,30 +270,50 @@ mod tests {
 
     #[test]
     fn plugins_share_the_bytes_of_their_informer() {
-        let uses =
-            [plugin("a", &[(1, 90), (2, 7)], &[]), plugin("b", &[(1, 90)], &[(1, 90)]), plugin("c", &[], &[(1, 90)])];
+        let uses = [
+            plugin("a", &[(1, 90), (2, 7)], &[]),
+            plugin("b", &[(1, 90)], &[(1, 90)]),
+            plugin("c", &[], &[(1, 90)]),
+        ];
         assert_eq!(shares(&uses), [37, 30, 30]);
     }
 
     #[test]
     fn plugin_over_its_quota_reads_live_before_it_stops() {
-        let quotas =
-            Quotas { plugin: PluginQuota { cache_bytes: Some(50), ..PluginQuota::default() }, ..Quotas::default() };
-        let uses = [plugin("a", &[(1, 50)], &[]), plugin("b", &[(2, 51)], &[(3, 1)]), plugin("c", &[(4, 51)], &[])];
+        let quotas = Quotas {
+            plugin: PluginQuota {
+                cache_bytes: Some(50),
+                ..PluginQuota::default()
+            },
+            ..Quotas::default()
+        };
+
+        let uses = [
+            plugin("a", &[(1, 50)], &[]),
+            plugin("b", &[(2, 51)], &[(3, 1)]),
+            plugin("c", &[(4, 51)], &[]),
+        ];
         let measures = measures(&uses, &shares(&uses), &quotas);
         assert_eq!(measures[..2], [Measure::Keep, Measure::ReadLive]);
-        assert!(matches!(&measures[2], Measure::Stop(why) if why.contains("51 bytes") && why.contains("is 50")));
+        assert!(
+            matches!(&measures[2], Measure::Stop(why) if why.contains("51 bytes") && why.contains("is 50"))
+        );
     }
 
     #[test]
     fn only_the_largest_plugin_of_a_namespace_stops() {
         let quotas = Quotas {
-            namespace: NamespaceQuota { cache_bytes: Some(50), ..NamespaceQuota::default() },
+            namespace: NamespaceQuota {
+                cache_bytes: Some(50),
+                ..NamespaceQuota::default()
+            },
             ..Quotas::default()
         };
         let uses = [plugin("a", &[(1, 20)], &[]), plugin("b", &[(2, 40)], &[])];
         let measures = measures(&uses, &shares(&uses), &quotas);
         assert_eq!(measures[0], Measure::Keep);
-        assert!(matches!(&measures[1], Measure::Stop(why) if why.contains("60 bytes") && why.contains("40 of them")));
+        assert!(
+            matches!(&measures[1], Measure::Stop(why) if why.contains("60 bytes") && why.contains("40 of them"))
+        );
     }
 }

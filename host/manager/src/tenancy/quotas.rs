@@ -1,7 +1,8 @@
 //! The quotas of plugins and tenants: the section `quotas` of the host's configuration.
 //!
-//! A quota throttles: a plugin over its quota waits, is counted (`operetta_plugin_throttled_seconds_total`), and loses
-//! nothing. The quotas of plugins, controllers and sources decide which Plugins run: see [`super::admission`].
+//! A quota throttles: a plugin over its quota waits, is counted
+//! (`operetta_plugin_throttled_seconds_total`), and loses nothing. The quotas of plugins,
+//! controllers and sources decide which Plugins run: see [`super::admission`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +15,8 @@ use tokio::sync::Semaphore;
 /// The default of a namespace's reconciles in flight: a tenth of the host's.
 pub const NAMESPACE_CONCURRENCY: u32 = 100;
 /// The default of a namespace's requests to the API server in each second: five times that of
-/// kube-controller-manager (`--kube-api-qps`). With more, a tenant slows down all others on a small API server.
+/// kube-controller-manager (`--kube-api-qps`). With more, a tenant slows down all others on a small
+/// API server.
 pub const NAMESPACE_API_QPS: u32 = 100;
 /// The default of a namespace's requests to the API server in flight.
 pub const NAMESPACE_API_IN_FLIGHT: u32 = 16;
@@ -28,7 +30,8 @@ pub const NAMESPACE_PLUGINS: u32 = 100;
 pub const NAMESPACE_CONTROLLERS: u32 = 200;
 /// The default of the sources of a namespace's plugins: ten for each plugin.
 pub const NAMESPACE_SOURCES: u32 = 1_000;
-/// The default of the keys in the queues of a namespace's plugins. With long names they take some 200 MB.
+/// The default of the keys in the queues of a namespace's plugins. With long names they take some
+/// 200 MB.
 pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 
 /// Quotas of plugins, and of the namespaces that they are in.
@@ -47,7 +50,8 @@ pub struct Quotas {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PluginQuota {
-    /// The weight among the plugins of its namespace when processors are short: 1 to 10000; 100 if left out.
+    /// The weight among the plugins of its namespace when processors are short: 1 to 10000; 100 if
+    /// left out.
     pub weight: Option<u32>,
     /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
@@ -83,7 +87,8 @@ pub struct NamespaceQuota {
     /// The bytes that the host caches; an informer that several plugins use counts in equal parts.
     #[schemars(extend("default" = NAMESPACE_CACHE_BYTES))]
     pub cache_bytes: Option<u64>,
-    /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for them.
+    /// The bytes of memory that reconciles take at once: of guests, and of what the host reads for
+    /// them.
     #[schemars(extend("default" = NAMESPACE_MEMORY_BYTES))]
     pub memory_bytes: Option<u64>,
     /// The Plugins that are loaded.
@@ -140,10 +145,26 @@ impl NamespaceQuota {
         }
     }
 
-    /// Returns the limits that a plugin has, too.
+    /// The namespace's value of each limit that a single plugin can have.
     fn shared(&self) -> PluginQuota {
-        let Self { weight, cpu, concurrency, api_qps, api_burst, cache_bytes, .. } = *self;
-        PluginQuota { weight, cpu, concurrency, api_qps, api_burst, cache_bytes }
+        let Self {
+            weight,
+            cpu,
+            concurrency,
+            api_qps,
+            api_burst,
+            cache_bytes,
+            ..
+        } = *self;
+
+        PluginQuota {
+            weight,
+            cpu,
+            concurrency,
+            api_qps,
+            api_burst,
+            cache_bytes,
+        }
     }
 
     /// Returns the share that the scheduler enforces.
@@ -159,7 +180,11 @@ impl NamespaceQuota {
     /// Returns the permits of requests in flight; None without a limit.
     pub fn in_flight(&self) -> Option<Arc<Semaphore>> {
         let permits = self.api_in_flight?.max(1);
-        Some(Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS))))
+        Some(Arc::new(Semaphore::new(
+            usize::try_from(permits)
+                .unwrap_or(usize::MAX)
+                .min(Semaphore::MAX_PERMITS),
+        )))
     }
 }
 
@@ -167,12 +192,17 @@ impl PluginQuota {
     /// Returns the share that the scheduler enforces.
     pub fn share(&self) -> Share {
         let weight = self.weight.unwrap_or(Share::DEFAULT_WEIGHT);
-        Share { weight, cpu_limit: self.cpu, concurrency: self.concurrency }
+        Share {
+            weight,
+            cpu_limit: self.cpu,
+            concurrency: self.concurrency,
+        }
     }
 
     /// Returns a rate limiter that the gate enforces; None without a limit.
     pub fn call_rate(&self) -> Option<Arc<CallRate>> {
-        self.api_qps.map(|qps| Arc::new(CallRate::new(qps, self.api_burst.unwrap_or(qps))))
+        self.api_qps
+            .map(|qps| Arc::new(CallRate::new(qps, self.api_burst.unwrap_or(qps))))
     }
 }
 
@@ -186,22 +216,41 @@ mod tests {
         let quotas: Quotas = serde_yaml_ng::from_str(text).expect("yaml");
         assert_eq!(
             quotas.of_namespace("a").share(),
-            Share { weight: 200, cpu_limit: Some(0.5), concurrency: Some(100) }
+            Share {
+                weight: 200,
+                cpu_limit: Some(0.5),
+                concurrency: Some(100)
+            }
         );
         assert_eq!(
             quotas.of_namespace("b").share(),
-            Share { weight: 50, cpu_limit: Some(0.5), concurrency: Some(100) }
+            Share {
+                weight: 50,
+                cpu_limit: Some(0.5),
+                concurrency: Some(100)
+            }
         );
-        assert!(quotas.plugin.call_rate().is_some() && quotas.of_namespace("a").api_qps == Some(NAMESPACE_API_QPS));
+        assert!(
+            quotas.plugin.call_rate().is_some()
+                && quotas.of_namespace("a").api_qps == Some(NAMESPACE_API_QPS)
+        );
         assert_eq!(Quotas::default().plugin.share(), Share::default());
     }
 
     #[test]
     fn error_names_an_unknown_quota() {
         // A quota of namespaces is unknown to a plugin's.
-        for (text, field) in [("plugin: {cpus: 1}", "cpus"), ("plugin: {plugins: 1}", "plugins")] {
-            let error = serde_yaml_ng::from_str::<Quotas>(text).expect_err("unknown").to_string();
-            assert!(error.contains(&format!("unknown field `{field}`")), "{error}");
+        for (text, field) in [
+            ("plugin: {cpus: 1}", "cpus"),
+            ("plugin: {plugins: 1}", "plugins"),
+        ] {
+            let error = serde_yaml_ng::from_str::<Quotas>(text)
+                .expect_err("unknown")
+                .to_string();
+            assert!(
+                error.contains(&format!("unknown field `{field}`")),
+                "{error}"
+            );
         }
     }
 }

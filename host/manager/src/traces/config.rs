@@ -1,7 +1,9 @@
-//! The configuration of traces: fields of the host's configuration, and the environment variables of OpenTelemetry.
+//! The configuration of traces: fields of the host's configuration, and the environment variables
+//! of OpenTelemetry.
 //!
-//! A field takes precedence over the variable of the same meaning. The SDK itself reads those that have no field, such as
-//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_BSP_SCHEDULE_DELAY`.
+//! A field takes precedence over the variable of the same meaning. The SDK itself reads those that
+//! have no field, such as `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES` and
+//! `OTEL_BSP_SCHEDULE_DELAY`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,24 +21,25 @@ const PROTOCOL: &str = "http/protobuf";
 /// The time that one export may take, as OpenTelemetry has it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The samplers of `OTEL_TRACES_SAMPLER`. The span of a reconcile has no parent, so those with `parentbased_` mean the same
-/// as without.
+/// The samplers of `OTEL_TRACES_SAMPLER`. The span of a reconcile has no parent, so those with
+/// `parentbased_` mean the same as without.
 const SAMPLERS: [&str; 3] = ["always_on", "always_off", "traceidratio"];
 
 /// Traces of reconciles, which the host sends to an OpenTelemetry Collector.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TracesConfig {
-    /// The base URL of a receiver of OTLP over HTTP, such as `http://collector.observability:4318`, to which the host adds
-    /// `/v1/traces`. If left out, that of the environment variable `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`. Without any, nothing is traced.
+    /// The base URL of a receiver of OTLP over HTTP, such as `http://collector.observability:4318`,
+    /// to which the host adds `/v1/traces`. If left out, that of the environment variable
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`. Without any, nothing
+    /// is traced.
     pub endpoint: Option<String>,
-    /// The share of reconciles that are traced. If left out, that of `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`;
-    /// without them, all.
+    /// The share of reconciles that are traced. If left out, that of `OTEL_TRACES_SAMPLER` and
+    /// `OTEL_TRACES_SAMPLER_ARG`; without them, all.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample_ratio: Option<f64>,
-    /// The certificates of the authorities, in PEM, by which an `https` receiver is known. If left out, those of
-    /// `OTEL_EXPORTER_OTLP_CERTIFICATE`; without it, the system's.
+    /// The certificates of the authorities, in PEM, by which an `https` receiver is known. If left
+    /// out, those of `OTEL_EXPORTER_OTLP_CERTIFICATE`; without it, the system's.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -61,50 +64,88 @@ impl TracesConfig {
     ///
     /// # Errors
     /// With the code `InvalidHostConfig`, naming the field or the variable.
-    pub(crate) fn settings(&self, variables: Variables<'_>) -> Result<Option<Settings>, CodedError> {
-        let variable = |name: &str| variables(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    pub(crate) fn settings(
+        &self,
+        variables: Variables<'_>,
+    ) -> Result<Option<Settings>, CodedError> {
+        let variable = |name: &str| {
+            variables(name)
+                .map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+        };
         let ratio = match self.sample_ratio {
             Some(ratio) => check_ratio("traces.sampleRatio", &ratio.to_string(), Some(ratio))?,
             None => sampler(&variable)?,
         };
-        let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
+        let is_disabled =
+            variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let endpoint = match self.endpoint.as_deref().filter(|text| !text.is_empty()) {
             Some(base) => Some(endpoint("traces.endpoint", base, true)?),
             None => endpoint_of(&variable)?,
         };
-        let Some(endpoint) = endpoint.filter(|_| !is_disabled) else { return Ok(None) };
+        let Some(endpoint) = endpoint.filter(|_| !is_disabled) else {
+            return Ok(None);
+        };
+
         check_protocol(&variable)?;
-        let ca_file = self.ca_file.clone().or_else(|| of_traces(&variable, "CERTIFICATE").map(|(_, file)| file.into()));
+        let ca_file = self
+            .ca_file
+            .clone()
+            .or_else(|| of_traces(&variable, "CERTIFICATE").map(|(_, file)| file.into()));
         let millis = of_traces(&variable, "TIMEOUT").and_then(|(_, text)| text.parse().ok());
         let timeout = millis.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-        Ok(Some(Settings { endpoint, ratio, ca_file, timeout }))
+
+        Ok(Some(Settings {
+            endpoint,
+            ratio,
+            ca_file,
+            timeout,
+        }))
     }
 }
 
-/// Returns the name and the value of an exporter's variable: the one of traces, else the one of all signals.
+/// Returns the name and the value of an exporter's variable: the one of traces, else the one of all
+/// signals.
 fn of_traces(variable: Variables<'_>, what: &str) -> Option<(String, String)> {
-    let names = [format!("OTEL_EXPORTER_OTLP_TRACES_{what}"), format!("OTEL_EXPORTER_OTLP_{what}")];
-    names.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
+    let names = [
+        format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
+        format!("OTEL_EXPORTER_OTLP_{what}"),
+    ];
+    names
+        .into_iter()
+        .find_map(|name| variable(&name).map(|value| (name, value)))
 }
 
-/// Returns the endpoint of the environment. The variable of traces has the whole URL, the one of all signals a base.
+/// Returns the endpoint of the environment. The variable of traces has the whole URL, the one of
+/// all signals a base.
 fn endpoint_of(variable: Variables<'_>) -> Result<Option<Uri>, CodedError> {
     let found = of_traces(variable, "ENDPOINT");
-    found.map(|(name, url)| endpoint(&name, &url, !name.contains("TRACES"))).transpose()
+    found
+        .map(|(name, url)| endpoint(&name, &url, !name.contains("TRACES")))
+        .transpose()
 }
 
 /// Parses the URL of a receiver.
 fn endpoint(name: &str, url: &str, is_base: bool) -> Result<Uri, CodedError> {
     if url.contains(['@', '?']) {
         // Not quoted: it may be a password.
-        return Err(invalid(format!("{name} contains credentials or a query: use OTEL_EXPORTER_OTLP_HEADERS")));
+        return Err(invalid(format!(
+            "{name} contains credentials or a query: use OTEL_EXPORTER_OTLP_HEADERS"
+        )));
     }
+
     let whole = match url.trim_end_matches('/') {
         base if is_base && !base.ends_with(PATH) => format!("{base}{PATH}"),
         _ => url.to_owned(),
     };
-    let is_http = |uri: &Uri| uri.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-    let uri = whole.parse::<Uri>().ok().filter(|uri| is_http(uri) && uri.host().is_some_and(|host| !host.is_empty()));
+    let is_http = |uri: &Uri| {
+        uri.scheme()
+            .is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme))
+    };
+    let uri = whole
+        .parse::<Uri>()
+        .ok()
+        .filter(|uri| is_http(uri) && uri.host().is_some_and(|host| !host.is_empty()));
     let example = "use a URL such as http://collector.observability:4318";
     uri.ok_or_else(|| invalid(format!("{name} is {url:?}: {example}")))
 }
@@ -125,7 +166,9 @@ fn check_protocol(variable: Variables<'_>) -> Result<(), CodedError> {
 
 /// Returns the share of reconciles that the environment's sampler takes.
 fn sampler(variable: Variables<'_>) -> Result<f64, CodedError> {
-    let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else { return Ok(1.0) };
+    let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else {
+        return Ok(1.0);
+    };
     match sampler.strip_prefix("parentbased_").unwrap_or(&sampler) {
         "always_on" => Ok(1.0),
         "always_off" => Ok(0.0),
@@ -135,7 +178,9 @@ fn sampler(variable: Variables<'_>) -> Result<f64, CodedError> {
         },
         _ => {
             let known = SAMPLERS.join(", ");
-            Err(invalid(format!("OTEL_TRACES_SAMPLER is {sampler:?}: use one of {known}")))
+            Err(invalid(format!(
+                "OTEL_TRACES_SAMPLER is {sampler:?}: use one of {known}"
+            )))
         }
     }
 }
@@ -154,36 +199,71 @@ mod tests {
 
     /// Reads a configuration in YAML, in an environment of these variables.
     fn read(config: &str, variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
-        let config: TracesConfig = serde_yaml_ng::from_str(config).map_err(|error| error.to_string())?;
-        let value =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let config: TracesConfig =
+            serde_yaml_ng::from_str(config).map_err(|error| error.to_string())?;
+        let value = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
         config.settings(&value).map_err(|error| error.message)
     }
 
     #[test]
     fn nothing_is_traced_without_an_endpoint() {
         assert_eq!(read("{}", &[]), Ok(None));
-        assert_eq!(read("{sampleRatio: 0.5}", &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]), Ok(None));
-        assert_eq!(read("{endpoint: 'http://c:4318'}", &[("OTEL_SDK_DISABLED", "TRUE")]), Ok(None));
+        assert_eq!(
+            read(
+                "{sampleRatio: 0.5}",
+                &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]
+            ),
+            Ok(None)
+        );
+        assert_eq!(
+            read(
+                "{endpoint: 'http://c:4318'}",
+                &[("OTEL_SDK_DISABLED", "TRUE")]
+            ),
+            Ok(None)
+        );
     }
 
     #[test]
     fn base_urls_get_the_path_of_traces() {
         let endpoint = |config: &str, variables: &[(&str, &str)]| {
-            read(config, variables).map(|settings| settings.map(|settings| settings.endpoint.to_string()))
+            read(config, variables)
+                .map(|settings| settings.map(|settings| settings.endpoint.to_string()))
         };
         let of_traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:4318/custom");
         let of_all = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://g/otlp/");
         let cases: &[Case<'_>] = &[
-            ("{endpoint: 'http://c:4318'}", &[of_traces, of_all], "http://c:4318/v1/traces"),
-            ("{endpoint: 'http://c:4318/v1/traces'}", &[], "http://c:4318/v1/traces"),
+            (
+                "{endpoint: 'http://c:4318'}",
+                &[of_traces, of_all],
+                "http://c:4318/v1/traces",
+            ),
+            (
+                "{endpoint: 'http://c:4318/v1/traces'}",
+                &[],
+                "http://c:4318/v1/traces",
+            ),
             ("{}", &[of_traces, of_all], "http://t:4318/custom"),
             ("{}", &[of_all], "https://g/otlp/v1/traces"),
-            ("{endpoint: 'http://[::1]:4318/'}", &[], "http://[::1]:4318/v1/traces"),
+            (
+                "{endpoint: 'http://[::1]:4318/'}",
+                &[],
+                "http://[::1]:4318/v1/traces",
+            ),
         ];
+
         for (config, variables, expected) in cases {
             let expected = Ok(Some((*expected).to_owned()));
-            assert_eq!(endpoint(config, variables), expected, "{config} {variables:?}");
+            assert_eq!(
+                endpoint(config, variables),
+                expected,
+                "{config} {variables:?}"
+            );
         }
     }
 
@@ -196,13 +276,29 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2500"),
         ];
-        let settings = read("{endpoint: 'http://c:4318'}", &variables).expect("valid").expect("traced");
-        assert_eq!((settings.ratio, settings.timeout), (0.25, Duration::from_millis(2500)));
+        let settings = read("{endpoint: 'http://c:4318'}", &variables)
+            .expect("valid")
+            .expect("traced");
+        assert_eq!(
+            (settings.ratio, settings.timeout),
+            (0.25, Duration::from_millis(2500))
+        );
         assert_eq!(settings.ca_file, Some("/ca.pem".into()));
-        let settings = read("{endpoint: 'http://c:4318', sampleRatio: 0, caFile: /own.pem}", &variables);
+
+        let settings = read(
+            "{endpoint: 'http://c:4318', sampleRatio: 0, caFile: /own.pem}",
+            &variables,
+        );
         let settings = settings.expect("valid").expect("traced");
-        assert_eq!((settings.ratio, settings.ca_file), (0.0, Some("/own.pem".into())));
-        let off = read("{endpoint: 'http://c:4318'}", &[("OTEL_TRACES_SAMPLER", "always_off")]);
+        assert_eq!(
+            (settings.ratio, settings.ca_file),
+            (0.0, Some("/own.pem".into()))
+        );
+
+        let off = read(
+            "{endpoint: 'http://c:4318'}",
+            &[("OTEL_TRACES_SAMPLER", "always_off")],
+        );
         assert_eq!(off.expect("valid").expect("traced").ratio, 0.0);
     }
 
@@ -210,23 +306,62 @@ mod tests {
     fn invalid_values_are_named() {
         const GRPC: &[(&str, &str)] = &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         const SAMPLER: &[(&str, &str)] = &[("OTEL_TRACES_SAMPLER", "xray")];
-        const ARGUMENT: &[(&str, &str)] = &[("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "1%")];
+        const ARGUMENT: &[(&str, &str)] = &[
+            ("OTEL_TRACES_SAMPLER", "traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "1%"),
+        ];
+
         let cases: &[Case<'_>] = &[
-            ("{endpoint: 'collector:4317'}", &[], "traces.endpoint is \"collector:4317\": use a URL such as http://"),
-            ("{endpoint: 'grpc://c:4317'}", &[], "use a URL such as http://"),
-            ("{endpoint: 'http://'}", &[], "traces.endpoint is \"http://\""),
-            ("{endpoint: 'http://me:s3cret@c:4318'}", &[], "traces.endpoint contains credentials"),
-            ("{endpoint: 'http://c', sampleRatio: 1.5}", &[], "traces.sampleRatio is 1.5: use a number from 0 to 1"),
+            (
+                "{endpoint: 'collector:4317'}",
+                &[],
+                "traces.endpoint is \"collector:4317\": use a URL such as http://",
+            ),
+            (
+                "{endpoint: 'grpc://c:4317'}",
+                &[],
+                "use a URL such as http://",
+            ),
+            (
+                "{endpoint: 'http://'}",
+                &[],
+                "traces.endpoint is \"http://\"",
+            ),
+            (
+                "{endpoint: 'http://me:s3cret@c:4318'}",
+                &[],
+                "traces.endpoint contains credentials",
+            ),
+            (
+                "{endpoint: 'http://c', sampleRatio: 1.5}",
+                &[],
+                "traces.sampleRatio is 1.5: use a number from 0 to 1",
+            ),
             ("{sampleRatio: -0.1}", &[], "traces.sampleRatio is -0.1"),
             ("{sampleRatio: .nan}", &[], "traces.sampleRatio is NaN"),
             ("{protocol: grpc}", &[], "unknown field `protocol`"),
-            ("{endpoint: 'http://c'}", GRPC, "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\": the host sends http/protobuf"),
-            ("{}", SAMPLER, "OTEL_TRACES_SAMPLER is \"xray\": use one of always_on"),
-            ("{}", ARGUMENT, "OTEL_TRACES_SAMPLER_ARG is 1%: use a number from 0 to 1"),
+            (
+                "{endpoint: 'http://c'}",
+                GRPC,
+                "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\": the host sends http/protobuf",
+            ),
+            (
+                "{}",
+                SAMPLER,
+                "OTEL_TRACES_SAMPLER is \"xray\": use one of always_on",
+            ),
+            (
+                "{}",
+                ARGUMENT,
+                "OTEL_TRACES_SAMPLER_ARG is 1%: use a number from 0 to 1",
+            ),
         ];
         for (config, variables, words) in cases {
             let error = read(config, variables).expect_err(config);
-            assert!(error.contains(words) && !error.contains("s3cret"), "{error}");
+            assert!(
+                error.contains(words) && !error.contains("s3cret"),
+                "{error}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The export of spans over OTLP: a bounded queue, one thread that sends batches, and a report of what is lost.
+//! The export of spans over OTLP: a bounded queue, one thread that sends batches, and a report of
+//! what is lost.
 
 use std::{
     path::Path,
@@ -36,7 +37,7 @@ use super::config::Settings;
 /// The maximum number of spans that wait for their export. Further ones are dropped.
 const MAX_QUEUED: usize = 2048;
 
-/// The time between two warnings of failed exports.
+/// How often failed exports are logged as warnings.
 const WARN_EVERY: Duration = Duration::from_secs(600);
 
 /// The port on which collectors receive OTLP over gRPC, which the host does not speak.
@@ -51,15 +52,20 @@ pub struct SpanCounts {
     pub queue_full: AtomicU64,
     /// The spans dropped because their export failed.
     pub export_failed: AtomicU64,
-    /// The spans that wait.
+    /// The number of queued spans.
     queued: AtomicUsize,
 }
 
-/// Starts the export. `instance` names this host among all replicas. Must be called within a tokio runtime.
+/// Starts the export. `instance` names this host among all replicas. Must be called within a tokio
+/// runtime.
 ///
 /// # Errors
 /// Returns an error if the certificates of `caFile` cannot be read.
-pub(super) fn start(settings: &Settings, instance: &str, counts: &Arc<SpanCounts>) -> Result<Exporter> {
+pub(super) fn start(
+    settings: &Settings,
+    instance: &str,
+    counts: &Arc<SpanCounts>,
+) -> Result<Exporter> {
     let client = RuntimeClient {
         client: HyperClient::new(connector(settings)?, settings.timeout, None),
         runtime: Handle::current(),
@@ -74,14 +80,29 @@ pub(super) fn start(settings: &Settings, instance: &str, counts: &Arc<SpanCounts
         .build()
         .map_err(|error| invalid(format!("failed to set up traces: {error}")))?;
     let outage = Outage::new(settings.endpoint.clone());
-    let exporter = CountingExporter { exporter, outage, cause, counts: counts.clone() };
-    let batches = BatchConfigBuilder::default().with_max_queue_size(MAX_QUEUED).build();
-    let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
+
+    let exporter = CountingExporter {
+        exporter,
+        outage,
+        cause,
+        counts: counts.clone(),
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(MAX_QUEUED)
+        .build();
+    let mut processor = BatchSpanProcessor::builder(exporter)
+        .with_batch_config(batches)
+        .build();
     processor.set_resource(&resource(instance));
-    Ok(Exporter { processor, counts: counts.clone() })
+
+    Ok(Exporter {
+        processor,
+        counts: counts.clone(),
+    })
 }
 
-/// Returns the attributes of this process. Those of `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` take precedence.
+/// Returns the attributes of this process. Those of `OTEL_RESOURCE_ATTRIBUTES` and
+/// `OTEL_SERVICE_NAME` take precedence.
 fn resource(instance: &str) -> Resource {
     let detected = Resource::builder().build();
     let own = [
@@ -94,19 +115,24 @@ fn resource(instance: &str) -> Resource {
         found.is_some_and(|value| !value.as_str().starts_with("unknown_service"))
     };
     let missing = own.into_iter().filter(|(name, _)| !is_set(name));
-    let missing: Vec<_> = missing.map(|(name, value)| KeyValue::new(name, value.to_owned())).collect();
+    let missing: Vec<_> = missing
+        .map(|(name, value)| KeyValue::new(name, value.to_owned()))
+        .collect();
     Resource::builder().with_attributes(missing).build()
 }
 
-/// Returns the connector for http and https.
 fn connector(settings: &Settings) -> Result<HttpsConnector<HttpConnector>> {
     let builder = HttpsConnectorBuilder::new();
     let is_https = settings.endpoint.scheme() == Some(&Scheme::HTTPS);
     let builder = match &settings.ca_file {
         Some(file) => builder.with_tls_config(tls(authorities(file)?)?),
         None if is_https => {
-            let failed = || invalid("failed to read the system's certificate authorities: set traces.caFile");
-            builder.with_provider_and_native_roots(ring::default_provider()).with_context(failed)?
+            let failed = || {
+                invalid("failed to read the system's certificate authorities: set traces.caFile")
+            };
+            builder
+                .with_provider_and_native_roots(ring::default_provider())
+                .with_context(failed)?
         }
         None => builder.with_tls_config(tls(RootCertStore::empty())?),
     };
@@ -115,7 +141,8 @@ fn connector(settings: &Settings) -> Result<HttpsConnector<HttpConnector>> {
 
 fn tls(roots: RootCertStore) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -124,11 +151,19 @@ fn authorities(file: &Path) -> Result<RootCertStore> {
     let failed = || invalid(format!("failed to read traces.caFile {}", file.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).with_context(failed)? {
-        roots.add(certificate.with_context(failed)?).with_context(failed)?;
+        roots
+            .add(certificate.with_context(failed)?)
+            .with_context(failed)?;
     }
+
     if roots.is_empty() {
-        return Err(invalid(format!("traces.caFile {} has no certificate", file.display())).into());
+        return Err(invalid(format!(
+            "traces.caFile {} has no certificate",
+            file.display()
+        ))
+        .into());
     }
+
     Ok(roots)
 }
 
@@ -136,7 +171,8 @@ fn invalid(message: impl Into<String>) -> CodedError {
     reasons::INVALID_HOST_CONFIG.error(message)
 }
 
-/// An HTTP client that sends its requests on the host's runtime: the thread of the SDK that exports has none.
+/// An HTTP client that sends its requests on the host's runtime: the thread of the SDK that exports
+/// has none.
 #[derive(Debug)]
 struct RuntimeClient {
     client: HyperClient<HttpsConnector<HttpConnector>>,
@@ -149,7 +185,10 @@ struct RuntimeClient {
 impl HttpClient for RuntimeClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        let sent = self.runtime.spawn(async move { client.send_bytes(request).await }).await?;
+        let sent = self
+            .runtime
+            .spawn(async move { client.send_bytes(request).await })
+            .await?;
         *self.cause.lock() = None;
         sent.inspect_err(|error| *self.cause.lock() = Some(chain(&**error)))
     }
@@ -158,7 +197,10 @@ impl HttpClient for RuntimeClient {
 /// Formats an error and its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }
 
 /// An exporter that counts spans, and reports an outage of the receiver.
@@ -180,13 +222,19 @@ impl SpanExporter for CountingExporter {
             Err(_) => &self.counts.export_failed,
         };
         count.fetch_add(spans as u64, Ordering::Relaxed);
+
         match &result {
             Ok(()) => self.outage.ended(),
             Err(error) => {
-                let cause = self.cause.lock().take().unwrap_or_else(|| error.to_string());
+                let cause = self
+                    .cause
+                    .lock()
+                    .take()
+                    .unwrap_or_else(|| error.to_string());
                 self.outage.failed(spans, &cause, Instant::now());
             }
         }
+
         result
     }
 
@@ -211,22 +259,31 @@ struct Outage {
 
 impl Outage {
     fn new(endpoint: Uri) -> Self {
-        Self { endpoint, warned: Mutex::default(), lasts: Mutex::default() }
+        Self {
+            endpoint,
+            warned: Mutex::default(),
+            lasts: Mutex::default(),
+        }
     }
 
-    /// Records a failed export, and logs it unless that was done lately. Reports whether it was logged.
+    /// Records a failed export, and logs it unless that was done lately. Reports whether it was
+    /// logged.
     fn failed(&self, spans: usize, cause: &str, now: Instant) -> bool {
         *self.lasts.lock() = true;
         let mut warned = self.warned.lock();
         if warned.is_some_and(|at| now.saturating_duration_since(at) < WARN_EVERY) {
             return false;
         }
+
         *warned = Some(now);
         let hint = match self.endpoint.port_u16() {
             Some(GRPC_PORT) => "; port 4317 is that of gRPC, use that of HTTP: 4318",
             _ => "",
         };
-        tracing::warn!("failed to export {spans} spans to {}, dropped: {cause}{hint}", self.endpoint);
+        tracing::warn!(
+            "failed to export {spans} spans to {}, dropped: {cause}{hint}",
+            self.endpoint
+        );
         true
     }
 
@@ -255,7 +312,7 @@ impl Exporter {
         self.counts.queue_full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Exports the spans that wait. Later ones are dropped.
+    /// Exports the queued spans. Later ones are dropped.
     pub(super) fn stop(&self, timeout: Duration) -> OTelSdkResult {
         self.processor.shutdown_with_timeout(timeout)
     }
@@ -269,8 +326,13 @@ mod tests {
     fn outage_is_logged_once_in_ten_minutes() {
         let outage = Outage::new(Uri::from_static("http://c:4317/v1/traces"));
         let start = Instant::now();
-        let logged = |seconds: u64| outage.failed(5, "refused", start + Duration::from_secs(seconds));
-        assert_eq!([0, 5, 599, 600, 700].map(logged), [true, false, false, true, false]);
+        let logged =
+            |seconds: u64| outage.failed(5, "refused", start + Duration::from_secs(seconds));
+        assert_eq!(
+            [0, 5, 599, 600, 700].map(logged),
+            [true, false, false, true, false]
+        );
+
         outage.ended();
         assert!(!logged(800), "a receiver that comes and goes");
         assert!(logged(1200));
@@ -279,9 +341,16 @@ mod tests {
     #[test]
     fn resource_names_the_service_and_the_replica() {
         let resource = resource("host_1");
-        let value = |name| resource.get(&Key::from_static_str(name)).map(|value| value.as_str().into_owned());
+        let value = |name| {
+            resource
+                .get(&Key::from_static_str(name))
+                .map(|value| value.as_str().into_owned())
+        };
         assert_eq!(value("service.name").as_deref(), Some("operetta"));
         assert_eq!(value("service.instance.id").as_deref(), Some("host_1"));
-        assert_eq!(value("service.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!(
+            value("service.version").as_deref(),
+            Some(env!("CARGO_PKG_VERSION"))
+        );
     }
 }

@@ -11,7 +11,8 @@ use operetta_core::object::Object;
 /// The annotation with a W3C traceparent. KEP-5915 proposes this key for all Kubernetes components.
 const TRACEPARENT: &str = "tracing.k8s.io/traceparent";
 
-/// The maximum length of the annotation's value as JSON, in bytes. Version 00 has 57; later versions may append fields.
+/// The maximum length of the annotation's value as JSON, in bytes. Version 00 has 57; later
+/// versions may append fields.
 const MAX_LENGTH: usize = 256;
 
 /// The carrier of one traceparent, for the parser.
@@ -29,10 +30,14 @@ impl Extractor for Traceparent<'_> {
 
 /// Returns the trace context in an object's annotation; None without one, and if it is not valid.
 pub(super) fn of_object(object: &Object) -> Option<SpanContext> {
-    let value = object.along(["metadata", "annotations", TRACEPARENT]).filter(|value| value.len() <= MAX_LENGTH)?;
+    let value = object
+        .along(["metadata", "annotations", TRACEPARENT])
+        .filter(|value| value.len() <= MAX_LENGTH)?;
     let text: String = serde_json::from_str(value).ok()?;
-    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &Traceparent(&text));
+    let context =
+        TraceContextPropagator::new().extract_with_context(&Context::new(), &Traceparent(&text));
     let context = context.span().span_context().clone();
+
     // The parser also takes shorter ids.
     let ids = format!("-{}-{}-", context.trace_id(), context.span_id());
     (context.is_valid() && text.contains(&ids)).then_some(context)
@@ -48,9 +53,18 @@ mod tests {
     fn read(annotation: &Value) -> Option<(String, String, bool)> {
         let metadata = json!({"name": "a", "annotations": {"other": "x", TRACEPARENT: annotation}});
         let text = json!({"metadata": metadata, "spec": {}}).to_string();
-        let object = Object::from_json(&text, &GroupVersionKind::new("v1", "ConfigMap"), ManagedFields::Drop);
+        let object = Object::from_json(
+            &text,
+            &GroupVersionKind::new("v1", "ConfigMap"),
+            ManagedFields::Drop,
+        );
         let context = of_object(&object.expect("an object"))?;
-        Some((context.trace_id().to_string(), context.span_id().to_string(), context.is_sampled()))
+
+        Some((
+            context.trace_id().to_string(),
+            context.span_id().to_string(),
+            context.is_sampled(),
+        ))
     }
 
     #[test]

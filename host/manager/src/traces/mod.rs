@@ -1,13 +1,14 @@
-//! Traces: a span for each sampled reconcile, with a span for each of its calls on objects, sent to an OpenTelemetry
-//! Collector.
+//! Traces: a span for each sampled reconcile, with a span for each of its calls on objects, sent to
+//! an OpenTelemetry Collector.
 //!
-//! Nothing is traced without an endpoint ([`config`]). The host decides which reconciles are traced. The annotation
-//! `tracing.k8s.io/traceparent` of the reconciled object (KEP-5915) becomes a link of the span, not its parent: a
-//! reconcile is not a part of the request that wrote the object, and one object has many. If the annotation has the flag
-//! `sampled`, the reconcile is traced whatever the ratio is, at most one in a second for each namespace with plugins.
+//! Nothing is traced without an endpoint ([`config`]). The host decides which reconciles are
+//! traced. The annotation `tracing.k8s.io/traceparent` of the reconciled object (KEP-5915) becomes
+//! a link of the span, not its parent: a reconcile is not a part of the request that wrote the
+//! object, and one object has many. If the annotation has the flag `sampled`, the reconcile is
+//! traced whatever the ratio is, at most one in a second for each namespace with plugins.
 //!
-//! Whatever a plugin does, memory and traffic are bounded: the queue of spans, the calls of a reconcile that have spans, and
-//! each text. Spans do not depend on the filter of the log.
+//! Whatever a plugin does, memory and traffic are bounded: the queue of spans, the calls of a
+//! reconcile that have spans, and each text. Spans do not depend on the filter of the log.
 
 pub mod config;
 mod exporter;
@@ -34,7 +35,7 @@ use self::{config::TracesConfig, exporter::Exporter};
 /// The time in which the last spans must be exported when the host stops.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// The time between two reconciles of a namespace's plugins that are traced because their object asks for it.
+/// How often a namespace's plugins may have a reconcile traced because its object asks for it.
 const REQUESTED_EVERY: Duration = Duration::from_secs(1);
 
 /// The traces of a host.
@@ -49,24 +50,39 @@ pub struct Traces {
 struct Sampler {
     /// The share of reconciles that are traced.
     ratio: f64,
-    /// The reconciles of the last second, by the namespace of the plugin, that are traced because their object asks for it.
+    /// When a reconcile was last traced because its object asks for it, by the plugin's namespace.
     requested: Mutex<HashMap<String, Instant>>,
 }
 
 impl Traces {
-    /// Starts the export of traces; None if none are configured. `instance` names this host among all replicas. Must be
-    /// called within a tokio runtime.
+    /// Starts the export of traces; None if none are configured. `instance` names this host among
+    /// all replicas. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Returns an error if the configuration or the environment is invalid: it names the field or the variable.
+    /// Returns an error if the configuration or the environment is invalid: it names the field or
+    /// the variable.
     pub fn start(config: &TracesConfig, instance: &str) -> Result<Option<Arc<Self>>> {
-        let Some(settings) = config.settings(&|name| std::env::var(name).ok())? else { return Ok(None) };
+        let Some(settings) = config.settings(&|name| std::env::var(name).ok())? else {
+            return Ok(None);
+        };
         let counts = Arc::new(SpanCounts::default());
         let exporter = Arc::new(exporter::start(&settings, instance, &counts)?);
-        let scope = InstrumentationScope::builder("operetta").with_version(env!("CARGO_PKG_VERSION")).build();
+        let scope = InstrumentationScope::builder("operetta")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build();
+
         tracing::info!(endpoint = %settings.endpoint, ratio = settings.ratio, "exporting traces");
-        let sampler = Sampler { ratio: settings.ratio, requested: Mutex::default() };
-        Ok(Some(Arc::new(Self { exporter, scope, sampler, counts })))
+        let sampler = Sampler {
+            ratio: settings.ratio,
+            requested: Mutex::default(),
+        };
+
+        Ok(Some(Arc::new(Self {
+            exporter,
+            scope,
+            sampler,
+            counts,
+        })))
     }
 
     /// Returns the counts of spans.
@@ -79,11 +95,15 @@ impl Traces {
         let exporter = self.exporter.clone();
         let stopped = tokio::task::spawn_blocking(move || exporter.stop(FLUSH)).await;
         if !matches!(stopped, Ok(Ok(()))) {
-            tracing::warn!("failed to export the last spans within {} s", FLUSH.as_secs());
+            tracing::warn!(
+                "failed to export the last spans within {} s",
+                FLUSH.as_secs()
+            );
         }
     }
 
-    /// Returns the trace of a reconcile of this object; None if it is not traced. `plugin` is the plugin's namespace.
+    /// Returns the trace of a reconcile of this object; None if it is not traced. `plugin` is the
+    /// plugin's namespace.
     pub(crate) fn sample(&self, plugin: &str, object: Option<&Object>) -> Option<Trace> {
         let link = object.and_then(link::of_object);
         let is_traced = self.sampler.samples(plugin, link.as_ref(), Instant::now());
@@ -91,7 +111,10 @@ impl Traces {
             trace_id: u128::from_be_bytes(link.trace_id().to_bytes()),
             span_id: u64::from_be_bytes(link.span_id().to_bytes()),
         });
-        is_traced.then(|| Trace { context: recorder::SpanContext::random(), link })
+        is_traced.then(|| Trace {
+            context: recorder::SpanContext::random(),
+            link,
+        })
     }
 }
 
@@ -104,12 +127,14 @@ impl Sampler {
         if !link.is_some_and(SpanContext::is_sampled) {
             return false;
         }
+
         let mut requested = self.requested.lock();
         requested.retain(|_, last| now.saturating_duration_since(*last) < REQUESTED_EVERY);
         let is_first = !requested.contains_key(plugin);
         if is_first {
             requested.insert(plugin.to_owned(), now);
         }
+
         is_first
     }
 }
@@ -129,11 +154,20 @@ mod tests {
     use super::*;
 
     fn sampler(ratio: f64) -> Sampler {
-        Sampler { ratio, requested: Mutex::default() }
+        Sampler {
+            ratio,
+            requested: Mutex::default(),
+        }
     }
 
     fn link(flags: TraceFlags) -> SpanContext {
-        SpanContext::new(TraceId::from(1), SpanId::from(1), flags, true, TraceState::default())
+        SpanContext::new(
+            TraceId::from(1),
+            SpanId::from(1),
+            flags,
+            true,
+            TraceState::default(),
+        )
     }
 
     #[test]
@@ -141,10 +175,14 @@ mod tests {
         let sampler = sampler(0.0);
         let asks = link(TraceFlags::SAMPLED);
         let start = Instant::now();
-        let samples =
-            |plugin: &str, millis: u64| sampler.samples(plugin, Some(&asks), start + Duration::from_millis(millis));
+        let samples = |plugin: &str, millis: u64| {
+            sampler.samples(plugin, Some(&asks), start + Duration::from_millis(millis))
+        };
         let times = [0, 1, 500, 999, 1000, 1500, 2000];
-        assert_eq!(times.map(|at| samples("one", at)), [true, false, false, false, true, false, true]);
+        assert_eq!(
+            times.map(|at| samples("one", at)),
+            [true, false, false, false, true, false, true]
+        );
         assert!(samples("two", 1), "another namespace");
         assert!(!sampler.samples("three", Some(&link(TraceFlags::NOT_SAMPLED)), start));
         assert!(!sampler.samples("three", None, start));
@@ -155,7 +193,9 @@ mod tests {
         let now = Instant::now();
         let counted = |ratio: f64| {
             let sampler = sampler(ratio);
-            (0..10_000).filter(|_| sampler.samples("n", Some(&link(TraceFlags::NOT_SAMPLED)), now)).count()
+            (0..10_000)
+                .filter(|_| sampler.samples("n", Some(&link(TraceFlags::NOT_SAMPLED)), now))
+                .count()
         };
         assert_eq!((counted(0.0), counted(1.0)), (0, 10_000));
         assert!((800..1200).contains(&counted(0.1)), "a tenth");

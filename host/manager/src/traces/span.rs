@@ -11,7 +11,7 @@ use operetta_core::{
     object::ObjectKey,
     recorder::{
         self, Trace,
-        record::{Call, Reconcile},
+        record::{CallRecord, Reconcile},
     },
 };
 
@@ -27,7 +27,8 @@ const NAMESPACE: &str = "k8s.namespace.name";
 /// The error of a span whose work did not end.
 const ABORTED: &str = "Aborted";
 
-/// Returns the spans of a reconcile: those of its calls, and last its own, which is the root of its trace.
+/// Returns the spans of a reconcile: those of its calls, and last its own, which is the root of its
+/// trace.
 pub(super) fn of_record(
     scope: &InstrumentationScope,
     plugin: &ObjectKey,
@@ -38,32 +39,61 @@ pub(super) fn of_record(
     let ended = started + record.took;
     let root = local(trace.context);
     let mut spans: Vec<SpanData> = Vec::with_capacity(record.calls.len() + 1);
+
     for call in &record.calls {
-        let own = recorder::SpanContext { trace_id: trace.context.trace_id, span_id: call.span };
+        let own = recorder::SpanContext {
+            trace_id: trace.context.trace_id,
+            span_id: call.span,
+        };
         let start_time = started + call.began;
-        let error = if call.took.is_none() { Some(ABORTED) } else { call.error.as_deref() };
+        let error = if call.took.is_none() {
+            Some(ABORTED)
+        } else {
+            call.error.as_deref()
+        };
         spans.push(SpanData {
             parent_span_id: root.span_id(),
-            span_kind: if call.is_cached { SpanKind::Internal } else { SpanKind::Client },
+            span_kind: if call.is_cached {
+                SpanKind::Internal
+            } else {
+                SpanKind::Client
+            },
             start_time,
             end_time: call.took.map_or(ended, |took| start_time + took),
             ..span(scope, local(own), name_of_call(call), of_call(call), error)
         });
     }
-    let error = if record.result == "aborted" { Some(ABORTED) } else { record.error.as_deref() };
+
+    let error = if record.result == "aborted" {
+        Some(ABORTED)
+    } else {
+        record.error.as_deref()
+    };
     let mut links = SpanLinks::default();
-    links.links.extend(trace.link.map(|link| Link::with_context(context(link, true))));
+    links.links.extend(
+        trace
+            .link
+            .map(|link| Link::with_context(context(link, true))),
+    );
     spans.push(SpanData {
         span_kind: SpanKind::Consumer,
         start_time: started,
         end_time: ended,
         links,
-        ..span(scope, root, cut(&format!("reconcile {}", record.kind)), of_reconcile(plugin, record), error)
+        ..span(
+            scope,
+            root,
+            cut(&format!("reconcile {}", record.kind)),
+            of_reconcile(plugin, record),
+            error,
+        )
     });
+
     spans
 }
 
-/// Returns a span without times. An error's message is not part of it: it may quote values of Secrets.
+/// Returns a span without times. An error's message is not part of it: it may quote values of
+/// Secrets.
 fn span(
     scope: &InstrumentationScope,
     span_context: SpanContext,
@@ -92,7 +122,10 @@ fn span(
 /// Returns the attributes of a reconcile's span.
 fn of_reconcile(plugin: &ObjectKey, record: &Reconcile) -> Vec<KeyValue> {
     let mut attributes = vec![
-        text("operetta.plugin.namespace", plugin.namespace.as_deref().unwrap_or_default()),
+        text(
+            "operetta.plugin.namespace",
+            plugin.namespace.as_deref().unwrap_or_default(),
+        ),
         text("operetta.plugin.name", &plugin.name),
         text("operetta.controller", &record.controller),
         text("operetta.reconcile_id", &record.id),
@@ -101,21 +134,45 @@ fn of_reconcile(plugin: &ObjectKey, record: &Reconcile) -> Vec<KeyValue> {
         text(KIND, &record.kind),
         text(NAME, &record.key.name),
     ];
-    attributes.extend(record.key.namespace.as_deref().map(|namespace| text(NAMESPACE, namespace)));
-    attributes.extend(record.waited.map(|waited| seconds("operetta.queue_duration_seconds", waited)));
+    attributes.extend(
+        record
+            .key
+            .namespace
+            .as_deref()
+            .map(|namespace| text(NAMESPACE, namespace)),
+    );
+
+    attributes.extend(
+        record
+            .waited
+            .map(|waited| seconds("operetta.queue_duration_seconds", waited)),
+    );
     if record.result != "aborted" {
         attributes.push(text("operetta.result", &record.result));
     }
-    attributes.extend(record.requeue_after.map(|delay| seconds("operetta.requeue_after_seconds", delay)));
+
+    attributes.extend(
+        record
+            .requeue_after
+            .map(|delay| seconds("operetta.requeue_after_seconds", delay)),
+    );
     if record.more_calls > 0 {
-        attributes.push(KeyValue::new("operetta.calls_without_span", i64::from(record.more_calls)));
+        attributes.push(KeyValue::new(
+            "operetta.calls_without_span",
+            i64::from(record.more_calls),
+        ));
     }
+
     attributes
 }
 
 /// Returns the name of a call's span: the verb, and the kind with its subresource.
-fn name_of_call(call: &Call) -> String {
-    let resource = if call.resource.is_empty() { "discovery" } else { &call.resource };
+fn name_of_call(call: &CallRecord) -> String {
+    let resource = if call.resource.is_empty() {
+        "discovery"
+    } else {
+        &call.resource
+    };
     cut(&match call.subresource.as_str() {
         "" => format!("{} {resource}", call.verb),
         subresource => format!("{} {resource}/{subresource}", call.verb),
@@ -123,26 +180,47 @@ fn name_of_call(call: &Call) -> String {
 }
 
 /// Returns the attributes of a call's span.
-fn of_call(call: &Call) -> Vec<KeyValue> {
+fn of_call(call: &CallRecord) -> Vec<KeyValue> {
     let mut attributes = vec![text("operetta.operation", &call.verb)];
     if matches!(&*call.verb, "get" | "list") {
-        attributes.push(text("operetta.read", if call.is_cached { "cached" } else { "live" }));
+        attributes.push(text(
+            "operetta.read",
+            if call.is_cached { "cached" } else { "live" },
+        ));
     }
+
     if !call.resource.is_empty() {
-        let key = if call.is_raw { "operetta.resource" } else { KIND };
-        attributes.extend([text(API_VERSION, &call.api_version), text(key, &call.resource)]);
+        let key = if call.is_raw {
+            "operetta.resource"
+        } else {
+            KIND
+        };
+        attributes.extend([
+            text(API_VERSION, &call.api_version),
+            text(key, &call.resource),
+        ]);
     }
+
     if !call.subresource.is_empty() {
         attributes.push(text("operetta.subresource", &call.subresource));
     }
-    attributes.extend(call.namespace.as_deref().map(|namespace| text(NAMESPACE, namespace)));
+    attributes.extend(
+        call.namespace
+            .as_deref()
+            .map(|namespace| text(NAMESPACE, namespace)),
+    );
     attributes.extend(call.name.as_deref().map(|name| text(NAME, name)));
+
     if let Some((method, status)) = &call.response {
         attributes.push(text("http.request.method", method));
         if *status > 0 {
-            attributes.push(KeyValue::new("http.response.status_code", i64::from(*status)));
+            attributes.push(KeyValue::new(
+                "http.response.status_code",
+                i64::from(*status),
+            ));
         }
     }
+
     attributes
 }
 
@@ -179,14 +257,29 @@ mod tests {
 
     fn spans(record: &Reconcile) -> Vec<SpanData> {
         let trace = Trace {
-            context: recorder::SpanContext { trace_id: 7, span_id: 8 },
-            link: Some(recorder::SpanContext { trace_id: 9, span_id: 10 }),
+            context: recorder::SpanContext {
+                trace_id: 7,
+                span_id: 8,
+            },
+            link: Some(recorder::SpanContext {
+                trace_id: 9,
+                span_id: 10,
+            }),
         };
-        of_record(&InstrumentationScope::builder("test").build(), &ObjectKey::namespaced("n", "p"), record, &trace)
+
+        of_record(
+            &InstrumentationScope::builder("test").build(),
+            &ObjectKey::namespaced("n", "p"),
+            record,
+            &trace,
+        )
     }
 
     fn value(span: &SpanData, key: &str) -> Option<String> {
-        let found = span.attributes.iter().find(|attribute| attribute.key.as_str() == key);
+        let found = span
+            .attributes
+            .iter()
+            .find(|attribute| attribute.key.as_str() == key);
         found.map(|attribute| attribute.value.as_str().into_owned())
     }
 
@@ -196,7 +289,7 @@ mod tests {
 
     #[test]
     fn calls_are_children_and_failures_have_their_reason() {
-        let call = Call {
+        let call = CallRecord {
             verb: "patch".to_owned(),
             resource: "Foo".to_owned(),
             subresource: "status".to_owned(),
@@ -205,8 +298,9 @@ mod tests {
             response: Some(("PATCH".to_owned(), 409)),
             error: Some("Conflict".to_owned()),
             span: 11,
-            ..Call::default()
+            ..CallRecord::default()
         };
+
         let record = Reconcile {
             kind: "Foo".to_owned(),
             started: millis(1000),
@@ -217,25 +311,58 @@ mod tests {
             ..Reconcile::default()
         };
         let spans = spans(&record);
-        let [call, root] = spans.as_slice() else { panic!("{spans:?}") };
-        assert_eq!((&*call.name, &*root.name), ("patch Foo/status", "reconcile Foo"));
-        assert_eq!((call.span_kind.clone(), root.span_kind.clone()), (SpanKind::Client, SpanKind::Consumer));
-        assert_eq!((call.parent_span_id, call.parent_span_is_remote), (root.span_context.span_id(), false));
+        let [call, root] = spans.as_slice() else {
+            panic!("{spans:?}")
+        };
+
+        assert_eq!(
+            (&*call.name, &*root.name),
+            ("patch Foo/status", "reconcile Foo")
+        );
+        assert_eq!(
+            (call.span_kind.clone(), root.span_kind.clone()),
+            (SpanKind::Client, SpanKind::Consumer)
+        );
+        assert_eq!(
+            (call.parent_span_id, call.parent_span_is_remote),
+            (root.span_context.span_id(), false)
+        );
         assert_eq!(call.span_context.trace_id(), root.span_context.trace_id());
-        assert_eq!((call.span_context.span_id(), root.span_context.span_id()), (SpanId::from(11), SpanId::from(8)));
+        assert_eq!(
+            (call.span_context.span_id(), root.span_context.span_id()),
+            (SpanId::from(11), SpanId::from(8))
+        );
+
         let at = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).expect("after it");
-        assert_eq!((at(call.start_time), at(call.end_time)), (millis(1002), millis(1005)));
-        assert_eq!((at(root.start_time), at(root.end_time)), (millis(1000), millis(1010)));
+        assert_eq!(
+            (at(call.start_time), at(call.end_time)),
+            (millis(1002), millis(1005))
+        );
+        assert_eq!(
+            (at(root.start_time), at(root.end_time)),
+            (millis(1000), millis(1010))
+        );
         assert_eq!(call.status, Status::error("Conflict"));
-        assert_eq!(value(call, "http.response.status_code").as_deref(), Some("409"));
+        assert_eq!(
+            value(call, "http.response.status_code").as_deref(),
+            Some("409")
+        );
         assert_eq!(value(root, ERROR_TYPE).as_deref(), Some("ReconcileFailing"));
+
         let link = &root.links.links[0].span_context;
-        assert_eq!((link.trace_id(), link.is_remote()), (TraceId::from(9), true));
+        assert_eq!(
+            (link.trace_id(), link.is_remote()),
+            (TraceId::from(9), true)
+        );
     }
 
     #[test]
     fn unended_work_is_aborted() {
-        let call = Call { verb: "get".to_owned(), resource: "Pod".to_owned(), ..Call::default() };
+        let call = CallRecord {
+            verb: "get".to_owned(),
+            resource: "Pod".to_owned(),
+            ..CallRecord::default()
+        };
         let calls = vec![call];
         let record = Reconcile {
             kind: "Foo".to_owned(),
@@ -245,18 +372,40 @@ mod tests {
             ..Reconcile::default()
         };
         let spans = spans(&record);
-        assert_eq!(spans.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["get Pod", "reconcile Foo"]);
-        assert!(spans.iter().all(|span| span.status == Status::error(ABORTED)), "{spans:?}");
+        assert_eq!(
+            spans.iter().map(|span| &*span.name).collect::<Vec<_>>(),
+            ["get Pod", "reconcile Foo"]
+        );
+        assert!(
+            spans
+                .iter()
+                .all(|span| span.status == Status::error(ABORTED)),
+            "{spans:?}"
+        );
         assert_eq!(spans[0].end_time, spans[1].end_time);
     }
 
     #[test]
     fn texts_are_bounded() {
-        let record = Reconcile { kind: "é".repeat(10_000), more_calls: 3, ..Reconcile::default() };
+        let record = Reconcile {
+            kind: "é".repeat(10_000),
+            more_calls: 3,
+            ..Reconcile::default()
+        };
         let spans = spans(&record);
         let root = spans.last().expect("the root");
-        assert_eq!(value(root, "operetta.calls_without_span").as_deref(), Some("3"));
-        let texts = root.attributes.iter().map(|attribute| attribute.value.as_str().len());
-        assert!(root.name.len() <= MAX_TEXT && texts.max().is_none_or(|longest| longest <= MAX_TEXT), "{root:?}");
+        assert_eq!(
+            value(root, "operetta.calls_without_span").as_deref(),
+            Some("3")
+        );
+
+        let texts = root
+            .attributes
+            .iter()
+            .map(|attribute| attribute.value.as_str().len());
+        assert!(
+            root.name.len() <= MAX_TEXT && texts.max().is_none_or(|longest| longest <= MAX_TEXT),
+            "{root:?}"
+        );
     }
 }

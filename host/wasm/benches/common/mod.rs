@@ -1,8 +1,9 @@
-//! Shared parts of the benches of calls: an API server without latency, one Deployment, and a native peer.
+//! Shared parts of the benches of calls: an API server without latency, one Deployment, and a
+//! native peer.
 
 #![allow(dead_code, reason = "each bench uses some of it")]
 
-#[path = "../../../../plugins/fixtures/bench/src/change.rs"]
+#[path = "../../../../tests/guests/bench/src/change.rs"]
 mod change;
 
 use std::{path::PathBuf, process::Command, sync::Arc, time::Instant};
@@ -30,7 +31,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub type AnyError = Box<dyn std::error::Error>;
 
 /// Returns the microseconds of one call, averaged over `calls` calls.
-pub fn per_call<F: Future<Output = ()>>(runtime: &Runtime, calls: u32, call: impl Fn() -> F) -> f64 {
+pub fn per_call<F: Future<Output = ()>>(
+    runtime: &Runtime,
+    calls: u32,
+    call: impl Fn() -> F,
+) -> f64 {
     runtime.block_on(async {
         let started = Instant::now();
         for _ in 0..calls {
@@ -56,12 +61,27 @@ pub async fn reconcile(reconciler: &PluginReconciler, controller: &str) {
 pub async fn native(api: &Arc<dyn ObjectApi>) {
     let kind = GroupVersionKind::new("apps/v1", "Deployment");
     let key = ObjectKey::namespaced("production", "web");
-    let get = Get { kind: kind.clone(), key: key.clone(), read: Read::Cached };
+    let get = Get {
+        kind: kind.clone(),
+        key: key.clone(),
+        read: Read::Cached,
+    };
     let mut deployment = parse(&api.get(get).await.expect("a Deployment"));
     change::change(&mut deployment);
     let object = serde_json::to_string(&deployment).expect("serialises");
-    let action = WriteAction::Update { key, status: true, object };
-    let written = api.write(Write { kind, action, options: WriteOptions::default() }).await.expect("written");
+    let action = WriteAction::Update {
+        key,
+        status: true,
+        object,
+    };
+    let written = api
+        .write(Write {
+            kind,
+            action,
+            options: WriteOptions::default(),
+        })
+        .await
+        .expect("written");
     let stored = parse(&written.into_object());
     assert!(stored.status.is_some());
 }
@@ -76,8 +96,18 @@ pub fn runtime() -> std::io::Result<Runtime> {
 
 /// Returns a reconciler whose gate does not limit the number of calls.
 pub fn reconciler(plugin: &Arc<Plugin>, ports: &Arc<Ports>) -> PluginReconciler {
-    let limits = GateLimits { calls: u32::MAX, ..GateLimits::default() };
-    let gate = Gate::new(ports.clone(), ports.clone(), ports.clone(), "{}".into(), limits, Shared::default());
+    let limits = GateLimits {
+        calls: u32::MAX,
+        ..GateLimits::default()
+    };
+    let gate = Gate::new(
+        ports.clone(),
+        ports.clone(),
+        ports.clone(),
+        "{}".into(),
+        limits,
+        Shared::default(),
+    );
     PluginReconciler::new(plugin.clone(), gate, CallLimits::default())
 }
 
@@ -85,12 +115,24 @@ pub fn reconciler(plugin: &Arc<Plugin>, ports: &Arc<Ports>) -> PluginReconciler 
 pub fn guest() -> Result<PathBuf, AnyError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let arguments = ["build", "-p", "fixture-bench", "--target", "wasm32-wasip2", "--profile", "guest"];
-    let built = Command::new(cargo).args(arguments).current_dir(&root).status()?;
+    let arguments = [
+        "build",
+        "-p",
+        "fixture-bench",
+        "--target",
+        "wasm32-wasip2",
+        "--profile",
+        "guest",
+    ];
+    let built = Command::new(cargo)
+        .args(arguments)
+        .current_dir(&root)
+        .status()?;
     if !built.success() {
         return Err("failed to build the guest".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("wasm32-wasip2/guest/fixture_bench.wasm"))
 }
 
@@ -183,5 +225,9 @@ pub fn deployment() -> Result<Object, AnyError> {
         }
     });
     let kind = GroupVersionKind::new("apps/v1", "Deployment");
-    Ok(Object::from_json(&object.to_string(), &kind, ManagedFields::Drop)?)
+    Ok(Object::from_json(
+        &object.to_string(),
+        &kind,
+        ManagedFields::Drop,
+    )?)
 }

@@ -1,4 +1,5 @@
-//! A plugin as core's [`Mapper`]. Each event has a fresh instance, even if reconciles have warm ones.
+//! A plugin as core's [`Mapper`]. Each event has a fresh instance, even if reconciles have warm
+//! ones.
 
 use std::sync::Arc;
 
@@ -6,22 +7,24 @@ use async_trait::async_trait;
 use operetta_core::{
     controller::request::{Failure, ReconcileRequest},
     gate::Gate,
-    handler::map_event::{Change, MapEvent},
-    object::ObjectKey,
+    handler::event::Event,
+    object::{ObjectKey, kind::GroupVersionKind},
     ports::Mapper,
 };
 
 use crate::{
     CallLimits, Plugin,
     bindings::operetta::controller::types,
-    call::{self, Budget, reconciler::MAX_FAILURE},
+    call::{self, Budget},
     cut,
-    imports::non_empty,
+    imports::{MAX_FAILURE, non_empty},
     mapper_bindings::exports::operetta::controller::mapper as generated,
+    slots::Tenant,
 };
 
-/// The maximum size of an event's keys in bytes. [`MAX_KEYS`](operetta_core::handler::mapping::MAX_KEYS) of the longest
-/// keys take a third of it, so a mapping of a few times as many keys is still refused by their number. The keys are copied
+/// The maximum size of an event's keys in bytes.
+/// [`MAX_KEYS`](operetta_core::handler::mapping::MAX_KEYS) of the longest keys take a third of it,
+/// so a mapping of a few times as many keys is still refused by their number. The keys are copied
 /// at once, which blocks the thread.
 const MAX_TRANSFER: usize = 1 << 20;
 
@@ -30,33 +33,64 @@ pub struct PluginMapper {
     plugin: Arc<Plugin>,
     gate: Arc<Gate>,
     budget: Budget,
+    tenant: Tenant,
 }
 
 impl PluginMapper {
-    /// Returns a mapper that runs this plugin behind this gate, or None for a plugin that exports no mapper.
+    /// Returns a mapper that runs this plugin behind this gate, or None for a plugin that exports
+    /// no mapper.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
         plugin.has_mapper().then(|| {
             let mut budget = limits.budget();
             budget.transfer_bytes = budget.transfer_bytes.min(MAX_TRANSFER);
-            Self { plugin, gate, budget }
+            Self {
+                plugin,
+                gate,
+                budget,
+                tenant: Tenant::default(),
+            }
         })
+    }
+
+    /// Makes its calls share the slots of the pool with the others of a tenant.
+    #[must_use]
+    pub fn for_tenant(mut self, tenant: &str) -> Self {
+        self.tenant = tenant.into();
+        self
     }
 }
 
 #[async_trait]
 impl Mapper for PluginMapper {
-    async fn map(&self, request: &ReconcileRequest, event: &MapEvent) -> Result<Vec<ObjectKey>, Failure> {
+    async fn map(
+        &self,
+        request: &ReconcileRequest,
+        kind: &GroupVersionKind,
+        event: &Event,
+    ) -> Result<Vec<ObjectKey>, Failure> {
         let engine = self.plugin.engine();
-        let event = wit_event(&request.controller, event);
+        let event = wit_event(&request.controller, kind, event);
         let linked = self.plugin.linked().await?;
-        let Some(pre) = &linked.mapper else { return Err(Failure::Retry("the plugin has no mapper".to_owned())) };
-        let _slot = call::slots(engine, linked.slots).await?;
-        let mut store = call::store(engine, self.gate.session(Some(request.clone())), &self.budget);
+        let Some(pre) = &linked.mapper else {
+            return Err(Failure::Retry("the plugin has no mapper".to_owned()));
+        };
+
+        let _slot = call::slots(engine, &self.tenant, linked.slots).await;
+        let mut store = call::store(
+            engine,
+            self.gate.session(Some(request.clone())),
+            &self.budget,
+        );
         store.data_mut().evaluated = self.plugin.evaluated();
+
         let answer = call::run(engine, &self.budget, async {
             let guest = pre.instantiate_async(&mut store).await?;
-            guest.operetta_controller_mapper().call_map_event(&mut store, &event).await
+            guest
+                .operetta_controller_mapper()
+                .call_map_event(&mut store, &event)
+                .await
         });
+
         let answer = answer.await;
         match call::finish(&mut store, answer, &self.budget)? {
             Ok(keys) => Ok(keys.into_iter().map(key).collect()),
@@ -65,22 +99,32 @@ impl Mapper for PluginMapper {
     }
 }
 
-fn wit_event(controller: &str, event: &MapEvent) -> generated::Event {
-    let key = event.object.key();
+fn wit_event(controller: &str, kind: &GroupVersionKind, event: &Event) -> generated::Event {
+    let object = event.object();
+    let key = object.key();
     generated::Event {
         controller: controller.to_owned(),
-        kind: types::GroupVersionKind { api_version: event.kind.api_version.clone(), kind: event.kind.kind.clone() },
-        key: types::ObjectKey { namespace: key.namespace.clone(), name: key.name.clone() },
-        event_type: match event.change {
-            Change::Added => generated::EventType::Added,
-            Change::Modified => generated::EventType::Modified,
-            Change::Deleted => generated::EventType::Deleted,
+        kind: types::GroupVersionKind {
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
         },
-        object: event.object.json().to_owned(),
-        old: event.old.as_ref().map(|old| old.json().to_owned()),
+        key: types::ObjectKey {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        },
+        event_type: match event {
+            Event::Added { .. } => generated::EventType::Added,
+            Event::Modified { .. } => generated::EventType::Modified,
+            Event::Deleted { .. } => generated::EventType::Deleted,
+        },
+        object: object.json().to_owned(),
+        old: event.changed_from().map(|old| old.json().to_owned()),
     }
 }
 
 fn key(key: types::ObjectKey) -> ObjectKey {
-    ObjectKey { namespace: non_empty(key.namespace), name: key.name }
+    ObjectKey {
+        namespace: non_empty(key.namespace),
+        name: key.name,
+    }
 }

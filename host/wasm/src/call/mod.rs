@@ -1,37 +1,31 @@
 //! One call into a guest: a fresh store, a deadline, a memory limit, and the outcome.
 //!
-//! The deadline is enforced twice. A timer ends a guest that waits in a host call. The epoch ends a guest that spins, even
-//! on a runtime too busy to fire timers. At each tick a spinning guest yields its thread and wakes itself, so that other
-//! guests run, and timers and sockets are served. A guest that runs for two seconds is reported with its stack (long_run.rs).
+//! The deadline is enforced twice. A timer ends a guest that waits in a host call. The epoch ends a
+//! guest that spins, even on a runtime too busy to fire timers. At each tick a spinning guest
+//! yields its thread and wakes itself, so that other guests run, and timers and sockets are served.
+//! A guest that runs for two seconds is reported with its stack (store/long_run.rs).
 
-pub(crate) mod limiter;
-pub(crate) mod long_run;
-mod mapper;
-mod reconciler;
-pub(crate) mod trap_message;
+pub(crate) mod mapper;
+pub(crate) mod reconciler;
 pub(crate) mod warm;
-
-pub use mapper::PluginMapper;
-pub(crate) use reconciler::MAX_FAILURE;
-pub use reconciler::{CallLimits, PluginReconciler};
-pub use warm::WarmLimits;
 
 use std::time::{Duration, Instant};
 
 use operetta_core::{controller::request::Fault, gate::Session};
-use tokio::{sync::OwnedSemaphorePermit, time::error::Elapsed};
+use tokio::time::error::Elapsed;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
-    call::{
-        limiter::MemoryLimiter,
-        long_run::{LONG, RunTime},
-        trap_message::TrapMessage,
-    },
     cut,
     engine::Engine,
-    store_data::{Call, MAX_HANDLES},
+    slots::{SlotPermit, Tenant},
+    store::{
+        MAX_HANDLES, StoreData,
+        limiter::MemoryLimiter,
+        long_run::{self, LONG, RunTime},
+        trap_message::TrapMessage,
+    },
 };
 
 /// The maximum length of a trap's description in bytes, including a panic's message.
@@ -60,26 +54,44 @@ pub(crate) enum CallError {
 struct DeadlineReached;
 
 /// Waits for this many slots of the pool. This time does not count against the guest's deadline.
-pub(crate) async fn slots(engine: &Engine, count: u32) -> Result<OwnedSemaphorePermit, CallError> {
+pub(crate) async fn slots(engine: &Engine, tenant: &Tenant, count: u32) -> SlotPermit {
     if let Some(free) = engine.free_slots() {
         free.record_call();
     }
-    engine.calls().clone().acquire_many_owned(count).await.map_err(|closed| CallError::Busy(closed.to_string()))
+    if let Some(permit) = engine.slots().try_acquire(tenant, count) {
+        return permit;
+    }
+
+    // A call comes before instances that do nothing.
+    engine.warm().make_room(count);
+    engine.slots().acquire(tenant, count).await
 }
 
 /// Creates the store of one call. Its deadline starts now.
-pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<Call> {
+pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store<StoreData> {
     let memory = MemoryLimiter::new(budget.memory_bytes, session.memory());
     let started = Instant::now();
     let run_time = RunTime::start(started);
     let timeout = budget.timeout;
-    let call = Call { session, memory, wasi: None, last_error: None, evaluated: None, started, run_time, timeout };
+
+    let call = StoreData {
+        session,
+        memory,
+        wasi: None,
+        last_error: None,
+        evaluated: None,
+        started,
+        run_time,
+        timeout,
+    };
+
     let mut store = Store::new(engine.wasmtime(), call);
     store.limiter(|call| &mut call.memory);
     store.set_hostcall_fuel(budget.transfer_bytes);
     store.set_max_component_handles(MAX_HANDLES);
     store.set_epoch_deadline(1);
     let clock = engine.clock().clone();
+
     store.epoch_deadline_callback(move |mut context| {
         let call = context.data_mut();
         let now = Instant::now();
@@ -91,20 +103,26 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
             let stack = long_run::stack(&context);
             context.data().session.long_run(LONG, &stack);
         }
-        // The guest wakes itself at once, so that it is in the run queue before another guest gets its turn.
+        // The guest wakes itself at once, so that it is in the run queue before another guest gets
+        // its turn.
         Ok(UpdateDeadline::Yield(1))
     });
+
     store
 }
 
 /// Runs a guest for at most the budget's time.
-pub(crate) async fn run<T>(engine: &Engine, budget: &Budget, guest: impl Future<Output = T>) -> Result<T, Elapsed> {
+pub(crate) async fn run<T>(
+    engine: &Engine,
+    budget: &Budget,
+    guest: impl Future<Output = T>,
+) -> Result<T, Elapsed> {
     tokio::time::timeout(budget.timeout, engine.clock().run(guest)).await
 }
 
-/// Prepares a store for another call of its instance, with a new session and a new deadline. The instance keeps its memory
-/// and handles, which still count against their limits.
-pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
+/// Prepares a store for another call of its instance, with a new session and a new deadline. The
+/// instance keeps its memory and handles, which still count against their limits.
+pub(crate) fn renew(store: &mut Store<StoreData>, session: Session) {
     let call = store.data_mut();
     call.session = session;
     call.memory.forget_refusal();
@@ -119,32 +137,52 @@ pub(crate) fn renew(store: &mut Store<Call>, session: Session) {
 /// # Errors
 /// Returns a [`CallError`] if the call did not return.
 pub(crate) fn finish<T>(
-    store: &mut Store<Call>,
+    store: &mut Store<StoreData>,
     outcome: Result<wasmtime::Result<T>, Elapsed>,
     budget: &Budget,
 ) -> Result<T, CallError> {
     let call = store.data_mut();
     call.session.used_memory(call.memory.used_bytes());
-    let printed = call.wasi.as_ref().and_then(|wasi| wasi.output().finish(&mut call.session));
+    let printed = call
+        .wasi
+        .as_ref()
+        .and_then(|wasi| wasi.output().finish(&mut call.session));
+
     let error = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) if !error.is::<DeadlineReached>() => error,
-        Ok(Err(_)) | Err(_) => return Err(CallError::Fault(Fault::DeadlineExceeded { limit: budget.timeout })),
+        Ok(Err(_)) | Err(_) => {
+            return Err(CallError::Fault(Fault::DeadlineExceeded {
+                limit: budget.timeout,
+            }));
+        }
     };
+
     if error.is::<PoolConcurrencyLimitError>() {
-        return Err(CallError::Busy(format!("the host has no free instance slot: {error:#}")));
+        return Err(CallError::Busy(format!(
+            "the host has no free instance slot: {error:#}"
+        )));
     }
+
     if let Some(no_room) = call.memory.no_room() {
         return Err(CallError::Busy(no_room.to_string()));
     }
+
     if call.memory.refused() {
-        return Err(CallError::Fault(Fault::MemoryExceeded { limit_bytes: call.memory.limit_bytes() }));
+        return Err(CallError::Fault(Fault::MemoryExceeded {
+            limit_bytes: call.memory.limit_bytes(),
+        }));
     }
+
     let logged = call.last_error.take().map(TrapMessage::LastLine);
-    Err(CallError::Fault(Fault::Trap(describe(&error, printed.or(logged)))))
+    Err(CallError::Fault(Fault::Trap(describe(
+        &error,
+        printed.or(logged),
+    ))))
 }
 
-/// Describes a trap in one sentence. The guest's message comes first, because the trap itself is usually `unreachable`.
+/// Describes a trap in one sentence. The guest's message comes first, because the trap itself is
+/// usually `unreachable`.
 fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
     let description = if let Some(I32Exit(status)) = error.downcast_ref() {
         match message {
@@ -161,19 +199,24 @@ fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
         };
         match message {
             Some(TrapMessage::Reason(message)) => format!("{message} ({trap})"),
-            Some(TrapMessage::LastLine(message)) => format!("{trap}; the guest's last output: {message}"),
+            Some(TrapMessage::LastLine(message)) => {
+                format!("{trap}; the guest's last output: {message}")
+            }
             None if error.downcast_ref() == Some(&Trap::UnreachableCodeReached) => {
                 format!("{trap}: a panic or an abort without a message")
             }
             None => trap,
         }
     };
+
     cut(description, MAX_TRAP_MESSAGE)
 }
 
 /// Returns a trap's description without wasmtime's common prefix.
 fn trap_text(trap: Trap) -> String {
-    trap.to_string().trim_start_matches("wasm trap: ").to_owned()
+    trap.to_string()
+        .trim_start_matches("wasm trap: ")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -185,18 +228,29 @@ mod tests {
 
     #[test]
     fn next_call_gets_slot_of_last_one() {
-        // More than the slots that wasmtime keeps by default, and fewer than those of one shard on a machine with 16 processors.
+        // More than the slots that wasmtime keeps by default, and fewer than those of one shard on
+        // a machine with 16 processors.
         const PLUGINS: u32 = 110;
         let engine = Engine::new(&EngineConfig::default()).expect("an engine");
         let module = |number| format!("(module (memory 1) (data (i32.const 0) \"{number}\"))");
-        let compile = |number| Module::new(engine.wasmtime(), wat::parse_str(module(number)).expect("text"));
-        let modules: Vec<_> = (0..PLUGINS).map(|number| compile(number).expect("compiles")).collect();
+        let compile = |number| {
+            Module::new(
+                engine.wasmtime(),
+                wat::parse_str(module(number)).expect("text"),
+            )
+        };
+        let modules: Vec<_> = (0..PLUGINS)
+            .map(|number| compile(number).expect("compiles"))
+            .collect();
         for round in 0..2 {
             for module in &modules {
                 let mut store = Store::new(engine.wasmtime(), ());
                 Instance::new(&mut store, module, &[]).expect("an instance");
             }
-            let metrics = engine.wasmtime().pooling_allocator_metrics().expect("a pool");
+            let metrics = engine
+                .wasmtime()
+                .pooling_allocator_metrics()
+                .expect("a pool");
             assert_eq!(metrics.unused_warm_memories(), PLUGINS, "round {round}");
         }
     }

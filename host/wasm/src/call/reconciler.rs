@@ -1,4 +1,5 @@
-//! A plugin as core's [`Reconciler`]. Each reconcile has a fresh instance, or a warm one where the Plugin asks for it.
+//! A plugin as core's [`Reconciler`]. Each reconcile has a fresh instance, or a warm one where the
+//! Plugin asks for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,29 +7,32 @@ use async_trait::async_trait;
 use operetta_core::{
     controller::request::{Action, Failure, ReconcileRequest},
     gate::Gate,
+    object::kind::GroupVersionKind,
     ports::Reconciler,
 };
 
 use crate::{
     Plugin,
-    bindings::{exports::operetta::controller::reconciler as generated, operetta::controller::types::ObjectKey},
+    bindings::{
+        exports::operetta::controller::reconciler as generated,
+        operetta::controller::types::ObjectKey,
+    },
     call::{
         self, Budget, CallError,
         warm::{Instance, WarmInstances, WarmLimits},
     },
     cut,
+    imports::MAX_FAILURE,
+    slots::Tenant,
 };
-
-/// The maximum length of a failure's message in bytes. Longer messages are cut.
-pub(crate) const MAX_FAILURE: usize = 4096;
 
 /// The sandbox limits of one reconcile. The limits of host calls are in core's `GateLimits`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallLimits {
     /// The maximum size of all linear memories of the instance together, in bytes.
     pub memory_bytes: usize,
-    /// The maximum size of what the guest passes to the host in one call, all strings and lists together, in bytes. A
-    /// guest that passes more traps.
+    /// The maximum size of what the guest passes to the host in one call, all strings and lists
+    /// together, in bytes. A guest that passes more traps.
     pub transfer_bytes: usize,
     /// The timeout of a reconcile, including the time that it waits.
     pub timeout: Duration,
@@ -36,14 +40,26 @@ pub struct CallLimits {
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { memory_bytes: 128 << 20, transfer_bytes: 8 << 20, timeout: Duration::from_secs(60) }
+        Self {
+            memory_bytes: 128 << 20,
+            transfer_bytes: 8 << 20,
+            timeout: Duration::from_secs(60),
+        }
     }
 }
 
 impl CallLimits {
     pub(crate) fn budget(&self) -> Budget {
-        let Self { memory_bytes, transfer_bytes, timeout } = *self;
-        Budget { memory_bytes, transfer_bytes, timeout }
+        let Self {
+            memory_bytes,
+            transfer_bytes,
+            timeout,
+        } = *self;
+        Budget {
+            memory_bytes,
+            transfer_bytes,
+            timeout,
+        }
     }
 }
 
@@ -54,20 +70,41 @@ pub struct PluginReconciler {
     budget: Budget,
     /// The instances kept between reconciles; None keeps none.
     warm: Option<Arc<WarmInstances>>,
+    tenant: Tenant,
 }
 
 impl PluginReconciler {
     /// Returns a reconciler that runs this plugin behind this gate.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: CallLimits) -> Self {
-        Self { plugin, gate, budget: limits.budget(), warm: None }
+        Self {
+            plugin,
+            gate,
+            budget: limits.budget(),
+            warm: None,
+            tenant: Tenant::default(),
+        }
     }
 
-    /// Keeps instances between reconciles, within these limits. They end with this reconciler, so other code, another
-    /// configuration or other limits begin with fresh ones.
+    /// Makes its calls share the slots of the pool with the others of a tenant.
+    #[must_use]
+    pub fn for_tenant(mut self, tenant: &str) -> Self {
+        self.tenant = tenant.into();
+        self
+    }
+
+    /// Keeps instances between reconciles, within these limits. They end with this reconciler, so
+    /// other code, another configuration or other limits begin with fresh ones.
     #[must_use]
     pub fn keep_warm(mut self, limits: WarmLimits) -> Self {
         self.warm = Some(WarmInstances::new(limits));
         self
+    }
+
+    /// Returns the kind that a controller reconciles.
+    fn kind_of(&self, controller: &str) -> Option<GroupVersionKind> {
+        let mut controllers = self.plugin.manifest().controllers.iter();
+        let found = controllers.find(|declared| declared.name == controller)?;
+        Some(found.for_.group_version_kind())
     }
 
     /// Returns the plugin that runs.
@@ -83,6 +120,7 @@ impl Reconciler for PluginReconciler {
         let budget = &self.budget;
         let session = self.gate.session(Some(request.clone()));
         let request = generated::Request::from(request);
+
         let mut instance = match self.warm.as_ref().and_then(|warm| warm.take()) {
             Some(mut warm) => {
                 call::renew(&mut warm.store, session);
@@ -90,32 +128,39 @@ impl Reconciler for PluginReconciler {
             }
             None => {
                 let linked = self.plugin.linked().await?;
-                let slot = call::slots(engine, linked.slots).await?;
+                let slots = call::slots(engine, &self.tenant, linked.slots).await;
                 let mut store = call::store(engine, session, budget);
                 store.data_mut().evaluated = self.plugin.evaluated();
-                Instance::new(linked, store, slot)
+                Instance::new(linked, store, slots)
             }
         };
+
         let answer = call::run(engine, budget, instance.reconcile(&request)).await;
         // An instance whose call did not return is never used again.
         let answer = call::finish(&mut instance.store, answer, budget)?;
-        let reported = instance.store.data_mut().session.take_failure();
+        let session = &mut instance.store.data_mut().session;
+        let result = match answer {
+            Ok(action) => outcome(action.into(), session.take_failure()),
+            Err(failure) => Err(failure.into()),
+        };
+        let result = session.settle(result, self.kind_of(&request.controller).as_ref());
+
         if let Some(warm) = &self.warm {
             warm.keep(instance, engine);
         }
-        match answer {
-            Ok(action) => outcome(action.into(), reported),
-            Err(failure) => Err(failure.into()),
-        }
+
+        result
     }
 }
 
-/// Returns the outcome of a reconcile that has returned an action. If it has reported a failure, the action decides when the key is
-/// retried.
+/// Returns the outcome of a reconcile that has returned an action. If it has reported a failure,
+/// the action decides when the key is retried.
 fn outcome(action: Action, reported: Option<String>) -> Result<Action, Failure> {
     match (reported, action) {
         (None, action) => Ok(action),
-        (Some(message), Action::RequeueAfter(delay)) if !delay.is_zero() => Err(Failure::RetryAfter(message, delay)),
+        (Some(message), Action::RequeueAfter(delay)) if !delay.is_zero() => {
+            Err(Failure::RetryAfter(message, delay))
+        }
         (Some(message), Action::Requeue | Action::RequeueAfter(_)) => Err(Failure::Retry(message)),
         (Some(message), Action::Done) => Err(Failure::Terminal(message)),
     }
@@ -123,7 +168,10 @@ fn outcome(action: Action, reported: Option<String>) -> Result<Action, Failure> 
 
 impl From<&ReconcileRequest> for generated::Request {
     fn from(request: &ReconcileRequest) -> Self {
-        let key = ObjectKey { namespace: request.key.namespace.clone(), name: request.key.name.clone() };
+        let key = ObjectKey {
+            namespace: request.key.namespace.clone(),
+            name: request.key.name.clone(),
+        };
         Self {
             controller: request.controller.clone(),
             key,
@@ -138,7 +186,9 @@ impl From<generated::Action> for Action {
         match action {
             generated::Action::Done => Self::Done,
             generated::Action::Requeue => Self::Requeue,
-            generated::Action::RequeueAfterMs(delay) => Self::RequeueAfter(Duration::from_millis(delay.into())),
+            generated::Action::RequeueAfterMs(delay) => {
+                Self::RequeueAfter(Duration::from_millis(delay.into()))
+            }
         }
     }
 }
@@ -169,8 +219,14 @@ mod tests {
     fn action_decides_the_retry_of_a_reported_failure() {
         let second = Duration::from_secs(1);
         let failed = |action| outcome(action, Some("no".to_owned())).expect_err("a failure");
-        assert_eq!(failed(Action::RequeueAfter(second)), Failure::RetryAfter("no".to_owned(), second));
-        assert_eq!(failed(Action::RequeueAfter(Duration::ZERO)), Failure::Retry("no".to_owned()));
+        assert_eq!(
+            failed(Action::RequeueAfter(second)),
+            Failure::RetryAfter("no".to_owned(), second)
+        );
+        assert_eq!(
+            failed(Action::RequeueAfter(Duration::ZERO)),
+            Failure::Retry("no".to_owned())
+        );
         assert_eq!(failed(Action::Requeue), Failure::Retry("no".to_owned()));
         assert_eq!(failed(Action::Done), Failure::Terminal("no".to_owned()));
         assert_eq!(outcome(Action::Done, None), Ok(Action::Done));

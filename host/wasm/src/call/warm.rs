@@ -1,24 +1,36 @@
 //! Instances that are kept between reconciles, for guests that are slow to start.
 //!
-//! Each Plugin opts in, and limits apply: an instance serves a number of reconciles, may grow by some memory, and ends
-//! when it was idle for a while. It ends at once when a call did not return, because the state of its memory is unknown
-//! after a trap, a deadline or a refused allocation. It never serves another plugin, other code or another configuration.
+//! Each Plugin opts in, and limits apply: an instance serves a number of reconciles, may grow by
+//! some memory, and ends when it was idle for a while. It ends at once when a call did not return,
+//! because the state of its memory is unknown after a trap, a deadline or a refused allocation. It
+//! never serves another plugin, other code or another configuration.
+//!
+//! Kept instances hold slots of the pool without running, so all together they may hold a quarter of
+//! it. A new one takes the place of the one that was idle for longest, of the tenant that holds most;
+//! so do calls that would have to wait for a slot.
+//!
 //! docs/decisions/0009-warm-instances.md explains what an author gives up for it.
 
 use std::{
-    sync::{Arc, Weak},
+    cmp::Reverse,
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 use wasmtime::{Result, Store};
 
 use crate::{
     Engine,
     bindings::{self, exports::operetta::controller::reconciler as generated},
     code::link::Linked,
-    store_data::Call,
+    slots::{SlotPermit, Tenant},
+    store::StoreData,
 };
 
 /// The limits of a plugin's warm instances.
@@ -34,13 +46,17 @@ pub struct WarmLimits {
 
 impl Default for WarmLimits {
     fn default() -> Self {
-        Self { max_calls: 1000, max_memory_growth_bytes: 64 << 20, max_idle: Duration::from_secs(300) }
+        Self {
+            max_calls: 1000,
+            max_memory_growth_bytes: 64 << 20,
+            max_idle: Duration::from_secs(300),
+        }
     }
 }
 
 /// One instance with its store, code and slot.
 pub(crate) struct Instance {
-    pub store: Store<Call>,
+    pub store: Store<StoreData>,
     /// The code, which stays mapped as long as the instance lives: dropped after it.
     linked: Arc<Linked>,
     /// None until the first reconcile, because its timeout includes the start of the guest.
@@ -49,14 +65,21 @@ pub(crate) struct Instance {
     calls: u32,
     /// The size of the memory after the start, in bytes.
     first_bytes: usize,
-    /// The slot of the pool.
-    _slot: OwnedSemaphorePermit,
+    /// The slots of the pool, free again when all else is dropped.
+    slots: SlotPermit,
 }
 
 impl Instance {
     /// Creates an instance whose guest has not started.
-    pub(crate) fn new(linked: Arc<Linked>, store: Store<Call>, slot: OwnedSemaphorePermit) -> Self {
-        Self { store, linked, guest: None, calls: 0, first_bytes: 0, _slot: slot }
+    pub(crate) fn new(linked: Arc<Linked>, store: Store<StoreData>, slots: SlotPermit) -> Self {
+        Self {
+            store,
+            linked,
+            guest: None,
+            calls: 0,
+            first_bytes: 0,
+            slots,
+        }
     }
 
     /// Starts the guest if it has not started, and calls its reconcile function.
@@ -73,11 +96,126 @@ impl Instance {
                 self.guest.insert(guest)
             }
         };
-        guest.operetta_controller_reconciler().call_reconcile(&mut self.store, request).await
+
+        guest
+            .operetta_controller_reconciler()
+            .call_reconcile(&mut self.store, request)
+            .await
     }
 }
 
-/// The idle instances of one plugin, at most as many as its maximum of concurrent reconciles so far.
+/// The kept instances of all plugins.
+pub(crate) struct WarmPool {
+    /// The slots that they may hold.
+    max_slots: u32,
+    /// The slots that they hold. Only added to with `plugins` locked.
+    slots: Arc<AtomicU32>,
+    /// The plugins that have kept instances, some of which have ended.
+    plugins: Mutex<Vec<Weak<WarmInstances>>>,
+}
+
+impl WarmPool {
+    pub(crate) fn new(max_slots: u32) -> Arc<Self> {
+        Arc::new(Self {
+            max_slots,
+            slots: Arc::default(),
+            plugins: Mutex::default(),
+        })
+    }
+
+    /// Ends idle instances that hold so many slots together, or all of them.
+    pub(crate) fn make_room(&self, slots: u32) {
+        let mut freed = 0;
+        while freed < slots {
+            let ended = take_one(&self.plugins.lock());
+            let Some(ended) = ended else { return };
+            freed += ended.instance.slots.count();
+        }
+    }
+
+    /// Adds an idle instance to a plugin's, in place of others if necessary. Drops it if there is no
+    /// room even then.
+    fn keep(&self, plugin: &Arc<WarmInstances>, instance: Instance) {
+        let count = instance.slots.count();
+        if count > self.max_slots {
+            return;
+        }
+
+        // Dropped after the lock: wasmtime takes a while to reset their memory.
+        let mut ended = Vec::new();
+        let mut plugins = self.plugins.lock();
+        while self.slots.load(Ordering::Relaxed) + count > self.max_slots {
+            match take_one(&plugins) {
+                // Its slots are counted until it is dropped, so not any more.
+                Some(Idle { instance, kept, .. }) => {
+                    drop(kept);
+                    ended.push(instance);
+                }
+                None => return,
+            }
+        }
+
+        let is_same = |known: &Weak<_>| known.as_ptr() == Arc::as_ptr(plugin);
+        if !plugins.iter().any(is_same) {
+            plugins.retain(|known| known.strong_count() > 0);
+            plugins.push(Arc::downgrade(plugin));
+        }
+        self.slots.fetch_add(count, Ordering::Relaxed);
+        plugin.idle.lock().push(Idle {
+            instance,
+            since: Instant::now(),
+            kept: KeptSlots {
+                all: self.slots.clone(),
+                count,
+            },
+        });
+    }
+}
+
+/// Takes the instance that was idle for longest, of the tenant whose idle instances hold most slots.
+fn take_one(plugins: &[Weak<WarmInstances>]) -> Option<Idle> {
+    struct Holder {
+        slots: u32,
+        since: Instant,
+        plugin: Arc<WarmInstances>,
+    }
+
+    let mut holders: HashMap<Tenant, Holder> = HashMap::new();
+    for plugin in plugins.iter().filter_map(Weak::upgrade) {
+        let idle = plugin.idle.lock();
+        let Some(first) = idle.first() else { continue };
+        let slots = idle.iter().map(|idle| idle.instance.slots.count()).sum();
+        let (tenant, since) = (first.instance.slots.tenant().clone(), first.since);
+        drop(idle);
+
+        match holders.entry(tenant) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Holder {
+                    slots,
+                    since,
+                    plugin,
+                });
+            }
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                known.slots += slots;
+                if since < known.since {
+                    (known.since, known.plugin) = (since, plugin);
+                }
+            }
+        }
+    }
+
+    let most = holders
+        .into_values()
+        .max_by_key(|holder| (holder.slots, Reverse(holder.since)))?;
+    let mut idle = most.plugin.idle.lock();
+    // Its plugin may have taken it meanwhile.
+    (!idle.is_empty()).then(|| idle.remove(0))
+}
+
+/// The idle instances of one plugin, at most as many as its maximum of concurrent reconciles so
+/// far.
 pub(crate) struct WarmInstances {
     limits: WarmLimits,
     /// The instance that has been idle for longest comes first.
@@ -88,13 +226,27 @@ pub(crate) struct WarmInstances {
 struct Idle {
     instance: Instance,
     since: Instant,
-    /// The permit to keep it, of [`Engine::warm`].
-    _permit: OwnedSemaphorePermit,
+    kept: KeptSlots,
+}
+
+/// The slots of an idle instance, counted among those of all until this is dropped.
+struct KeptSlots {
+    all: Arc<AtomicU32>,
+    count: u32,
+}
+
+impl Drop for KeptSlots {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.count, Ordering::Relaxed);
+    }
 }
 
 impl WarmInstances {
     pub(crate) fn new(limits: WarmLimits) -> Arc<Self> {
-        Arc::new(Self { limits, idle: Mutex::default() })
+        Arc::new(Self {
+            limits,
+            idle: Mutex::default(),
+        })
     }
 
     /// Takes the instance that was used last, so that surplus ones stay idle and end.
@@ -102,34 +254,49 @@ impl WarmInstances {
         self.idle.lock().pop().map(|idle| idle.instance)
     }
 
-    /// Keeps an instance whose call has returned, unless it is over its limits or the host keeps too many.
+    /// Keeps an instance whose call has returned, unless it is over its limits or calls wait for
+    /// slots.
     pub(crate) fn keep(self: &Arc<Self>, instance: Instance, engine: &Engine) {
-        let grown = instance.store.data().memory_bytes().saturating_sub(instance.first_bytes);
-        if instance.calls >= self.limits.max_calls || grown > self.limits.max_memory_growth_bytes {
+        let grown = instance
+            .store
+            .data()
+            .memory_bytes()
+            .saturating_sub(instance.first_bytes);
+        if instance.calls >= self.limits.max_calls
+            || grown > self.limits.max_memory_growth_bytes
+            || engine.slots().is_contended()
+        {
             return;
         }
-        let Ok(permit) = engine.warm().clone().try_acquire_owned() else { return };
-        let mut idle = self.idle.lock();
-        if idle.is_empty() {
+
+        if self.idle.lock().is_empty() {
             tokio::spawn(end_idle(Arc::downgrade(self), self.limits.max_idle));
         }
-        idle.push(Idle { instance, since: Instant::now(), _permit: permit });
+        engine.warm().keep(self, instance);
     }
 }
 
-/// Ends instances that have been idle for too long. Returns when none is left, or when their reconciler is dropped.
+/// Ends instances that have been idle for too long. Returns when none is left, or when their
+/// reconciler is dropped.
 async fn end_idle(instances: Weak<WarmInstances>, max_idle: Duration) {
     let mut next = Instant::now() + max_idle;
     loop {
         tokio::time::sleep_until(next).await;
-        let Some(instances) = instances.upgrade() else { return };
+        let Some(instances) = instances.upgrade() else {
+            return;
+        };
+
         let mut idle = instances.idle.lock();
         let now = Instant::now();
-        let old = idle.iter().take_while(|idle| now.duration_since(idle.since) >= max_idle).count();
+        let old = idle
+            .iter()
+            .take_while(|idle| now.duration_since(idle.since) >= max_idle)
+            .count();
         let ended: Vec<Idle> = idle.drain(..old).collect();
         let first = idle.first().map(|idle| idle.since);
         drop(idle);
         drop(ended);
+
         match first {
             Some(since) => next = since + max_idle,
             None => return,

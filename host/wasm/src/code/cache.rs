@@ -1,9 +1,10 @@
 //! The directory of compiled code.
 //!
-//! Compiled code runs unchecked, so an entry is trusted only if no other user can have written it: the directory and the
-//! file belong to this process's user, and nobody else may write or read them. An entry's name contains the hash of its
-//! content, so that damage is found before the code runs. Entries are written under another name, then renamed, and never
-//! changed. The least recently used entries are removed when all together exceed the limit.
+//! Compiled code runs unchecked, so an entry is trusted only if no other user can have written it:
+//! the directory and the file belong to this process's user, and nobody else may write or read
+//! them. An entry's name contains the hash of its content, so that damage is found before the code
+//! runs. Entries are written under another name, then renamed, and never changed. The least
+//! recently used entries are removed when all together exceed the limit.
 
 use std::{
     fs::{self, DirBuilder, File, Metadata, OpenOptions},
@@ -72,17 +73,28 @@ pub enum CacheError {
 }
 
 impl CodeCache {
-    /// Opens a directory, and creates it if there is none. All entries together take at most `max_bytes`.
+    /// Opens a directory, and creates it if there is none. All entries together take at most
+    /// `max_bytes`.
     ///
     /// # Errors
     /// Returns a [`CacheError`] if others may access the directory, or it cannot be written.
     pub fn open(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
-        let io = |source| CacheError::Io { directory: directory.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io)?;
+        let io = |source| CacheError::Io {
+            directory: directory.to_owned(),
+            source,
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(io)?;
         let user = rustix::process::geteuid().as_raw();
         let metadata = fs::symlink_metadata(directory).map_err(io)?;
         if let Some(why) = distrust(&metadata, user) {
-            return Err(CacheError::NotTrusted { directory: directory.to_owned(), why });
+            return Err(CacheError::NotTrusted {
+                directory: directory.to_owned(),
+                why,
+            });
         }
         let directory = directory.to_owned();
         let cache = Self {
@@ -104,10 +116,19 @@ impl CodeCache {
     /// # Errors
     /// Returns a [`CacheError`] if the directory for temporary files cannot be used.
     pub fn temporary(max_bytes: u64) -> Result<Self, CacheError> {
-        let io = |source| CacheError::Io { directory: std::env::temp_dir(), source };
-        let temporary = tempfile::Builder::new().prefix("operetta-compiled-").tempdir().map_err(io)?;
+        let io = |source| CacheError::Io {
+            directory: std::env::temp_dir(),
+            source,
+        };
+        let temporary = tempfile::Builder::new()
+            .prefix("operetta-compiled-")
+            .tempdir()
+            .map_err(io)?;
         let cache = Self::open(&temporary.path().join("compiled"), max_bytes)?;
-        Ok(Self { _temporary: Some(temporary), ..cache })
+        Ok(Self {
+            _temporary: Some(temporary),
+            ..cache
+        })
     }
 
     /// Returns the directory.
@@ -125,7 +146,8 @@ impl CodeCache {
         let is_full = || {
             let disk = rustix::fs::statvfs(&self.directory).ok()?;
             // Some file systems report no sizes.
-            (disk.f_blocks > 0 && disk.f_bavail < FULL / disk.f_frsize.max(1)).then(|| "the disk is full".to_owned())
+            (disk.f_blocks > 0 && disk.f_bavail < FULL / disk.f_frsize.max(1))
+                .then(|| "the disk is full".to_owned())
         };
         let why = self.failure.lock().clone().or_else(is_full)?;
         let directory = self.directory.display();
@@ -134,10 +156,13 @@ impl CodeCache {
         ))
     }
 
-    /// Returns the entry of this key, if there is one that is complete and trusted. An entry that is not is removed.
+    /// Returns the entry of this key, if there is one that is complete and trusted. An entry that
+    /// is not is removed.
     pub(super) fn get(&self, key: &str) -> Option<File> {
         for (path, _) in self.entries().ok()? {
-            let Some(hash) = entry_hash(&path, key) else { continue };
+            let Some(hash) = entry_hash(&path, key) else {
+                continue;
+            };
             match self.open_checked(&path, hash) {
                 Ok(file) => {
                     // The eviction reads the modification time as the time of the last use.
@@ -156,7 +181,10 @@ impl CodeCache {
     /// Opens an entry, and checks that it contains what this host wrote.
     fn open_checked(&self, path: &Path, hash: &str) -> Result<File, String> {
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let opened = OpenOptions::new().read(true).custom_flags(no_link).open(path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_link)
+            .open(path);
         let mut file = opened.map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() || metadata.nlink() != 1 {
@@ -166,12 +194,19 @@ impl CodeCache {
             return Err(why);
         }
         let found = hash_file(&mut file).map_err(|error| error.to_string())?;
-        if found == hash { Ok(file) } else { Err("it is damaged".to_owned()) }
+        if found == hash {
+            Ok(file)
+        } else {
+            Err("it is damaged".to_owned())
+        }
     }
 
-    /// Creates a file to write compiled code into. It is removed unless it is passed to [`CodeCache::put`].
+    /// Creates a file to write compiled code into. It is removed unless it is passed to
+    /// [`CodeCache::put`].
     pub(super) fn temporary_file(&self) -> io::Result<NamedTempFile> {
-        tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.directory)
+        tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempfile_in(&self.directory)
     }
 
     /// Adds a written file as the entry of this key. Returns the file.
@@ -191,13 +226,17 @@ impl CodeCache {
         }
     }
 
-    /// Removes the least recently used entries over the limit, and abandoned unfinished files. Running code stays
-    /// mapped.
+    /// Removes the least recently used entries over the limit, and abandoned unfinished files.
+    /// Running code stays mapped.
     fn evict(&self) {
         let _one_at_a_time = self.evicting.lock();
         let now = SystemTime::now();
         let age = |metadata: &Metadata| {
-            metadata.modified().ok().and_then(|then| now.duration_since(then).ok()).unwrap_or_default()
+            metadata
+                .modified()
+                .ok()
+                .and_then(|then| now.duration_since(then).ok())
+                .unwrap_or_default()
         };
         let mut entries = Vec::new();
         for (path, metadata) in self.entries().unwrap_or_default() {
@@ -240,9 +279,14 @@ fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
     if metadata.is_symlink() {
         Some("it is a symbolic link".to_owned())
     } else if metadata.uid() != user {
-        Some(format!("it belongs to user {}, and this process runs as user {user}", metadata.uid()))
+        Some(format!(
+            "it belongs to user {}, and this process runs as user {user}",
+            metadata.uid()
+        ))
     } else if mode & 0o077 != 0 {
-        Some(format!("others may enter it (mode {mode:04o}): set mode 0700, or name a folder below it"))
+        Some(format!(
+            "others may enter it (mode {mode:04o}): set mode 0700, or name a folder below it"
+        ))
     } else {
         None
     }
@@ -250,7 +294,11 @@ fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
 
 /// Returns the hash in the name of an entry of this key; None for another file.
 fn entry_hash<'a>(path: &'a Path, key: &str) -> Option<&'a str> {
-    path.file_name()?.to_str()?.strip_prefix(key)?.strip_prefix('.')?.strip_suffix(SUFFIX)
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(key)?
+        .strip_prefix('.')?
+        .strip_suffix(SUFFIX)
 }
 
 fn hash_file(file: &mut File) -> io::Result<String> {
@@ -281,7 +329,11 @@ mod tests {
         file.write_all(content).expect("written");
         cache.put(key, file).expect("put");
         let entries = cache.entries().expect("entries");
-        entries.into_iter().map(|(path, _)| path).find(|path| entry_hash(path, key).is_some()).unwrap_or_default()
+        entries
+            .into_iter()
+            .map(|(path, _)| path)
+            .find(|path| entry_hash(path, key).is_some())
+            .unwrap_or_default()
     }
 
     fn read(cache: &CodeCache, key: &str) -> Option<Vec<u8>> {
@@ -315,7 +367,10 @@ mod tests {
             let path = put(&cache, "aa", b"one");
             fs::write(&path, change).expect("writes");
             assert_eq!(read(&cache, "aa"), None);
-            assert!(!path.exists(), "the damaged file is left, so the code would be compiled at each load");
+            assert!(
+                !path.exists(),
+                "the damaged file is left, so the code would be compiled at each load"
+            );
         }
     }
 
@@ -350,15 +405,28 @@ mod tests {
     fn refuses_open_or_linked_directory() {
         let parent = tempfile::tempdir().expect("a directory");
         let open = parent.path().join("open");
-        DirBuilder::new().mode(0o700).create(&open).expect("created");
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&open)
+            .expect("created");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("chmod");
         let error = CodeCache::open(&open, 1).expect_err("refused").to_string();
-        assert!(error.contains("mode 0755") && error.contains("set mode 0700"), "{error}");
+        assert!(
+            error.contains("mode 0755") && error.contains("set mode 0700"),
+            "{error}"
+        );
         let link = parent.path().join("link");
         std::os::unix::fs::symlink(parent.path(), &link).expect("links");
-        assert!(matches!(CodeCache::open(&link, 1), Err(CacheError::NotTrusted { .. })));
-        let created = CodeCache::open(&parent.path().join("a/b"), 1).expect("created with its parents");
-        assert_eq!(fs::metadata(created.directory()).expect("metadata").mode() & 0o777, 0o700);
+        assert!(matches!(
+            CodeCache::open(&link, 1),
+            Err(CacheError::NotTrusted { .. })
+        ));
+        let created =
+            CodeCache::open(&parent.path().join("a/b"), 1).expect("created with its parents");
+        assert_eq!(
+            fs::metadata(created.directory()).expect("metadata").mode() & 0o777,
+            0o700
+        );
     }
 
     #[test]
@@ -367,7 +435,8 @@ mod tests {
         let age = |key: &str, seconds| {
             let path = put(&cache, key, &[0; 10]);
             let file = File::options().write(true).open(path).expect("opens");
-            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("sets");
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
+                .expect("sets");
         };
         age("aa", 300);
         age("bb", 200);
@@ -381,10 +450,19 @@ mod tests {
     #[test]
     fn removes_unfinished_files_of_dead_processes() {
         let cache = cache(1 << 20);
-        let (_, old) = cache.temporary_file().expect("a file").keep().expect("kept");
-        let (_, new) = cache.temporary_file().expect("a file").keep().expect("kept");
+        let (_, old) = cache
+            .temporary_file()
+            .expect("a file")
+            .keep()
+            .expect("kept");
+        let (_, new) = cache
+            .temporary_file()
+            .expect("a file")
+            .keep()
+            .expect("kept");
         let file = File::options().write(true).open(&old).expect("opens");
-        file.set_modified(SystemTime::now() - 2 * ABANDONED).expect("sets");
+        file.set_modified(SystemTime::now() - 2 * ABANDONED)
+            .expect("sets");
         cache.evict();
         assert_eq!((old.exists(), new.exists()), (false, true));
     }

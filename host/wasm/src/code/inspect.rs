@@ -1,4 +1,5 @@
-//! Inspects a file without compiling it. This is cheap, and works for files that the host would refuse.
+//! Inspects a file without compiling it. This is cheap, and works for files that the host would
+//! refuse.
 
 use sha2::{Digest, Sha256};
 use wasmparser::{Encoding, Parser, Payload};
@@ -74,7 +75,9 @@ fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
         match payload {
             Payload::Version { encoding, .. } => {
                 depth += 1;
-                if depth == 1 && (encoding == Encoding::Component) != (inspection.format == Format::Component) {
+                if depth == 1
+                    && (encoding == Encoding::Component) != (inspection.format == Format::Component)
+                {
                     break;
                 }
             }
@@ -93,7 +96,9 @@ fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
                     let import = import?;
-                    inspection.imports.push(format!("{}.{}", import.module, import.name));
+                    inspection
+                        .imports
+                        .push(format!("{}.{}", import.module, import.name));
                 }
             }
             Payload::ExportSection(section) => {

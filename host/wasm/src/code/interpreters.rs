@@ -20,6 +20,9 @@ pub(crate) struct Interpreters {
 
 impl Interpreters {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, loaded: tokio::sync::Mutex::default() }
+        Self {
+            folder,
+            loaded: tokio::sync::Mutex::default(),
+        }
     }
 }

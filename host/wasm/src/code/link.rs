@@ -5,11 +5,12 @@ use std::{ops::Deref, sync::Arc};
 use wasmtime::component::Component;
 
 use crate::{
-    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, free_slots::FreeSlots, load_error::short_message,
-    mapper_bindings::MappingPre, store_data::Call,
+    Engine, LoadError, MAPPER, RECONCILER, bindings::PluginPre, free_slots::FreeSlots,
+    load_error::short_message, mapper_bindings::MappingPre, store::StoreData,
 };
 
-/// The linked code that instances are created from. Dropping it unloads the code from the pool's slots.
+/// The linked code that instances are created from. Dropping it unloads the code from the pool's
+/// slots.
 pub(crate) struct Linked {
     /// None while it is dropped.
     parts: Option<Parts>,
@@ -18,9 +19,9 @@ pub(crate) struct Linked {
 
 /// The reconciler, the mapper and the pool slots of [`Linked`].
 pub(crate) struct Parts {
-    pub pre: PluginPre<Call>,
+    pub pre: PluginPre<StoreData>,
     /// The mapper; None when the component exports none.
-    pub mapper: Option<MappingPre<Call>>,
+    pub mapper: Option<MappingPre<StoreData>>,
     /// The pool slots that an instance takes.
     pub slots: u32,
 }
@@ -44,18 +45,34 @@ impl Drop for Linked {
 /// Resolves the imports once, so that creating an instance takes microseconds.
 ///
 /// # Errors
-/// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface differs from the
-/// contract.
-pub(crate) fn link(engine: &Engine, component: &Component, has_mapper: bool) -> Result<Linked, LoadError> {
+/// Returns [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an interface
+/// differs from the contract.
+pub(crate) fn link(
+    engine: &Engine,
+    component: &Component,
+    has_mapper: bool,
+) -> Result<Linked, LoadError> {
     let pre = engine
         .linker()
         .instantiate_pre(component)
         .map_err(|error| LoadError::IncompatibleImport(short_message(&error)))?;
     let incompatible = |interface: &'static str| {
-        move |error: wasmtime::Error| LoadError::IncompatibleExport { interface, message: short_message(&error) }
+        move |error: wasmtime::Error| LoadError::IncompatibleExport {
+            interface,
+            message: short_message(&error),
+        }
     };
-    let mapper = has_mapper.then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER))).transpose()?;
+    let mapper = has_mapper
+        .then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER)))
+        .transpose()?;
     let slots = engine.slots_of(component);
-    let parts = Parts { pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?, mapper, slots };
-    Ok(Linked { parts: Some(parts), free_slots: engine.free_slots().cloned() })
+    let parts = Parts {
+        pre: PluginPre::new(pre).map_err(incompatible(RECONCILER))?,
+        mapper,
+        slots,
+    };
+    Ok(Linked {
+        parts: Some(parts),
+        free_slots: engine.free_slots().cloned(),
+    })
 }

@@ -1,38 +1,31 @@
 //! Compiled code, which a child process compiles, the disk caches, and memory maps.
 //!
-//! A component is compiled once for each version of the host. The cache key is the hash of the component and of everything
-//! that its code depends on. The child process has limits on memory and processor time, and a lower priority than
-//! reconciles. It also compiles small components, because their code can be large. Small components do not wait for large
-//! ones. docs/decisions/0008-compiled-code-cache.md has the reasons.
+//! A component is compiled once for each version of the host. The cache key is the hash of the
+//! component and of everything that its code depends on. The child process has limits on memory and
+//! processor time, and a lower priority than reconciles. It also compiles small components, because
+//! their code can be large. Small components do not wait for large ones.
+//! docs/decisions/0008-compiled-code-cache.md has the reasons.
 
-mod bulk;
 mod cache;
+pub(crate) mod compatibility;
 pub(crate) mod compile_cost;
-pub(crate) mod function_cache;
 pub(crate) mod inspect;
 pub(crate) mod interpreters;
 pub(crate) mod link;
 mod obtain;
-mod pieces;
-mod priority;
-mod privileges;
+pub(crate) mod privileges;
 pub(crate) mod resident;
-mod sandbox;
-pub(crate) mod sections;
-mod snapshot;
 mod trusted;
-mod worker;
+pub(crate) mod worker;
 
 use std::{
     collections::HashMap,
     fs::File,
-    hash::{Hash, Hasher},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use wasmtime::component::Component;
 
@@ -40,12 +33,10 @@ pub use cache::{CacheError, CodeCache};
 pub use inspect::{Format, Inspection, digest, inspect};
 pub use privileges::{PrivilegeError, drop_for_host};
 pub use resident::MappedTotals;
-pub use snapshot::{SnapshotError, snapshot};
-pub use worker::{WorkerError, WorkerLimits, check_worker, compile_worker};
+pub use worker::WorkerLimits;
 
-use crate::hex;
-
-/// The source of compiled code. By default nothing is cached, and this process compiles everything.
+/// The source of compiled code. By default nothing is cached, and this process compiles everything,
+/// which needs the feature `compiler`.
 #[derive(Debug)]
 pub struct Code {
     /// The cache of compiled code.
@@ -56,14 +47,15 @@ pub struct Code {
     kept: Option<Mutex<HashMap<String, Component>>>,
     /// One permit for components under [`LARGE`], because one compilation uses every core.
     small: Semaphore,
-    /// One permit for larger components, because one compilation may take the worker's whole memory limit.
+    /// One permit for larger components, because one compilation may take the worker's whole memory
+    /// limit.
     large: Semaphore,
 }
 
 /// The size in bytes from which a component may take many seconds to compile.
 const LARGE: usize = 1 << 20;
 
-/// A program that compiles components. It passes its arguments to [`compile_worker`].
+/// A program that compiles components. It passes its arguments to `compiler::compile_worker`.
 #[derive(Clone, Debug)]
 pub struct Worker {
     /// The program.
@@ -88,7 +80,8 @@ pub enum Origin {
 /// A plugin's code.
 pub(crate) struct Obtained {
     pub component: Component,
-    /// The file from which it can be mapped again, even after the cache has removed it. None if the code is not cached.
+    /// The file from which it can be mapped again, even after the cache has removed it. None if the
+    /// code is not cached.
     pub file: Option<File>,
 }
 
@@ -110,13 +103,22 @@ impl Default for Code {
 impl Code {
     /// Creates a source that caches code in this cache and compiles with this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
-        Self { cache, worker, kept: None, small: Semaphore::new(1), large: Semaphore::new(1) }
+        Self {
+            cache,
+            worker,
+            kept: None,
+            small: Semaphore::new(1),
+            large: Semaphore::new(1),
+        }
     }
 
-    /// Creates a source that compiles in this process and keeps all compiled components in memory: for simulations, which load
-    /// the same few again and again.
+    /// Creates a source that compiles in this process and keeps all compiled components in memory:
+    /// for simulations, which load the same few again and again.
     pub fn in_memory() -> Self {
-        Self { kept: Some(Mutex::default()), ..Self::default() }
+        Self {
+            kept: Some(Mutex::default()),
+            ..Self::default()
+        }
     }
 
     /// Returns the directory of the cache, which only this user may access.
@@ -129,29 +131,12 @@ impl Code {
         self.cache.as_ref().and_then(CodeCache::problem)
     }
 
-    /// Checks the sandbox of the worker, with these files as bait. Returns its description; None without a worker.
+    /// Checks the sandbox of the worker, with these files as bait. Returns its description; None
+    /// without a worker.
     ///
     /// # Errors
     /// Returns the reason why the sandbox is not effective.
     pub async fn check_sandbox(&self, baits: &[PathBuf]) -> Option<Result<String, String>> {
         Some(self.worker.as_ref()?.check_sandbox(baits).await)
     }
-}
-
-/// Returns a hash of everything that compiled code depends on: the engine's version and settings, the compiler, and the
-/// processor.
-fn compatibility(engine: &wasmtime::Engine) -> String {
-    struct Stable(Sha256);
-    impl Hasher for Stable {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-    let mut hasher = Stable(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    bulk::FORM.hash(&mut hasher);
-    hex(&hasher.0.finalize())
 }

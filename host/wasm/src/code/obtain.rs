@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Seek, Write},
+    io::{self, Seek},
     sync::Arc,
     time::Duration,
 };
@@ -10,14 +10,13 @@ use std::{
 use operetta_core::nondeterminism;
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::Instant};
-use wasmtime::component::Component;
 
-use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, bulk, compatibility, trusted};
+use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, trusted};
 use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
-    /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes. A component that has to
-    /// be compiled first waits for its owner's permit, `compilations`.
+    /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes. A
+    /// component that has to be compiled first waits for its owner's permit, `compilations`.
     ///
     /// # Errors
     /// Returns a [`LoadError`] if the component does not compile within the limits.
@@ -27,7 +26,7 @@ impl Code {
         digest: &str,
         compilations: Option<&Arc<Semaphore>>,
     ) -> Result<(Obtained, Provenance), LoadError> {
-        let key = key(engine.wasmtime(), digest);
+        let key = key(engine, digest);
         let code = engine.code();
         if let Some(cached) = obtain_cached(engine, &key).await? {
             return Ok(cached);
@@ -37,7 +36,12 @@ impl Code {
             Some(compilations) => Some(acquire(compilations).await?),
             None => None,
         };
-        let _one_at_a_time = acquire(if bytes.len() < LARGE { &code.small } else { &code.large }).await?;
+        let _one_at_a_time = acquire(if bytes.len() < LARGE {
+            &code.small
+        } else {
+            &code.large
+        })
+        .await?;
         if waiting_since.elapsed() > Duration::from_millis(1)
             && let Some(cached) = obtain_cached(engine, &key).await?
         {
@@ -47,30 +51,63 @@ impl Code {
         let started = Instant::now();
         match &code.worker {
             Some(worker) => {
-                // The output is in memory: the disk of the cache may be full, and the worker needs no access to it.
-                let output = rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
+                // The output is in memory: the disk of the cache may be full, and the worker needs
+                // no access to it.
+                let output =
+                    rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
                 let output = File::from(output.map_err(|error| no_file(error.into()))?);
-                let compatibility = compatibility(engine.wasmtime());
-                worker.compile(&bytes, &compatibility, &output).await?;
-                let component = blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;
-                Ok((component, Provenance { origin: Origin::Worker, took: started.elapsed() }))
+                worker
+                    .compile(&bytes, engine.compatibility(), &output)
+                    .await?;
+                let component =
+                    blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;
+                Ok((
+                    component,
+                    Provenance {
+                        origin: Origin::Worker,
+                        took: started.elapsed(),
+                    },
+                ))
             }
             None => {
-                let component = blocking(engine, &key, move |engine, key| compile(engine, key, &bytes)).await?;
-                Ok((component, Provenance { origin: Origin::Here, took: started.elapsed() }))
+                let component = blocking(engine, &key, move |engine, key| {
+                    compile(engine, key, &bytes)
+                })
+                .await?;
+                Ok((
+                    component,
+                    Provenance {
+                        origin: Origin::Here,
+                        took: started.elapsed(),
+                    },
+                ))
             }
         }
     }
 }
 
-async fn obtain_cached(engine: &Engine, key: &str) -> Result<Option<(Obtained, Provenance)>, LoadError> {
+async fn obtain_cached(
+    engine: &Engine,
+    key: &str,
+) -> Result<Option<(Obtained, Provenance)>, LoadError> {
     let started = Instant::now();
     let component = blocking(engine, key, load_cached).await?;
-    Ok(component.map(|component| (component, Provenance { origin: Origin::Cache, took: started.elapsed() })))
+    Ok(component.map(|component| {
+        (
+            component,
+            Provenance {
+                origin: Origin::Cache,
+                took: started.elapsed(),
+            },
+        )
+    }))
 }
 
 async fn acquire(semaphore: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'_>, LoadError> {
-    semaphore.acquire().await.map_err(|closed| LoadError::Busy(closed.to_string()))
+    semaphore
+        .acquire()
+        .await
+        .map_err(|closed| LoadError::Busy(closed.to_string()))
 }
 
 /// Runs blocking work outside the runtime's worker threads.
@@ -87,14 +124,28 @@ async fn blocking<T: Send + 'static>(
 
 /// Returns code from the cache, or None if it is not there or cannot be loaded.
 fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
-    let kept = engine.code().kept.as_ref().and_then(|kept| kept.lock().get(key).cloned());
+    let kept = engine
+        .code()
+        .kept
+        .as_ref()
+        .and_then(|kept| kept.lock().get(key).cloned());
     if let Some(component) = kept {
-        return Ok(Some(Obtained { component, file: None }));
+        return Ok(Some(Obtained {
+            component,
+            file: None,
+        }));
     }
-    let Some(cache) = &engine.code().cache else { return Ok(None) };
-    let Some(file) = cache.get(key) else { return Ok(None) };
+    let Some(cache) = &engine.code().cache else {
+        return Ok(None);
+    };
+    let Some(file) = cache.get(key) else {
+        return Ok(None);
+    };
     match trusted::load(engine.wasmtime(), &file) {
-        Ok(component) => Ok(Some(Obtained { component, file: Some(file) })),
+        Ok(component) => Ok(Some(Obtained {
+            component,
+            file: Some(file),
+        })),
         Err(error) => {
             tracing::warn!(%key, error = %format!("{error:#}"), "failed to load cached code, compiling it again");
             cache.remove(key);
@@ -106,8 +157,8 @@ fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError
 /// Loads and caches the output of a worker. Code that cannot be cached runs from memory.
 fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadError> {
     // The worker does not know the pool's limits on tables and memories.
-    let component =
-        trusted::load(engine.wasmtime(), &output).map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
+    let component = trusted::load(engine.wasmtime(), &output)
+        .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
     let cached = engine.code().cache.as_ref().and_then(|cache| {
         let written = cache.temporary_file().and_then(|mut file| {
             output.rewind()?;
@@ -116,30 +167,49 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
         });
         record(cache, written, key)
     });
-    let Some(file) = cached else { return Ok(Obtained { component, file: None }) };
+    let Some(file) = cached else {
+        return Ok(Obtained {
+            component,
+            file: None,
+        });
+    };
     // Code that is mapped from the file shares the memory of the page cache.
     match trusted::load(engine.wasmtime(), &file) {
-        Ok(component) => Ok(Obtained { component, file: Some(file) }),
-        Err(_) => Ok(Obtained { component, file: None }),
+        Ok(component) => Ok(Obtained {
+            component,
+            file: Some(file),
+        }),
+        Err(_) => Ok(Obtained {
+            component,
+            file: None,
+        }),
     }
 }
 
+#[cfg(feature = "compiler")]
 fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadError> {
-    let component = bulk::compiled(bytes, |bytes| Component::from_binary(engine.wasmtime(), bytes))
-        .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
+    let component = crate::compiler::compile(engine.wasmtime(), bytes)?;
     if let Some(kept) = &engine.code().kept {
         kept.lock().insert(key.to_owned(), component.clone());
     }
     let file = engine.code().cache.as_ref().and_then(|cache| {
-        let artefact = component.serialize().map_err(|error| io::Error::other(format!("{error:#}")));
+        let artefact = component
+            .serialize()
+            .map_err(|error| io::Error::other(format!("{error:#}")));
         let written = artefact.and_then(|artefact| {
             let mut file = cache.temporary_file()?;
-            file.write_all(&artefact)?;
+            io::Write::write_all(&mut file, &artefact)?;
             cache.put(key, file)
         });
         record(cache, written, key)
     });
     Ok(Obtained { component, file })
+}
+
+#[cfg(not(feature = "compiler"))]
+fn compile(_: &Engine, _: &str, _: &[u8]) -> Result<Obtained, LoadError> {
+    let why = "this program has neither a compiler nor a compile worker";
+    Err(LoadError::Busy(why.to_owned()))
 }
 
 /// Records whether code could be cached. The plugin runs in either case.
@@ -152,14 +222,16 @@ fn record(cache: &CodeCache, written: io::Result<File>, key: &str) -> Option<Fil
 }
 
 fn no_file(error: io::Error) -> LoadError {
-    LoadError::Busy(format!("failed to create a file for compiled code: {error}"))
+    LoadError::Busy(format!(
+        "failed to create a file for compiled code: {error}"
+    ))
 }
 
 /// Returns the cache key of a component's code. Engines whose code differs have different keys.
-fn key(engine: &wasmtime::Engine, digest: &str) -> String {
+fn key(engine: &Engine, digest: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(digest);
     hash.update("\n");
-    hash.update(compatibility(engine));
+    hash.update(engine.compatibility());
     hex(&hash.finalize())
 }

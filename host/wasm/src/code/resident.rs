@@ -1,12 +1,14 @@
-//! Code that is mapped into memory: all the time for busy plugins, while they are called for others.
+//! Code that is mapped into memory: all the time for busy plugins, while they are called for
+//! others.
 //!
-//! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's metadata. Code that was not
-//! called for a while is unmapped. When all code together exceeds a limit, the least recently called is unmapped sooner.
-//! The next call maps it again from its file, which takes about a millisecond and compiles nothing. Calls in flight and
-//! warm instances keep their code mapped. Code without a file also stays mapped.
+//! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's
+//! metadata. Code that was not called for a while is unmapped. When all code together exceeds a
+//! limit, the least recently called is unmapped sooner. The next call maps it again from its file,
+//! which takes about a millisecond and compiles nothing. Calls in flight and warm instances keep
+//! their code mapped. Code without a file also stays mapped.
 //!
-//! Plugins of the same digest share their code: it is mapped once, however many tenants run it. Each call has a fresh instance, so
-//! they share nothing that a guest can write.
+//! Plugins of the same digest share their code: it is mapped once, however many tenants run it.
+//! Each call has a fresh instance, so they share nothing that a guest can write.
 
 use std::{
     fs::File,
@@ -76,11 +78,12 @@ pub struct MappedTotals {
 }
 
 impl MappedCode {
-    /// Returns the code of a component: that of a loaded plugin of the same digest, or else [`Code::obtain`] has it.
+    /// Returns the code of a component: that of a loaded plugin of the same digest, or else
+    /// [`Code::obtain`] has it.
     ///
     /// # Errors
-    /// Returns the errors of [`Code::obtain`], and [`LoadError::IncompatibleImport`] or [`LoadError::IncompatibleExport`] if an
-    /// interface differs from the contract.
+    /// Returns the errors of [`Code::obtain`], and [`LoadError::IncompatibleImport`] or
+    /// [`LoadError::IncompatibleExport`] if an interface differs from the contract.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -92,15 +95,29 @@ impl MappedCode {
     ) -> Result<(Arc<Self>, Provenance), LoadError> {
         let digest = &inspection.digest;
         if let Some(shared) = engine.resident_set().get(digest) {
-            return Ok((shared, Provenance { origin: Origin::Cache, took: Duration::ZERO }));
+            return Ok((
+                shared,
+                Provenance {
+                    origin: Origin::Cache,
+                    took: Duration::ZERO,
+                },
+            ));
         }
         let (obtained, provenance) = Code::obtain(engine, bytes, digest, compilations).await?;
-        Ok((Self::link(engine, obtained, digest, exports_mapper(inspection))?, provenance))
+        Ok((
+            Self::link(engine, obtained, digest, exports_mapper(inspection))?,
+            provenance,
+        ))
     }
 
-    /// Links code, and adds it to the mapped code of its engine. Returns the code of the same digest instead if another plugin was
-    /// loaded meanwhile.
-    fn link(engine: &Engine, obtained: Obtained, digest: &str, has_mapper: bool) -> Result<Arc<Self>, LoadError> {
+    /// Links code, and adds it to the mapped code of its engine. Returns the code of the same
+    /// digest instead if another plugin was loaded meanwhile.
+    fn link(
+        engine: &Engine,
+        obtained: Obtained,
+        digest: &str,
+        has_mapper: bool,
+    ) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
         let linked = link(engine, &component, has_mapper)?;
         let code = Arc::new(Self {
@@ -117,7 +134,10 @@ impl MappedCode {
             return Ok(shared);
         }
         if code.file.is_some() {
-            tokio::spawn(unmap_idle(Arc::downgrade(&code), engine.resident_set().max_idle));
+            tokio::spawn(unmap_idle(
+                Arc::downgrade(&code),
+                engine.resident_set().max_idle,
+            ));
         }
         Ok(code)
     }
@@ -127,7 +147,8 @@ impl MappedCode {
     /// # Errors
     /// Returns [`LoadError::Busy`] if memory or mappings are used up.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
-        self.used.store(self.engine.resident_set().now(), Ordering::Relaxed);
+        self.used
+            .store(self.engine.resident_set().now(), Ordering::Relaxed);
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
@@ -135,18 +156,33 @@ impl MappedCode {
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
-        let busy = |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
-        let file = self.file.as_ref().map(File::try_clone).transpose().map_err(busy)?;
-        let Some(file) = file else { return Err(LoadError::Busy("the code is in no file".to_owned())) };
+        let busy =
+            |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
+        let file = self
+            .file
+            .as_ref()
+            .map(File::try_clone)
+            .transpose()
+            .map_err(busy)?;
+        let Some(file) = file else {
+            return Err(LoadError::Busy("the code is in no file".to_owned()));
+        };
         let engine = self.engine.clone();
         let has_mapper = self.has_mapper;
         let linked = nondeterminism::blocking(move || {
             let component = map_again(engine.wasmtime(), &file)?;
             link(&engine, &component, has_mapper)
         });
-        let linked = Arc::new(linked.await.map_err(|stopped| LoadError::Busy(stopped.to_string()))??);
+        let linked = Arc::new(
+            linked
+                .await
+                .map_err(|stopped| LoadError::Busy(stopped.to_string()))??,
+        );
         *self.linked.lock() = Some(linked.clone());
-        self.engine.resident_set().again.fetch_add(1, Ordering::Relaxed);
+        self.engine
+            .resident_set()
+            .again
+            .fetch_add(1, Ordering::Relaxed);
         self.engine.resident_set().make_room();
         Ok(linked)
     }
@@ -156,10 +192,14 @@ impl MappedCode {
         self.linked.lock().is_some()
     }
 
-    /// Unmaps the code if nothing uses it and it can be mapped again. Reports whether it was unmapped.
+    /// Unmaps the code if nothing uses it and it can be mapped again. Reports whether it was
+    /// unmapped.
     fn unmap(&self) -> bool {
         let mut linked = self.linked.lock();
-        let idle = self.file.is_some() && linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
+        let idle = self.file.is_some()
+            && linked
+                .as_ref()
+                .is_some_and(|linked| Arc::strong_count(linked) == 1);
         let taken = if idle { linked.take() } else { None };
         drop(linked);
         taken.is_some()
@@ -168,7 +208,13 @@ impl MappedCode {
 
 impl ResidentSet {
     pub(crate) fn new(max_bytes: u64, max_idle: Duration) -> Self {
-        Self { max_bytes, max_idle, codes: Mutex::default(), since: Instant::now(), again: AtomicU64::new(0) }
+        Self {
+            max_bytes,
+            max_idle,
+            codes: Mutex::default(),
+            since: Instant::now(),
+            again: AtomicU64::new(0),
+        }
     }
 
     /// Returns the time since its creation in nanoseconds.
@@ -195,7 +241,8 @@ impl ResidentSet {
         None
     }
 
-    /// Unmaps the least recently called code until the limit is met. The code that was called last stays mapped.
+    /// Unmaps the least recently called code until the limit is met. The code that was called last
+    /// stays mapped.
     fn make_room(&self) {
         let mut codes = self.codes();
         codes.retain(|code| code.is_mapped());
@@ -232,7 +279,10 @@ impl ResidentSet {
 }
 
 fn find(codes: &[Weak<MappedCode>], digest: &str) -> Option<Arc<MappedCode>> {
-    codes.iter().filter_map(Weak::upgrade).find(|code| code.digest == digest)
+    codes
+        .iter()
+        .filter_map(Weak::upgrade)
+        .find(|code| code.digest == digest)
 }
 
 /// Unmaps code whenever it has been idle for this time. Returns when the code is dropped.
@@ -241,7 +291,11 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
     loop {
         tokio::time::sleep(wait).await;
         let Some(code) = code.upgrade() else { return };
-        let idle = code.engine.resident_set().now().saturating_sub(code.used.load(Ordering::Relaxed));
+        let idle = code
+            .engine
+            .resident_set()
+            .now()
+            .saturating_sub(code.used.load(Ordering::Relaxed));
         wait = max_idle.saturating_sub(Duration::from_nanos(idle));
         if wait.is_zero() {
             // Code that is in use, or is called again, is checked again later.
@@ -256,7 +310,8 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
 /// # Errors
 /// Returns [`LoadError::Busy`] if memory or mappings are used up.
 fn map_again(engine: &wasmtime::Engine, file: &File) -> Result<Component, LoadError> {
-    trusted::load(engine, file).map_err(|error| LoadError::Busy(format!("failed to map the code: {error:#}")))
+    trusted::load(engine, file)
+        .map_err(|error| LoadError::Busy(format!("failed to map the code: {error:#}")))
 }
 
 /// Returns the address space that code takes, in bytes.

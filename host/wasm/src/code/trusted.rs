@@ -1,14 +1,18 @@
 //! The only module that makes bytes of a file executable.
 //!
-//! A caller of [`load`] must pass a file that this host wrote: an entry that [`CodeCache::get`] has checked or
-//! [`CodeCache::put`] has just written, or the output of a worker in a file without a name. The check of an entry covers
-//! that its directory and file belong to this user, that nobody else may write them, and that the content is unchanged.
-//! Wasmtime checks only that its own version compiled the code with compatible settings. It cannot check the code itself.
+//! A caller of [`load`] must pass a file that this host wrote: an entry that [`CodeCache::get`] has
+//! checked or [`CodeCache::put`] has just written, or the output of a worker in a file without a
+//! name. The check of an entry covers that its directory and file belong to this user, that nobody
+//! else may write them, and that the content is unchanged. Wasmtime checks only that its own
+//! version compiled the code with compatible settings. It cannot check the code itself.
 //!
 //! [`CodeCache::get`]: super::CodeCache::get
 //! [`CodeCache::put`]: super::CodeCache::put
 
-#![allow(unsafe_code, reason = "running code from a file is what this module is for")]
+#![allow(
+    unsafe_code,
+    reason = "running code from a file is what this module is for"
+)]
 
 use std::{
     fs::File,
@@ -26,8 +30,9 @@ use wasmtime::{Engine, Result, component::Component};
 pub(super) fn load(engine: &Engine, file: &File) -> Result<Component> {
     // The descriptor stands for the file that was checked, even if another file has its name now.
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    // SAFETY: the file has the output of `Engine::precompile_component` or `Component::serialize` of this program. It is
-    // not written again, and only processes of this user could write it, as the module documentation says.
+    // SAFETY: the file has the output of `Engine::precompile_component` or `Component::serialize`
+    // of this program. It is not written again, and only processes of this user could write it, as
+    // the module documentation says.
     let mapped = unsafe { Component::deserialize_file(engine, &path) };
     if mapped.is_ok() {
         return mapped;

@@ -33,7 +33,11 @@ struct Live {
 impl Modules {
     fn new(max_kept_bytes: u64) -> Self {
         let alone = ALONE.lock();
-        let config = EngineConfig { concurrent_calls: 64, max_kept_bytes, ..EngineConfig::default() };
+        let config = EngineConfig {
+            concurrent_calls: 64,
+            max_kept_bytes,
+            ..EngineConfig::default()
+        };
         let engine = Engine::new(&config).expect("an engine");
         let compile = |number: usize| {
             let text = format!(
@@ -44,7 +48,11 @@ impl Modules {
             Module::new(engine.wasmtime(), wat::parse_str(text).expect("text")).expect("compiles")
         };
         let modules = (0..MODULES).map(compile).collect();
-        Self { engine, modules, _alone: alone }
+        Self {
+            engine,
+            modules,
+            _alone: alone,
+        }
     }
 
     fn free(&self) -> &Arc<FreeSlots> {
@@ -60,7 +68,10 @@ impl Modules {
         for (at, byte) in [(0, 0), (16, number), (TOUCHED - 1, 0)] {
             assert_eq!(live.byte(at), byte, "byte {at} of memory {number}");
         }
-        let touch = live.instance.get_typed_func::<(), ()>(&mut live.store, "touch").expect("a function");
+        let touch = live
+            .instance
+            .get_typed_func::<(), ()>(&mut live.store, "touch")
+            .expect("a function");
         touch.call(&mut live.store, ()).expect("returns");
         live
     }
@@ -75,7 +86,9 @@ impl Modules {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(3 * COLLECT, wait).await.expect("memory is given back");
+        tokio::time::timeout(3 * COLLECT, wait)
+            .await
+            .expect("memory is given back");
     }
 
     fn unload_all(&mut self) {
@@ -87,18 +100,33 @@ impl Modules {
 
 impl Live {
     fn byte(&mut self, at: usize) -> usize {
-        let byte: TypedFunc<u32, u32> = self.instance.get_typed_func(&mut self.store, "byte").expect("a function");
+        let byte: TypedFunc<u32, u32> = self
+            .instance
+            .get_typed_func(&mut self.store, "byte")
+            .expect("a function");
         byte.call(&mut self.store, at as u32).expect("returns") as usize
     }
 }
 
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("statm");
-    status.split(' ').nth(1).expect("pages").parse::<usize>().expect("a number") * rustix::param::page_size()
+    status
+        .split(' ')
+        .nth(1)
+        .expect("pages")
+        .parse::<usize>()
+        .expect("a number")
+        * rustix::param::page_size()
 }
 
 #[test]
-fn memory_of_free_slots_is_given_back_and_cleared() {
+fn empty_component_is_what_its_text_says() {
+    let text = r#"(component (core module (memory (export "m") 0)) (export "m" (core module 0)))"#;
+    assert_eq!(wat::parse_str(text).expect("text"), EMPTY);
+}
+
+#[tokio::test]
+async fn memory_of_free_slots_is_given_back_and_cleared() {
     let modules = Modules::new(256 << 20);
     modules.touch_all();
     let kept = modules.free().kept();
@@ -106,14 +134,21 @@ fn memory_of_free_slots_is_given_back_and_cleared() {
     let before = resident_bytes();
     let mut live = modules.touch(7);
 
-    modules.free().release(kept / 2);
+    modules.free().give_back(kept / 2).await.expect("runs");
     let half = modules.free().kept();
-    assert!((kept / 3..=kept / 2).contains(&half), "{half} of {kept} bytes: no more than necessary");
-    modules.free().release(0);
+    assert!(
+        (kept / 3..=kept / 2).contains(&half),
+        "{half} of {kept} bytes: no more than necessary"
+    );
+    modules.free().give_back(0).await.expect("runs");
     assert_eq!(modules.free().kept(), 0);
     let given_back = before.saturating_sub(resident_bytes());
     assert!(given_back >= kept / 2, "{given_back} of {kept} bytes");
-    assert_eq!([live.byte(0), live.byte(TOUCHED - 1)], [1, 1], "a slot in use is left alone");
+    assert_eq!(
+        [live.byte(0), live.byte(TOUCHED - 1)],
+        [1, 1],
+        "a slot in use is left alone"
+    );
     drop(live);
     // Each checks that its memory is as new.
     modules.touch_all();
@@ -130,8 +165,15 @@ async fn unloaded_code_leaves_no_memory_in_its_slots() {
     modules.unload_all();
     assert_eq!(modules.free().counted(), 0, "wasmtime counts nothing");
     let left = kept_by_all() / 4 * 3;
-    assert!(before.saturating_sub(resident_bytes()) < kept - left, "the slots keep what is outside of the image");
-    assert!(modules.free().kept() >= left, "{} of {kept} bytes are known", modules.free().kept());
+    assert!(
+        before.saturating_sub(resident_bytes()) < kept - left,
+        "the slots keep what is outside of the image"
+    );
+    assert!(
+        modules.free().kept() >= left,
+        "{} of {kept} bytes are known",
+        modules.free().kept()
+    );
 
     tokio::time::sleep(COLLECT / 2).await;
     assert!(modules.free().kept() >= left, "given back too early");
@@ -146,7 +188,9 @@ async fn code_may_be_unloaded_by_a_runtime_without_timers() {
     modules.touch_all();
     let (free, code) = (modules.free().clone(), std::mem::take(&mut modules.modules));
     let other = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
         runtime.block_on(async { code.into_iter().for_each(|module| free.unload(module)) });
     });
     other.join().expect("does not panic");
@@ -160,17 +204,17 @@ async fn unloaded_code_stays_counted_while_calls_have_the_slots() {
     modules.unload_all();
     let free = modules.free().clone();
     let unloaded = free.kept();
-    let hold = async |calls| free.calls.clone().acquire_many_owned(calls).await.expect("permits");
+    let hold = async |calls| free.calls.acquire(&Tenant::default(), calls).await;
 
     let all = hold(64).await;
-    free.release(0);
-    free.release(0);
+    free.give_back(0).await.expect("runs");
+    free.give_back(0).await.expect("runs");
     assert_eq!(free.kept(), unloaded, "no slot was free");
     drop(all);
     let one = hold(1).await;
-    free.release(0);
+    free.give_back(0).await.expect("runs");
     assert_eq!(free.kept(), unloaded, "two slots were left");
-    free.release(0);
+    free.give_back(0).await.expect("runs");
     assert_eq!(free.kept(), 0, "they came first");
     drop(one);
 }
@@ -183,7 +227,9 @@ async fn unloaded_code_counts_in_the_limit() {
     assert!(modules.free().kept() > modules.free().limit);
     (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
     // Before the minute is over.
-    tokio::time::timeout(COLLECT / 2, modules.until_at_most(0)).await.expect("the limit counts");
+    tokio::time::timeout(COLLECT / 2, modules.until_at_most(0))
+        .await
+        .expect("the limit counts");
 }
 
 #[tokio::test]
@@ -192,14 +238,22 @@ async fn calls_keep_free_slots_within_limit() {
     let modules = Modules::new(max as u64);
     modules.touch_all();
     let limit = modules.free().limit;
-    assert!((max / 4 * 3..max).contains(&limit) && modules.free().kept() > 2 * limit, "{limit} bytes");
+    assert!(
+        (max / 4 * 3..max).contains(&limit) && modules.free().kept() > 2 * limit,
+        "{limit} bytes"
+    );
     (0..CHECK_EVERY).for_each(|_| modules.free().record_call());
     modules.until_at_most(limit).await;
-    assert!(modules.free().kept() > limit / 2, "{} of {limit} bytes", modules.free().kept());
+    assert!(
+        modules.free().kept() > limit / 2,
+        "{} of {limit} bytes",
+        modules.free().kept()
+    );
     while modules.free().releasing.available_permits() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(modules.free().calls.available_permits(), 64, "all slots are free again");
+    let all = modules.free().calls.try_acquire(&Tenant::default(), 64);
+    assert!(all.is_some(), "all slots are free again");
 }
 
 #[tokio::test(start_paused = true)]

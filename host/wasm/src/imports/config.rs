@@ -1,20 +1,10 @@
 //! `operetta:controller/config`: returns the Plugin object's `spec.config`.
 
-use operetta_core::gate::Session;
-use wasmtime::component::HasData;
-
+use super::HostFunctions;
 use crate::bindings::operetta::controller::config as generated;
 
-pub(super) struct Config;
-
-impl HasData for Config {
-    type Data<'a> = View<'a>;
-}
-
-pub(super) struct View<'a>(pub &'a mut Session);
-
-impl generated::Host for View<'_> {
+impl generated::Host for HostFunctions<'_> {
     fn get(&mut self) -> String {
-        self.0.config().to_string()
+        self.session().config().to_string()
     }
 }

@@ -1,37 +1,28 @@
 //! `operetta:controller/events`: records Events about objects, which are written in the background.
 
 use operetta_core::{
-    gate::Session,
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventNote, EventType},
 };
-use wasmtime::component::HasData;
 
-use super::non_empty;
+use super::{HostFunctions, non_empty};
 use crate::{
     bindings::operetta::controller::{events as generated, types},
     cut,
 };
 
-/// The API server's limit on the reason and the action of an Event, in bytes.
+/// The API server's limit on the reason and the action of an Event, in bytes, as in
+/// <https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/events.go>.
 const MAX_REASON: usize = 128;
 
-/// The maximum length of each name of the regarding object, in bytes. No object has a longer name, and many Events may
-/// be pending.
+/// The maximum length of each name of the regarding object, in bytes. No object has a longer name,
+/// and many Events may be pending.
 const MAX_NAME: usize = 512;
 
 /// The API server's limit on the note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
 
-pub(super) struct Events;
-
-impl HasData for Events {
-    type Data<'a> = View<'a>;
-}
-
-pub(super) struct View<'a>(pub &'a mut Session);
-
-impl generated::Host for View<'_> {
+impl generated::Host for HostFunctions<'_> {
     fn emit(
         &mut self,
         regarding: types::GroupVersionKind,
@@ -42,7 +33,7 @@ impl generated::Host for View<'_> {
         action: String,
         note: String,
     ) {
-        self.0.event(EventNote {
+        self.session().event(EventNote {
             regarding: GroupVersionKind {
                 api_version: cut(regarding.api_version, MAX_NAME),
                 kind: cut(regarding.kind, MAX_NAME),

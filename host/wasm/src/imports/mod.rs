@@ -1,26 +1,62 @@
-//! The imports of a plugin: the interfaces of `operetta:controller`, one file each, and an empty WASI.
+//! The imports of a plugin: the interfaces of `operetta:controller`, one file each, and an empty
+//! WASI.
 //!
-//! Each file implements one interface on a borrowed view of the call's session. The implementations keep no state.
+//! Each file implements one interface for [`HostFunctions`], which borrows the state of the call that
+//! the guest is in. The implementations keep no state of their own.
 
 mod config;
 mod events;
 mod log;
-pub(crate) mod nondeterminism;
 mod objects;
 mod outcome;
-pub(crate) mod output;
 mod raw;
 mod source;
-pub(crate) mod wasi;
 
+use operetta_core::gate::Session;
 pub(crate) use source::SOURCE;
-use wasmtime::{Engine, Result, component::Linker};
+use wasmtime::{
+    Engine, Result,
+    component::{HasData, Linker},
+};
 
-use crate::{bindings::operetta::controller as generated, store_data::Call};
+use crate::{bindings::operetta::controller as generated, store::StoreData};
 
-/// The interfaces that this host links. Each stands for every version that agrees in `major.minor` (in `major` from 1 on).
+/// The maximum length of a failure's message in bytes. Longer messages are cut.
+pub(crate) const MAX_FAILURE: usize = 4096;
+
+/// The host's side of `operetta:controller` during one call of a guest.
+pub(crate) struct HostFunctions<'a> {
+    data: &'a mut StoreData,
+}
+
+impl HostFunctions<'_> {
+    /// Returns the session, after the lines that the guest has printed are logged.
+    fn session(&mut self) -> &mut Session {
+        self.data.session()
+    }
+}
+
+fn host_functions(data: &mut StoreData) -> HostFunctions<'_> {
+    HostFunctions { data }
+}
+
+/// Names [`HostFunctions`] for wasmtime's linker, which borrows it anew for each host call.
+struct HasHostFunctions;
+
+impl HasData for HasHostFunctions {
+    type Data<'a> = HostFunctions<'a>;
+}
+
+/// The interfaces that this host links. Each stands for every version that agrees in `major.minor`
+/// (in `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[
-    ("operetta:controller", "0.1", &["config", "events", "log", "objects", "outcome", "raw", "types"]),
+    (
+        "operetta:controller",
+        "0.1",
+        &[
+            "config", "events", "log", "objects", "outcome", "raw", "types",
+        ],
+    ),
     (
         "wasi:cli",
         "0.2",
@@ -40,50 +76,73 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ("wasi:clocks", "0.2", &["monotonic-clock", "wall-clock"]),
     ("wasi:filesystem", "0.2", &["preopens", "types"]),
     ("wasi:io", "0.2", &["error", "poll", "streams"]),
-    ("wasi:random", "0.2", &["insecure", "insecure-seed", "random"]),
+    (
+        "wasi:random",
+        "0.2",
+        &["insecure", "insecure-seed", "random"],
+    ),
     (
         "wasi:sockets",
         "0.2",
-        &["instance-network", "ip-name-lookup", "network", "tcp", "tcp-create-socket", "udp", "udp-create-socket"],
+        &[
+            "instance-network",
+            "ip-name-lookup",
+            "network",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
     ),
 ];
 
-/// Returns a linker with every import that the host offers, and with the one of interpreters if this engine runs them.
-pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<Call>> {
-    let mut linker: Linker<Call> = Linker::new(engine);
+/// Returns a linker with every import that the host offers, and with the one of interpreters if
+/// this engine runs them.
+pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<StoreData>> {
+    let mut linker: Linker<StoreData> = Linker::new(engine);
     if interpreters {
         source::add_to_linker(&mut linker)?;
     }
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    generated::objects::add_to_linker::<_, objects::Objects>(&mut linker, |call| objects::View(call))?;
-    generated::raw::add_to_linker::<_, raw::Raw>(&mut linker, |call| raw::View(call.session()))?;
-    generated::events::add_to_linker::<_, events::Events>(&mut linker, |call| events::View(call.session()))?;
+
+    type Host = HasHostFunctions;
+    generated::objects::add_to_linker::<_, Host>(&mut linker, host_functions)?;
+    generated::raw::add_to_linker::<_, Host>(&mut linker, host_functions)?;
+    generated::events::add_to_linker::<_, Host>(&mut linker, host_functions)?;
+    generated::config::add_to_linker::<_, Host>(&mut linker, host_functions)?;
+    generated::outcome::add_to_linker::<_, Host>(&mut linker, host_functions)?;
     log::add_to_linker(&mut linker)?;
-    generated::config::add_to_linker::<_, config::Config>(&mut linker, |call| config::View(call.session()))?;
-    generated::outcome::add_to_linker::<_, outcome::Outcome>(&mut linker, |call| outcome::View(call.session()))?;
     Ok(linker)
 }
 
-/// Returns the interfaces that a plugin can import, as `package/interface@version`, where `@0.2` means any `0.2.x`.
+/// Returns the interfaces that a plugin can import, as `package/interface@version`, where `@0.2`
+/// means any `0.2.x`.
 pub fn offered() -> Vec<String> {
     let names = OFFERED.iter().flat_map(|(package, version, interfaces)| {
-        interfaces.iter().map(move |interface| format!("{package}/{interface}@{version}"))
+        interfaces
+            .iter()
+            .map(move |interface| format!("{package}/{interface}@{version}"))
     });
     names.collect()
 }
 
 /// Returns these interfaces in one line, by package.
 pub(crate) fn offered_by_package() -> String {
-    let packages =
-        OFFERED.iter().map(|(package, version, interfaces)| format!("{package}@{version} ({})", interfaces.join(", ")));
+    let packages = OFFERED.iter().map(|(package, version, interfaces)| {
+        format!("{package}@{version} ({})", interfaces.join(", "))
+    });
     packages.collect::<Vec<_>>().join("; ")
 }
 
 /// Reports whether the host offers the interface of this import in a compatible version.
 pub(crate) fn is_offered(import: &str) -> bool {
-    let Some(name) = InterfaceName::parse(import) else { return false };
+    let Some(name) = InterfaceName::parse(import) else {
+        return false;
+    };
     OFFERED.iter().any(|(package, version, interfaces)| {
-        *package == name.package && interfaces.contains(&name.interface) && name.agrees_with(version)
+        *package == name.package
+            && interfaces.contains(&name.interface)
+            && name.agrees_with(version)
     })
 }
 
@@ -99,7 +158,11 @@ impl<'a> InterfaceName<'a> {
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let (path, version) = name.split_once('@')?;
         let (package, interface) = path.split_once('/')?;
-        Some(Self { package, interface, version })
+        Some(Self {
+            package,
+            interface,
+            version,
+        })
     }
 
     /// Reports whether this version is one of `major.minor`.
@@ -127,7 +190,8 @@ mod tests {
             let full = format!("{name}.{patch}");
             assert!(is_offered(&full), "{full}");
             let mut linker = linker(&engine, false).expect("links");
-            // An interface of types alone needs no implementation. Any other name is already defined.
+            // An interface of types alone needs no implementation. Any other name is already
+            // defined.
             if name != "operetta:controller/types@0.1" {
                 let defined_twice = linker.root().func_wrap(&full, |_, ()| Ok(()));
                 assert!(defined_twice.is_err(), "{full} is offered but not linked");

@@ -1,37 +1,31 @@
-//! `operetta:controller/objects` (and `types`): turns each function into one operation that passes the gate.
+//! `operetta:controller/objects` (and `types`): turns each function into one operation of the gate.
 
 use operetta_core::{
     gate::operation::{
-        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Propagation, Read, Selection, Write,
-        WriteAction, WriteOptions,
+        Delete, DeleteOptions, Get, List, ListOptions, Page, PatchBody, Propagation, Read,
+        Selection, Write, WriteAction, WriteOptions,
     },
     object::{ObjectKey, kind::GroupVersionKind},
     status::{ApiError, ErrorKind},
 };
-use wasmtime::component::HasData;
 
-use super::non_empty;
-use crate::{
-    bindings::operetta::controller::{objects as generated, types},
-    store_data::Call,
-};
+use super::{HostFunctions, non_empty};
+use crate::bindings::operetta::controller::{objects as generated, types};
 
-pub(super) struct Objects;
-
-impl HasData for Objects {
-    type Data<'a> = View<'a>;
-}
-
-pub(super) struct View<'a>(pub &'a mut Call);
-
-impl View<'_> {
-    /// Converts a page. A page that exceeds the guest's memory is refused before anything is copied.
+impl HostFunctions<'_> {
+    /// Converts a page. A page that exceeds the guest's memory is refused before anything is
+    /// copied.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
-        let bytes = page.items.iter().map(|item| item.json().len()).sum::<usize>();
-        let limit = self.0.memory_limit();
+        let bytes = page
+            .items
+            .iter()
+            .map(|item| item.json().len())
+            .sum::<usize>();
+        let limit = self.data.memory_limit();
         if bytes <= limit {
             return Ok(page.into());
         }
+
         Err(ApiError::too_large(format!(
             "the list has {bytes} bytes, over the plugin's memory limit of {limit} bytes (limits.memory): ask for pages \
              (limit), or for fewer fields (projection)"
@@ -45,20 +39,28 @@ impl View<'_> {
         action: WriteAction,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let write = Write { kind: kind.into(), action, options: options.into() };
-        Ok(self.0.session().write(write).await?.json().to_owned())
+        let write = Write {
+            kind: kind.into(),
+            action,
+            options: options.into(),
+        };
+        Ok(self.session().write(write).await?.json().to_owned())
     }
 }
 
-impl generated::Host for View<'_> {
+impl generated::Host for HostFunctions<'_> {
     async fn get(
         &mut self,
         kind: types::GroupVersionKind,
         key: types::ObjectKey,
         read: generated::Read,
     ) -> Result<String, types::Error> {
-        let get = Get { kind: kind.into(), key: key.into(), read: read.into() };
-        Ok(self.0.session().get(get).await?.json().to_owned())
+        let get = Get {
+            kind: kind.into(),
+            key: key.into(),
+            read: read.into(),
+        };
+        Ok(self.session().get(get).await?.json().to_owned())
     }
 
     async fn list(
@@ -66,8 +68,11 @@ impl generated::Host for View<'_> {
         kind: types::GroupVersionKind,
         options: generated::ListOptions,
     ) -> Result<generated::Page, types::Error> {
-        let list = List { kind: kind.into(), options: options.into() };
-        let page = self.0.session().list(list).await?;
+        let list = List {
+            kind: kind.into(),
+            options: options.into(),
+        };
+        let page = self.session().list(list).await?;
         self.page(page)
     }
 
@@ -78,7 +83,15 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        self.write(kind, WriteAction::Create { namespace: non_empty(namespace), object }, options).await
+        self.write(
+            kind,
+            WriteAction::Create {
+                namespace: non_empty(namespace),
+                object,
+            },
+            options,
+        )
+        .await
     }
 
     async fn update(
@@ -88,7 +101,16 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        self.write(kind, WriteAction::Update { key: key.into(), status: false, object }, options).await
+        self.write(
+            kind,
+            WriteAction::Update {
+                key: key.into(),
+                status: false,
+                object,
+            },
+            options,
+        )
+        .await
     }
 
     async fn update_status(
@@ -98,7 +120,16 @@ impl generated::Host for View<'_> {
         object: String,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        self.write(kind, WriteAction::Update { key: key.into(), status: true, object }, options).await
+        self.write(
+            kind,
+            WriteAction::Update {
+                key: key.into(),
+                status: true,
+                object,
+            },
+            options,
+        )
+        .await
     }
 
     async fn patch(
@@ -110,8 +141,12 @@ impl generated::Host for View<'_> {
         force: bool,
         options: generated::WriteOptions,
     ) -> Result<String, types::Error> {
-        let action =
-            WriteAction::Patch { key: key.into(), subresource: non_empty(subresource), body: body.into(), force };
+        let action = WriteAction::Patch {
+            key: key.into(),
+            subresource: non_empty(subresource),
+            body: body.into(),
+            force,
+        };
         self.write(kind, action, options).await
     }
 
@@ -121,22 +156,32 @@ impl generated::Host for View<'_> {
         key: types::ObjectKey,
         options: generated::DeleteOptions,
     ) -> Result<(), types::Error> {
-        let delete = Delete { kind: kind.into(), key: key.into(), options: options.into() };
-        Ok(self.0.session().delete(delete).await?)
+        let delete = Delete {
+            kind: kind.into(),
+            key: key.into(),
+            options: options.into(),
+        };
+        Ok(self.session().delete(delete).await?)
     }
 }
 
-impl types::Host for View<'_> {}
+impl types::Host for HostFunctions<'_> {}
 
 impl From<types::GroupVersionKind> for GroupVersionKind {
     fn from(kind: types::GroupVersionKind) -> Self {
-        Self { api_version: kind.api_version, kind: kind.kind }
+        Self {
+            api_version: kind.api_version,
+            kind: kind.kind,
+        }
     }
 }
 
 impl From<types::ObjectKey> for ObjectKey {
     fn from(key: types::ObjectKey) -> Self {
-        Self { namespace: non_empty(key.namespace), name: key.name }
+        Self {
+            namespace: non_empty(key.namespace),
+            name: key.name,
+        }
     }
 }
 
@@ -171,7 +216,11 @@ impl From<generated::ListOptions> for ListOptions {
 impl From<Page> for generated::Page {
     fn from(page: Page) -> Self {
         Self {
-            items: page.items.iter().map(|item| item.json().to_owned()).collect(),
+            items: page
+                .items
+                .iter()
+                .map(|item| item.json().to_owned())
+                .collect(),
             resource_version: page.resource_version,
             continue_token: page.continue_token,
         }
@@ -180,7 +229,11 @@ impl From<Page> for generated::Page {
 
 impl From<generated::WriteOptions> for WriteOptions {
     fn from(options: generated::WriteOptions) -> Self {
-        Self { dry_run: options.dry_run, field_manager: non_empty(options.field_manager), strict: options.strict }
+        Self {
+            dry_run: options.dry_run,
+            field_manager: non_empty(options.field_manager),
+            strict: options.strict,
+        }
     }
 }
 
@@ -225,6 +278,7 @@ impl From<ApiError> for types::Error {
             ErrorKind::TimedOut => Self::TimedOut,
             ErrorKind::Other => Self::Other,
         };
+
         let status = error.status;
         let causes = status.causes.into_iter();
         variant(types::Status {
@@ -232,7 +286,11 @@ impl From<ApiError> for types::Error {
             reason: status.reason,
             message: status.message,
             causes: causes
-                .map(|cause| types::Cause { reason: cause.reason, message: cause.message, field: cause.field })
+                .map(|cause| types::Cause {
+                    reason: cause.reason,
+                    message: cause.message,
+                    field: cause.field,
+                })
                 .collect(),
             retry_after_seconds: status.retry_after_seconds,
         })

@@ -1,26 +1,35 @@
 //! `operetta:controller/raw`: sends raw HTTP requests, through the same gate as `objects`.
 
-use operetta_core::gate::{Session, raw_request::RawRequest};
-use wasmtime::component::HasData;
+use operetta_core::gate::raw_request::RawRequest;
 
-use super::non_empty;
+use super::{HostFunctions, non_empty};
 use crate::bindings::operetta::controller::raw as generated;
 
-pub(super) struct Raw;
-
-impl HasData for Raw {
-    type Data<'a> = View<'a>;
-}
-
-pub(super) struct View<'a>(pub &'a mut Session);
-
-impl generated::Host for View<'_> {
+impl generated::Host for HostFunctions<'_> {
     async fn send(&mut self, request: generated::Request) -> generated::Response {
-        let generated::Request { method, path, query, content_type, accept, body, cached } = request;
+        let generated::Request {
+            method,
+            path,
+            query,
+            content_type,
+            accept,
+            body,
+            cached,
+        } = request;
+
         let content_type = non_empty(content_type);
         let accept = non_empty(accept);
-        let request = RawRequest { method, path, query, content_type, accept, body, cached };
-        let response = self.0.raw(request).await;
+        let request = RawRequest {
+            method,
+            path,
+            query,
+            content_type,
+            accept,
+            body,
+            cached,
+        };
+
+        let response = self.session().raw(request).await;
         generated::Response {
             status: response.status,
             content_type: response.content_type,

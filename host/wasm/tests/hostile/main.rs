@@ -1,6 +1,6 @@
-//! Tests of the hostile corpus in the real sandbox: every guest of `plugins/fixtures/hostile/` gets the response that its
-//! file states, and the host stays unharmed. A guest without a test does not compile. reached.rs tests what guests send to
-//! the host's ports.
+//! Tests of the hostile corpus in the real sandbox: every guest of `tests/guests/hostile/` gets
+//! the response that its file states, and the host stays unharmed. A guest without a test does not
+//! compile. reached.rs tests what guests send to the host's ports.
 
 #[path = "../sandbox/ports.rs"]
 mod ports;

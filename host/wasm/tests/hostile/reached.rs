@@ -1,4 +1,5 @@
-//! Tests of guests that reach the log, the event recorder and the API server, beyond the response to each.
+//! Tests of guests that reach the log, the event recorder and the API server, beyond the response
+//! to each.
 
 use std::{
     collections::HashSet,
@@ -30,28 +31,50 @@ pub async fn host_call_that_never_returns() {
 #[tokio::test]
 pub async fn list_of_everything() {
     let items = vec![Item::Whole(Arc::new(pod("a"))); 300_000];
-    let page = Page { items, resource_version: "1".into(), continue_token: None };
-    run_with("list_of_everything", Ports { page: Some(page), ..Ports::default() }).await;
+    let page = Page {
+        items,
+        resource_version: "1".into(),
+        continue_token: None,
+    };
+    run_with(
+        "list_of_everything",
+        Ports {
+            page: Some(page),
+            ..Ports::default()
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
 pub async fn config_of_32_mb() {
-    run_with("config_of_32_mb", Ports { config: "x".repeat(32 << 20), ..Ports::default() }).await;
+    run_with(
+        "config_of_32_mb",
+        Ports {
+            config: "x".repeat(32 << 20),
+            ..Ports::default()
+        },
+    )
+    .await;
 }
 
-/// Runs a guest that logs too much, and asserts that the log of each of its two calls is bounded. Returns the lines.
+/// Runs a guest that logs too much, and asserts that the log of each of its two calls is bounded.
+/// Returns the lines.
 async fn logs_within_bounds(name: &str) -> Vec<String> {
     let ports = run(name).await;
     let records = ports.records.lock().clone();
-    let field = |(name, value): &(String, String)| size_of::<(String, String)>() + name.len() + value.len();
+    let field =
+        |(name, value): &(String, String)| size_of::<(String, String)>() + name.len() + value.len();
     let kept = |record: &operetta_core::ports::LogRecord| {
         record.message.len() + record.fields.iter().map(field).sum::<usize>()
     };
     let bytes: usize = records.iter().map(kept).sum();
     assert!(bytes <= 2 * LOG_BYTES, "{name}: {bytes} bytes of log");
     let lines: Vec<String> = ports.lines().into_iter().map(|(_, line)| line).collect();
-    let limit_lines =
-        lines.iter().filter(|line| line.starts_with("log limit of 262144 bytes per reconcile reached")).count();
+    let limit_lines = lines
+        .iter()
+        .filter(|line| line.starts_with("log limit of 262144 bytes per reconcile reached"))
+        .count();
     assert_eq!(limit_lines, 2, "one for each call");
     lines
 }
@@ -59,7 +82,11 @@ async fn logs_within_bounds(name: &str) -> Vec<String> {
 #[tokio::test]
 pub async fn log_flood() {
     let lines = logs_within_bounds("log_flood").await;
-    assert_eq!(lines.len(), 2 * 257, "256 lines of 1 KiB, and one that reports the limit");
+    assert_eq!(
+        lines.len(),
+        2 * 257,
+        "256 lines of 1 KiB, and one that reports the limit"
+    );
 }
 
 #[tokio::test]
@@ -81,7 +108,11 @@ pub async fn output_flood() {
 #[tokio::test]
 pub async fn log_of_control_characters() {
     let ports = run("log_of_control_characters").await;
-    assert_eq!(ports.lines().len(), 2, "one line for each call, whatever it contains");
+    assert_eq!(
+        ports.lines().len(),
+        2,
+        "one line for each call, whatever it contains"
+    );
 }
 
 #[tokio::test]
@@ -108,15 +139,32 @@ pub async fn event_of_megabytes() {
     for event in events.iter() {
         let name = event.key.name.len();
         let kind = event.regarding.kind.len();
-        assert_eq!((name, kind, event.uid.as_ref().map(String::len), event.reason.len()), (512, 512, Some(512), 128));
+        assert_eq!(
+            (
+                name,
+                kind,
+                event.uid.as_ref().map(String::len),
+                event.reason.len()
+            ),
+            (512, 512, Some(512), 128)
+        );
     }
 }
 
 #[tokio::test]
 pub async fn event_with_line_breaks() {
     let ports = run("event_with_line_breaks").await;
-    let reasons: Vec<_> = ports.events.lock().iter().map(|event| event.reason.clone()).collect();
-    assert_eq!(reasons, ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"], "validation is left to the API server");
+    let reasons: Vec<_> = ports
+        .events
+        .lock()
+        .iter()
+        .map(|event| event.reason.clone())
+        .collect();
+    assert_eq!(
+        reasons,
+        ["a\r\nb\u{1b}[31m", "a\r\nb\u{1b}[31m"],
+        "validation is left to the API server"
+    );
 }
 
 #[tokio::test]
@@ -132,9 +180,18 @@ async fn operations(name: &str) -> Vec<Called> {
 pub async fn status_of_another_object() {
     let victim = ObjectKey::namespaced("kube-system", "victim");
     for operation in operations("status_of_another_object").await {
-        let Called::Write(write) = operation else { panic!("{operation:?}") };
-        assert!(matches!(write.action, WriteAction::Update { status: true, .. }), "{write:?}");
-        assert_eq!(write.key(), Some(&victim), "RBAC decides about the object that is written");
+        let Called::Write(write) = operation else {
+            panic!("{operation:?}")
+        };
+        assert!(
+            matches!(write.action, WriteAction::Update { status: true, .. }),
+            "{write:?}"
+        );
+        assert_eq!(
+            write.key(),
+            Some(&victim),
+            "RBAC decides about the object that is written"
+        );
     }
 }
 
@@ -176,8 +233,15 @@ async fn writes(name: &str) -> Vec<Write> {
 #[tokio::test]
 pub async fn write_that_guesses_a_secret() {
     let writes = writes("write_that_guesses_a_secret").await;
-    assert_eq!(writes.len(), 2, "each guess is a write, whose access the API server reviews");
-    assert_eq!(writes[0].key(), Some(&ObjectKey::namespaced("kube-system", "victim")));
+    assert_eq!(
+        writes.len(),
+        2,
+        "each guess is a write, whose access the API server reviews"
+    );
+    assert_eq!(
+        writes[0].key(),
+        Some(&ObjectKey::namespaced("kube-system", "victim"))
+    );
 }
 
 #[tokio::test]
@@ -194,14 +258,22 @@ pub async fn create_of_another_namespace() {
 #[tokio::test]
 pub async fn update_as_a_neighbour() {
     for write in writes("update_as_a_neighbour").await {
-        assert_eq!(write.options.field_manager.as_deref(), Some("operetta:victim/plugin"), "as in kubectl");
+        assert_eq!(
+            write.options.field_manager.as_deref(),
+            Some("operetta:victim/plugin"),
+            "as in kubectl"
+        );
     }
 }
 
 #[tokio::test]
 pub async fn update_of_duplicate_fields() {
     for write in writes("update_of_duplicate_fields").await {
-        assert_eq!(write.key(), Some(&ObjectKey::namespaced("n", "a")), "the call names the object, not the body");
+        assert_eq!(
+            write.key(),
+            Some(&ObjectKey::namespaced("n", "a")),
+            "the call names the object, not the body"
+        );
     }
 }
 
@@ -229,17 +301,47 @@ pub async fn update_of_a_huge_tree() {
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"n"}},"data":[{}0]}}"#,
         r#"{"":0},"#.repeat(200_000)
     );
-    let pod = Object::from_json(&huge, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("an object");
-    let ports = Ports { answer: Ok(Arc::new(pod)), audited: true, ..Ports::default() };
+    let pod = Object::from_json(
+        &huge,
+        &GroupVersionKind::new("v1", "Pod"),
+        ManagedFields::Drop,
+    )
+    .expect("an object");
+    let ports = Ports {
+        answer: Ok(Arc::new(pod)),
+        audited: true,
+        ..Ports::default()
+    };
     let ports = run_with("update_of_a_huge_tree", ports).await;
-    let changed: Vec<_> = ports.audit.lock().iter().map(|record| record.changed.clone()).collect();
-    assert_eq!(changed, [None, None], "the write is recorded without a comparison");
+    let changed: Vec<_> = ports
+        .audit
+        .lock()
+        .iter()
+        .map(|record| record.changed.clone())
+        .collect();
+    assert_eq!(
+        changed,
+        [None, None],
+        "the write is recorded without a comparison"
+    );
 }
 
 #[tokio::test]
 pub async fn raw_delete_that_is_no_dry_run() {
-    let ports = run_with("raw_delete_that_is_no_dry_run", Ports { audited: true, ..Ports::default() }).await;
-    let dry: Vec<_> = ports.audit.lock().iter().map(|record| (record.verb.clone(), record.dry_run)).collect();
+    let ports = run_with(
+        "raw_delete_that_is_no_dry_run",
+        Ports {
+            audited: true,
+            ..Ports::default()
+        },
+    )
+    .await;
+    let dry: Vec<_> = ports
+        .audit
+        .lock()
+        .iter()
+        .map(|record| (record.verb.clone(), record.dry_run))
+        .collect();
     assert_eq!(dry, vec![("delete".to_owned(), false); 2]);
 }
 
@@ -251,7 +353,11 @@ pub async fn raw_token() {
 #[tokio::test]
 pub async fn raw_impersonation_by_query() {
     for request in run("raw_impersonation_by_query").await.raws.lock().iter() {
-        assert_eq!((&request.content_type, &request.accept), (&None, &None), "the plugin sets no header");
+        assert_eq!(
+            (&request.content_type, &request.accept),
+            (&None, &None),
+            "the plugin sets no header"
+        );
     }
 }
 
@@ -270,12 +376,26 @@ pub async fn predicates_on_a_large_object() {
         let text = format!(
             r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"{version}"}},"spec":[{list}{version}]}}"#
         );
-        let object = Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop);
+        let object = Object::from_json(
+            &text,
+            &GroupVersionKind::new("v1", "Pod"),
+            ManagedFields::Drop,
+        );
         Arc::new(object.expect("an object"))
     };
-    let event = Event::Modified { old: large(1), object: large(2) };
+    let event = Event::Modified {
+        old: large(1),
+        object: large(2),
+    };
     let predicates = stage::predicates("predicates_on_a_large_object").await;
     let started = Instant::now();
-    assert!(!predicate::passes(&predicates, &event), "the predicates search the whole object");
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(
+        !predicate::passes(&predicates, &event),
+        "the predicates search the whole object"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
 }

@@ -1,4 +1,5 @@
-//! Runs one hostile guest at a time and checks its response, the host's memory, and that the host still serves others.
+//! Runs one hostile guest at a time and checks its response, the host's memory, and that the host
+//! still serves others.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -9,7 +10,8 @@ use operetta_core::{
     controller::request::{Action, Failure, Fault},
     handler::{
         event::Event,
-        mapping::{KeyRules, MapReconciler, Mappings},
+        mapping::{KeyRules, MapReconciler},
+        unmapped_events::UnmappedEvents,
     },
     manifest::Predicate,
     object::kind::GroupVersionKind,
@@ -20,7 +22,9 @@ use operetta_testkit::{
     hostile::{Fixture, is_answer},
     wat_guest::Guest,
 };
-use operetta_wasm::{CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginMapper, PluginReconciler};
+use operetta_wasm::{
+    CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginMapper, PluginReconciler,
+};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -28,8 +32,8 @@ use crate::{
     ports::{Ports, all_done, pod, request},
 };
 
-/// The number of concurrent calls of the engine. Each guest is called this often: one that leaked its slot would leave
-/// none.
+/// The number of concurrent calls of the engine. Each guest is called this often: one that leaked
+/// its slot would leave none.
 const SLOTS: u32 = 2;
 /// The deadline of guests that never return.
 const DEADLINE: &str = "0.3 s";
@@ -60,13 +64,29 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     let engine = engine();
     for _ in 0..SLOTS {
         let started = Instant::now();
-        let (answer, load, call) = answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
+        let (answer, load, call) =
+            answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
         let millis = started.elapsed().as_millis();
         let shown = answer.escape_debug().to_string();
-        println!("{name}: {} -> {shown:.200} ({millis} ms, {} + {} KiB)", fixture.does(), load >> 10, call >> 10);
-        assert!(is_answer(&expected, &answer), "{name}: {shown:.1000}\nexpected: {expected}");
-        assert!(answer.len() <= ANSWER_BYTES, "{name}: the answer has {} bytes", answer.len());
-        assert!(load <= HEAP_OF_LOAD && call <= HEAP_OF_CALL, "{name}: {load} and {call} bytes of the host's heap");
+        println!(
+            "{name}: {} -> {shown:.200} ({millis} ms, {} + {} KiB)",
+            fixture.does(),
+            load >> 10,
+            call >> 10
+        );
+        assert!(
+            is_answer(&expected, &answer),
+            "{name}: {shown:.1000}\nexpected: {expected}"
+        );
+        assert!(
+            answer.len() <= ANSWER_BYTES,
+            "{name}: the answer has {} bytes",
+            answer.len()
+        );
+        assert!(
+            load <= HEAP_OF_LOAD && call <= HEAP_OF_CALL,
+            "{name}: {load} and {call} bytes of the host's heap"
+        );
     }
     assert_others_continue(&engine).await;
     ports
@@ -75,40 +95,83 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
 /// Returns the predicates of the first controller in a guest's manifest.
 pub async fn predicates(name: &str) -> Vec<Predicate> {
     let limits = LoadLimits::default();
-    let plugin = Plugin::load(&engine(), Fixture::of(name).build(), &limits, Arc::new(Ports::default())).await;
-    plugin.expect("loads").manifest().controllers[0].for_.predicates.clone()
+    let plugin = Plugin::load(
+        &engine(),
+        Fixture::of(name).build(),
+        &limits,
+        Arc::new(Ports::default()),
+    )
+    .await;
+    plugin.expect("loads").manifest().controllers[0]
+        .for_
+        .predicates
+        .clone()
 }
 
 fn engine() -> Engine {
-    let config = EngineConfig { concurrent_calls: SLOTS, optimize: false, ..EngineConfig::default() };
+    let config = EngineConfig {
+        concurrent_calls: SLOTS,
+        optimize: false,
+        ..EngineConfig::default()
+    };
     Engine::new(&config).expect("an engine")
 }
 
 /// Returns the host's answer, and the peak heap of loading and of calling, in bytes.
-async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bool) -> (String, usize, usize) {
-    let timeout = if short { Duration::from_millis(300) } else { Duration::from_secs(60) };
-    let limits = LoadLimits { memory_bytes: MEMORY, timeout, ..LoadLimits::default() };
-    let (loaded, load) = heap_of(Plugin::load(engine, component.to_vec(), &limits, ports.clone())).await;
+async fn answer(
+    engine: &Engine,
+    component: &[u8],
+    ports: &Arc<Ports>,
+    short: bool,
+) -> (String, usize, usize) {
+    let timeout = if short {
+        Duration::from_millis(300)
+    } else {
+        Duration::from_secs(60)
+    };
+    let limits = LoadLimits {
+        memory_bytes: MEMORY,
+        timeout,
+        ..LoadLimits::default()
+    };
+    let (loaded, load) = heap_of(Plugin::load(
+        engine,
+        component.to_vec(),
+        &limits,
+        ports.clone(),
+    ))
+    .await;
     let plugin = match loaded {
         Ok(plugin) => Arc::new(plugin),
         Err(error) => return (format!("refused {}: {error}", error.reason()), load, 0),
     };
-    let limits = CallLimits { memory_bytes: MEMORY, timeout, ..CallLimits::default() };
-    let reconciler: Box<dyn Reconciler> = match PluginMapper::new(plugin.clone(), ports.mapping_gate(), &limits) {
-        Some(mapper) => Box::new(mapping(mapper)),
-        None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
+    let limits = CallLimits {
+        memory_bytes: MEMORY,
+        timeout,
+        ..CallLimits::default()
     };
+    let reconciler: Box<dyn Reconciler> =
+        match PluginMapper::new(plugin.clone(), ports.mapping_gate(), &limits) {
+            Some(mapper) => Box::new(mapping(mapper)),
+            None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
+        };
     let (outcome, call) = heap_of(reconciler.reconcile(&request("a"))).await;
     let answer = match outcome {
         Ok(Action::Done) => "done".to_owned(),
         Ok(Action::Requeue) => "again".to_owned(),
         Ok(Action::RequeueAfter(delay)) => format!("again after {} ms", delay.as_millis()),
         Err(Failure::Retry(message)) => format!("retry: {message}"),
-        Err(Failure::RetryAfter(message, delay)) => format!("retry after {} ms: {message}", delay.as_millis()),
+        Err(Failure::RetryAfter(message, delay)) => {
+            format!("retry after {} ms: {message}", delay.as_millis())
+        }
         Err(Failure::Terminal(message)) => format!("terminal: {message}"),
         Err(Failure::Fault(Fault::Trap(message))) => format!("trap: {message}"),
-        Err(Failure::Fault(Fault::DeadlineExceeded { limit })) => format!("deadline of {} s", limit.as_secs_f32()),
-        Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes })) => format!("memory over {limit_bytes} bytes"),
+        Err(Failure::Fault(Fault::DeadlineExceeded { limit })) => {
+            format!("deadline of {} s", limit.as_secs_f32())
+        }
+        Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes })) => {
+            format!("memory over {limit_bytes} bytes")
+        }
     };
     (answer, load, call)
 }
@@ -116,10 +179,26 @@ async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, short: bo
 /// Returns a mapper as the host runs it, with an event of the Pod `a`.
 fn mapping(mapper: PluginMapper) -> MapReconciler {
     let kind = GroupVersionKind::new("v1", "Pod");
-    let mappings = Mappings::new(kind.clone(), QueueBudget::new(usize::MAX, usize::MAX));
-    mappings.note(&Event::Added { object: Arc::new(pod("a")), initial: false }, Priority::Normal);
-    let rules = KeyRules { kind, cluster_scoped: false, namespace: None };
-    MapReconciler::new(mappings, Arc::new(mapper), rules, Arc::new(|_, _, _| true))
+    let events = UnmappedEvents::new(QueueBudget::new(usize::MAX, usize::MAX));
+    events.add(
+        &Event::Added {
+            object: Arc::new(pod("a")),
+            initial: false,
+        },
+        Priority::Normal,
+    );
+    let rules = KeyRules {
+        kind: kind.clone(),
+        cluster_scoped: false,
+        namespace: None,
+    };
+    MapReconciler::new(
+        kind,
+        events,
+        Arc::new(mapper),
+        rules,
+        Arc::new(|_, _, _| true),
+    )
 }
 
 async fn heap_of<T>(work: impl Future<Output = T>) -> (T, usize) {
@@ -139,10 +218,22 @@ async fn assert_others_continue(engine: &Engine) {
     });
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(20))));
     let calls = async {
-        let plugin = Plugin::load(engine, good.clone(), &LoadLimits::default(), ports.clone()).await.expect("loads");
-        let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
+        let plugin = Plugin::load(engine, good.clone(), &LoadLimits::default(), ports.clone())
+            .await
+            .expect("loads");
+        let reconciler = Arc::new(PluginReconciler::new(
+            Arc::new(plugin),
+            ports.gate(),
+            CallLimits::default(),
+        ));
         all_done(&reconciler, SLOTS).await;
     };
-    tokio::time::timeout(Duration::from_secs(60), calls).await.expect("a slot is left for others");
-    assert_eq!(ports.most.load(std::sync::atomic::Ordering::SeqCst), SLOTS, "all slots at once");
+    tokio::time::timeout(Duration::from_secs(60), calls)
+        .await
+        .expect("a slot is left for others");
+    assert_eq!(
+        ports.most.load(std::sync::atomic::Ordering::SeqCst),
+        SLOTS,
+        "all slots at once"
+    );
 }

@@ -29,9 +29,18 @@ async fn trap(guest: Guest) -> String {
 #[tokio::test]
 async fn trap_message_states_cause() {
     for (body, message) in [
-        ("unreachable", "wasm `unreachable` instruction executed: a panic or an abort without a message"),
-        ("(i32.load (i32.const 0x7fffffff))", "out of bounds memory access"),
-        ("(i32.div_u (i32.const 1) (i32.const 0))", "integer divide by zero"),
+        (
+            "unreachable",
+            "wasm `unreachable` instruction executed: a panic or an abort without a message",
+        ),
+        (
+            "(i32.load (i32.const 0x7fffffff))",
+            "out of bounds memory access",
+        ),
+        (
+            "(i32.div_u (i32.const 1) (i32.const 0))",
+            "integer divide by zero",
+        ),
         ("(call $recurse)", "stack overflow: call stack exhausted"),
     ] {
         assert_eq!(trap(Guest::default().reconcile(body)).await, message);
@@ -59,14 +68,23 @@ async fn trapped_plugin_runs_next_reconcile_afresh() {
 fn spinning_guest_ends_at_deadline_others_continue() {
     // As in the host, timers are checked after each poll instead of after 61.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.event_interval(1).enable_all().build().expect("a runtime");
+    let runtime = runtime
+        .event_interval(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(run_beside_spinning_guest());
 }
 
 async fn run_beside_spinning_guest() {
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(1))));
     let limit = Duration::from_millis(700);
-    let spinner = reconciler(Guest::default().reconcile("(call $spin) i32.const 16"), &ports, limit).await;
+    let spinner = reconciler(
+        Guest::default().reconcile("(call $spin) i32.const 16"),
+        &ports,
+        limit,
+    )
+    .await;
     let good = Guest::default().reconcile(
         "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
          i32.const 16",
@@ -90,9 +108,15 @@ async fn run_beside_spinning_guest() {
     };
     let (spun, (reconciles, slowest)) = tokio::join!(spinning, others);
     let (outcome, elapsed) = spun.expect("no panic");
-    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert_eq!(
+        outcome,
+        Err(Failure::Fault(Fault::DeadlineExceeded { limit }))
+    );
     assert!(elapsed < limit + Duration::from_millis(500), "{elapsed:?}");
-    assert!(reconciles >= 10, "only {reconciles} reconciles beside a spinning guest");
+    assert!(
+        reconciles >= 10,
+        "only {reconciles} reconciles beside a spinning guest"
+    );
     assert!(slowest < Duration::from_millis(300), "{slowest:?}");
 }
 
@@ -108,20 +132,35 @@ fn spinning_guest_ends_at_deadline_after_idle_time() {
     };
     let (ended, end) = mpsc::channel();
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         ended.send(runtime.block_on(spin)).expect("the test waits");
     });
-    let outcome = end.recv_timeout(Duration::from_secs(30)).expect("the guest ends");
-    assert_eq!(outcome, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    let outcome = end
+        .recv_timeout(Duration::from_secs(30))
+        .expect("the guest ends");
+    assert_eq!(
+        outcome,
+        Err(Failure::Fault(Fault::DeadlineExceeded { limit }))
+    );
 }
 
 #[tokio::test]
 async fn exiting_guest_is_quoted() {
-    let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))";
+    let print =
+        "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256))";
     let exit = format!("{print} (call $exit (i32.const 1)) i32.const 16");
     for (text, quote) in [
-        ("flag provided but not defined: -x\nusage: plugin", "usage: plugin"),
-        ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7"),
+        (
+            "flag provided but not defined: -x\nusage: plugin",
+            "usage: plugin",
+        ),
+        (
+            "panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2",
+            "panic: boom at /src/a.go:7",
+        ),
     ] {
         let message = trap(Guest::default().text(text).reconcile(&exit)).await;
         assert_eq!(message, format!("the guest called exit(1): {quote}"));
@@ -132,27 +171,69 @@ async fn exiting_guest_is_quoted() {
 async fn panic_message_is_in_fault_and_log() {
     let print = "(call $print (call $stderr) (global.get $text) (global.get $text_len) (i32.const 256)) unreachable";
     for (text, quote, lines) in [
-        ("thread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\nnote: more", "panicked at src/lib.rs:1:2: boom", 3),
-        ("panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2", "panic: boom at /src/a.go:7", 4),
-        ("Traceback (most recent call last):\n  File \"a.py\"\nValueError: boom", "ValueError: boom", 3),
-        ("TypeError: boom\n    at reconcile (plugin.js:3:4)", "TypeError: boom at reconcile (plugin.js:3:4)", 2),
+        (
+            "thread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\nnote: more",
+            "panicked at src/lib.rs:1:2: boom",
+            3,
+        ),
+        (
+            "panic: boom\n\ngoroutine 1 [running]:\nmain.f()\n\t/src/a.go:7 +0x2",
+            "panic: boom at /src/a.go:7",
+            4,
+        ),
+        (
+            "Traceback (most recent call last):\n  File \"a.py\"\nValueError: boom",
+            "ValueError: boom",
+            3,
+        ),
+        (
+            "TypeError: boom\n    at reconcile (plugin.js:3:4)",
+            "TypeError: boom at reconcile (plugin.js:3:4)",
+            2,
+        ),
     ] {
         let ports = Arc::new(Ports::default());
-        let error = run(Guest::default().text(text).reconcile(print), &ports).await.expect_err("trapped").to_string();
-        assert_eq!(error, format!("the plugin trapped: {quote} (wasm `unreachable` instruction executed)"));
+        let error = run(Guest::default().text(text).reconcile(print), &ports)
+            .await
+            .expect_err("trapped")
+            .to_string();
+        assert_eq!(
+            error,
+            format!("the plugin trapped: {quote} (wasm `unreachable` instruction executed)")
+        );
         assert_eq!(ports.lines().len(), lines, "{:?}", ports.lines());
-        assert!(ports.lines().iter().all(|(level, _)| *level == LogLevel::Warn), "{:?}", ports.lines());
+        assert!(
+            ports
+                .lines()
+                .iter()
+                .all(|(level, _)| *level == LogLevel::Warn),
+            "{:?}",
+            ports.lines()
+        );
     }
 }
 
 #[tokio::test]
 async fn guest_without_stderr_is_quoted_from_its_log() {
     let log = |level: u8| {
-        format!("(call $log (i32.const {level}) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))")
+        format!(
+            "(call $log (i32.const {level}) (global.get $text) (global.get $text_len) (i32.const 0) (i32.const 0))"
+        )
     };
-    let guest = |level| Guest::default().text("boom at src/lib.rs:3").reconcile(&(log(level) + "unreachable"));
-    assert!(trap(guest(0)).await.ends_with("the guest's last output: boom at src/lib.rs:3"));
-    assert!(trap(guest(2)).await.ends_with("without a message"), "an info line explains no trap");
+    let guest = |level| {
+        Guest::default()
+            .text("boom at src/lib.rs:3")
+            .reconcile(&(log(level) + "unreachable"))
+    };
+    assert!(
+        trap(guest(0))
+            .await
+            .ends_with("the guest's last output: boom at src/lib.rs:3")
+    );
+    assert!(
+        trap(guest(2)).await.ends_with("without a message"),
+        "an info line explains no trap"
+    );
 }
 
 #[tokio::test]
@@ -174,23 +255,42 @@ async fn endless_output_is_cut_at_the_log_limit() {
 
 #[tokio::test]
 async fn more_calls_than_slots_wait_instead_of_failing() {
-    let engine = Engine::new(&EngineConfig { concurrent_calls: 2, ..EngineConfig::default() }).expect("an engine");
+    let engine = Engine::new(&EngineConfig {
+        concurrent_calls: 2,
+        ..EngineConfig::default()
+    })
+    .expect("an engine");
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(5))));
     let guest = Guest::default().reconcile(
         "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
          i32.const 16",
     );
-    let plugin = Plugin::load(&engine, guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
-    let reconciler = Arc::new(PluginReconciler::new(Arc::new(plugin), ports.gate(), CallLimits::default()));
+    let plugin = Plugin::load(
+        &engine,
+        guest.build(),
+        &LoadLimits::default(),
+        ports.clone(),
+    )
+    .await
+    .expect("loads");
+    let reconciler = Arc::new(PluginReconciler::new(
+        Arc::new(plugin),
+        ports.gate(),
+        CallLimits::default(),
+    ));
     all_done(&reconciler, 20).await;
     assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) <= 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_reconciles_share_nothing() {
-    assert!(engine().is_pooled(), "this machine has no room for the pool");
+    assert!(
+        engine().is_pooled(),
+        "this machine has no room for the pool"
+    );
     let ports = Arc::new(Ports::slow(Some(Duration::from_millis(50))));
-    // Each reconcile stores the first letter of its name, waits, and traps if it then finds another one.
+    // Each reconcile stores the first letter of its name, waits, and traps if it then finds another
+    // one.
     let guest = Guest::default().reconcile(
         "(i32.store8 (i32.const 512) (i32.load8_u (local.get $name)))
          (call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
@@ -207,14 +307,18 @@ async fn concurrent_reconciles_share_nothing() {
     for call in calls {
         assert_eq!(call.await.expect("no panic"), Ok(Action::Done));
     }
-    assert!(ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10, "too few reconciles ran at once");
+    assert!(
+        ports.most.load(std::sync::atomic::Ordering::SeqCst) > 10,
+        "too few reconciles ran at once"
+    );
 }
 
 #[tokio::test]
 async fn long_run_is_reported_once_with_its_stack() {
     let ports = Arc::new(Ports::default());
-    let guest =
-        Guest::default().with("(func $looks_for_ever (call $spin))").reconcile("(call $looks_for_ever) i32.const 16");
+    let guest = Guest::default()
+        .with("(func $looks_for_ever (call $spin))")
+        .reconcile("(call $looks_for_ever) i32.const 16");
     // On a busy machine a guest takes longer to run for two seconds.
     let reconciler = reconciler(guest, &ports, Duration::from_secs(100)).await;
     let reported = async {
@@ -229,7 +333,10 @@ async fn long_run_is_reported_once_with_its_stack() {
         () = reported => {}
     }
     let reports = ports.long_runs.lock().clone();
-    assert!(reports.len() == 1 && reports[0].contains("/a 2s spin < looks_for_ever < "), "{reports:?}");
+    assert!(
+        reports.len() == 1 && reports[0].contains("/a 2s spin < looks_for_ever < "),
+        "{reports:?}"
+    );
 }
 
 #[tokio::test]
@@ -239,7 +346,10 @@ async fn waiting_for_the_api_server_is_no_long_run() {
         "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))
          i32.const 16",
     );
-    let outcome = reconciler(guest, &ports, Duration::from_secs(20)).await.reconcile(&request("a")).await;
+    let outcome = reconciler(guest, &ports, Duration::from_secs(20))
+        .await
+        .reconcile(&request("a"))
+        .await;
     assert_eq!(outcome, Ok(Action::Done));
     assert_eq!(*ports.long_runs.lock(), Vec::<String>::new());
 }

@@ -1,4 +1,5 @@
-//! Tests of the calls and values that cross the boundary between guest and host, in both directions.
+//! Tests of the calls and values that cross the boundary between guest and host, in both
+//! directions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,8 +17,7 @@ use crate::{
     run,
 };
 
-const GET: &str =
-    "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))";
+const GET: &str = "(call $get_own (local.get $namespace) (local.get $namespace_len) (local.get $name) (local.get $name_len))";
 
 #[tokio::test]
 async fn object_read_is_written_back_unchanged() {
@@ -33,25 +33,70 @@ async fn object_read_is_written_back_unchanged() {
          (i32.store (i32.const 24) (i32.const 1500))
          i32.const 16"
     ));
-    assert_eq!(run(guest, &ports).await, Ok(Action::RequeueAfter(Duration::from_millis(1500))));
+    assert_eq!(
+        run(guest, &ports).await,
+        Ok(Action::RequeueAfter(Duration::from_millis(1500)))
+    );
     let operations = ports.operations.lock().clone();
     let key = ObjectKey::namespaced("n", "a");
     let kind = GroupVersionKind::new("v1", "Pod");
-    assert_eq!(operations[0], Called::Get(Get { kind: kind.clone(), key: key.clone(), read: Read::Cached }));
+    assert_eq!(
+        operations[0],
+        Called::Get(Get {
+            kind: kind.clone(),
+            key: key.clone(),
+            read: Read::Cached
+        })
+    );
     let object = crate::ports::pod("a").json().to_owned();
     // The guest's empty field manager means the default one.
-    let options = WriteOptions { dry_run: true, field_manager: None, strict: true };
-    let action = WriteAction::Update { key, status: true, object };
-    assert_eq!(operations[1], Called::Write(Write { kind, action, options }));
+    let options = WriteOptions {
+        dry_run: true,
+        field_manager: None,
+        strict: true,
+    };
+    let action = WriteAction::Update {
+        key,
+        status: true,
+        object,
+    };
+    assert_eq!(
+        operations[1],
+        Called::Write(Write {
+            kind,
+            action,
+            options
+        })
+    );
 }
 
 #[tokio::test]
 async fn api_error_reaches_guest_typed_with_causes() {
-    for (code, variant) in [(404, 0), (409, 2), (422, 3), (403, 5), (410, 6), (429, 7), (503, 8), (504, 9), (418, 10)] {
-        let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".into(), field: "spec.replicas".into() };
-        let status = Status { code, causes: vec![cause], retry_after_seconds: Some(7), ..Status::default() };
+    for (code, variant) in [
+        (404, 0),
+        (409, 2),
+        (422, 3),
+        (403, 5),
+        (410, 6),
+        (429, 7),
+        (503, 8),
+        (504, 9),
+        (418, 10),
+    ] {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: "no".into(),
+            field: "spec.replicas".into(),
+        };
+        let status = Status {
+            code,
+            causes: vec![cause],
+            retry_after_seconds: Some(7),
+            ..Status::default()
+        };
         let ports = Arc::new(Ports::failing(ApiError::from_status(status)));
-        // Fails with the first cause's field if the error has the expected variant, code and retry-after.
+        // Fails with the first cause's field if the error has the expected variant, code and
+        // retry-after.
         let guest = Guest::default().reconcile(&format!(
             "{GET}
              (if (i32.eqz (i32.load8_u (i32.const 256))) (then unreachable))
@@ -60,7 +105,11 @@ async fn api_error_reaches_guest_typed_with_causes() {
              (if (i32.ne (i32.load (i32.const 296)) (i32.const 7)) (then unreachable))
              (call $retry (i32.load offset=16 (i32.load (i32.const 284))) (i32.load offset=20 (i32.load (i32.const 284))))"
         ));
-        assert_eq!(run(guest, &ports).await, Err(Failure::Retry("spec.replicas".into())), "{code}");
+        assert_eq!(
+            run(guest, &ports).await,
+            Err(Failure::Retry("spec.replicas".into())),
+            "{code}"
+        );
     }
 }
 
@@ -96,9 +145,23 @@ async fn cuts_events_to_api_server_limits() {
     assert_eq!(run(guest, &ports).await, Ok(Action::Done));
     let events = ports.events.lock().clone();
     assert_eq!(events.len(), 1);
-    assert_eq!((events[0].reason.len(), events[0].action.len(), events[0].note.len()), (128, 0, 1024));
-    assert_eq!((events[0].event_type, &events[0].uid), (EventType::Warning, &None));
-    assert_eq!(events[0].key, ObjectKey::cluster_scoped("a"), "an empty namespace means none");
+    assert_eq!(
+        (
+            events[0].reason.len(),
+            events[0].action.len(),
+            events[0].note.len()
+        ),
+        (128, 0, 1024)
+    );
+    assert_eq!(
+        (events[0].event_type, &events[0].uid),
+        (EventType::Warning, &None)
+    );
+    assert_eq!(
+        events[0].key,
+        ObjectKey::cluster_scoped("a"),
+        "an empty namespace means none"
+    );
 }
 
 #[tokio::test]
@@ -114,7 +177,10 @@ async fn log_line_carries_fields_and_reconcile() {
     assert_eq!(run(guest, &ports).await, Ok(Action::Done));
     let records = ports.records.lock().clone();
     assert_eq!(records.len(), 1, "trace lines are dropped");
-    assert_eq!((records[0].level, records[0].message.as_str()), (LogLevel::Warn, "synced"));
+    assert_eq!(
+        (records[0].level, records[0].message.as_str()),
+        (LogLevel::Warn, "synced")
+    );
     assert_eq!(records[0].fields, [("c".to_owned(), "id-1".to_owned())]);
     assert_eq!(records[0].reconcile, Some(request("a")));
 }

@@ -1,4 +1,5 @@
-//! Tests of the sandbox from the outside: components that it refuses, guests that misbehave, and calls to the host.
+//! Tests of the sandbox from the outside: components that it refuses, guests that misbehave, and
+//! calls to the host.
 //!
 //! Each guest is a few instructions long, so that a test shows the whole attack.
 
@@ -34,12 +35,26 @@ fn engine() -> &'static Engine {
 
 /// Loads a guest with a tight memory limit and this deadline.
 async fn reconciler(guest: Guest, ports: &Arc<Ports>, timeout: Duration) -> PluginReconciler {
-    let plugin = Plugin::load(engine(), guest.build(), &LoadLimits::default(), ports.clone()).await.expect("loads");
-    let limits = CallLimits { memory_bytes: 16 << 20, timeout, ..CallLimits::default() };
+    let plugin = Plugin::load(
+        engine(),
+        guest.build(),
+        &LoadLimits::default(),
+        ports.clone(),
+    )
+    .await
+    .expect("loads");
+    let limits = CallLimits {
+        memory_bytes: 16 << 20,
+        timeout,
+        ..CallLimits::default()
+    };
     PluginReconciler::new(Arc::new(plugin), ports.gate(), limits)
 }
 
 /// Loads the guest and reconciles once, within ten seconds.
 async fn run(guest: Guest, ports: &Arc<Ports>) -> Result<Action, Failure> {
-    reconciler(guest, ports, Duration::from_secs(10)).await.reconcile(&request("a")).await
+    reconciler(guest, ports, Duration::from_secs(10))
+        .await
+        .reconcile(&request("a"))
+        .await
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_core::{
     controller::request::{Failure, Fault, ReconcileRequest},
-    handler::map_event::{Change, MapEvent},
+    handler::event::Event,
     object::{ManagedFields, Object, kind::GroupVersionKind},
     ports::Mapper,
 };
@@ -26,13 +26,24 @@ async fn mapper(component: Vec<u8>) -> Option<PluginMapper> {
 
 async fn mapper_with(component: Vec<u8>, memory_bytes: usize) -> Option<PluginMapper> {
     let ports = Arc::new(Ports::default());
-    let plugin = Plugin::load(engine(), component, &LoadLimits::default(), ports.clone()).await.expect("loads");
-    let limits = CallLimits { memory_bytes, timeout: Duration::from_secs(2), ..CallLimits::default() };
+    let plugin = Plugin::load(engine(), component, &LoadLimits::default(), ports.clone())
+        .await
+        .expect("loads");
+    let limits = CallLimits {
+        memory_bytes,
+        timeout: Duration::from_secs(2),
+        ..CallLimits::default()
+    };
     PluginMapper::new(Arc::new(plugin), ports.gate(), &limits)
 }
 
-/// Maps a change of a ConfigMap's data from `old` to `now` for the controller `count`, and returns the keys.
-async fn map(mapper: &PluginMapper, now: Value, old: Option<Value>) -> Result<Vec<String>, Failure> {
+/// Maps a change of a ConfigMap's data from `old` to `now` for the controller `count`, and returns
+/// the keys.
+async fn map(
+    mapper: &PluginMapper,
+    now: Value,
+    old: Option<Value>,
+) -> Result<Vec<String>, Failure> {
     map_for("count", mapper, now, old).await
 }
 
@@ -44,12 +55,21 @@ async fn map_for(
 ) -> Result<Vec<String>, Failure> {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     let object = |data: Value| {
-        let text = json!({"metadata": {"name": "index", "namespace": "n"}, "data": data}).to_string();
+        let text =
+            json!({"metadata": {"name": "index", "namespace": "n"}, "data": data}).to_string();
         Arc::new(Object::from_json(&text, &kind, ManagedFields::Drop).expect("object"))
     };
-    let event = MapEvent { change: Change::Modified, object: object(now), old: old.map(object), kind: kind.clone() };
-    let request = ReconcileRequest { controller: controller.into(), ..request("index") };
-    let keys = mapper.map(&request, &event).await?;
+    let object_now = object(now);
+    let event = Event::Modified {
+        // A resync is a change from an object to itself.
+        old: old.map_or_else(|| object_now.clone(), object),
+        object: object_now,
+    };
+    let request = ReconcileRequest {
+        controller: controller.into(),
+        ..request("index")
+    };
+    let keys = mapper.map(&request, &kind, &event).await?;
     Ok(keys.iter().map(ToString::to_string).collect())
 }
 
@@ -64,7 +84,10 @@ async fn mapper_returns_keys_of_both_states() {
     ] {
         let mapper = mapper(component).await.expect("it exports a mapper");
         let map = async |now, old| map_for(name, &mapper, now, old).await;
-        assert_eq!(map(json!({"wakes": "a b"}), None).await, Ok(vec!["n/a".into(), "n/b".into()]));
+        assert_eq!(
+            map(json!({"wakes": "a b"}), None).await,
+            Ok(vec!["n/a".into(), "n/b".into()])
+        );
         let both = map(json!({"wakes": "b c"}), Some(json!({"wakes": "a b"}))).await;
         assert_eq!(both, Ok(vec!["n/b".into(), "n/c".into(), "n/a".into()]));
         assert_eq!(map(json!({}), None).await, Ok(vec![]));
@@ -74,8 +97,16 @@ async fn mapper_returns_keys_of_both_states() {
 #[tokio::test]
 async fn map_func_of_controller_runtime_runs_unmodified() {
     let component = plugin("mapper-controllerruntime");
-    let mapper = mapper_with(component, 256 << 20).await.expect("it exports a mapper");
-    let mut both = map(&mapper, json!({"wakes": "b c"}), Some(json!({"wakes": "a b"}))).await.expect("keys");
+    let mapper = mapper_with(component, 256 << 20)
+        .await
+        .expect("it exports a mapper");
+    let mut both = map(
+        &mapper,
+        json!({"wakes": "b c"}),
+        Some(json!({"wakes": "a b"})),
+    )
+    .await
+    .expect("keys");
     both.sort();
     assert_eq!(both, ["n/a", "n/b", "n/c"]);
     assert_eq!(map(&mapper, json!({}), None).await, Ok(vec![]));
@@ -88,7 +119,9 @@ async fn map_func_of_controller_runtime_runs_unmodified() {
 
 #[tokio::test]
 async fn failed_mapping_ends_with_reason() {
-    let rust = mapper(guest("fixture-mapper")).await.expect("it exports a mapper");
+    let rust = mapper(guest("fixture-mapper"))
+        .await
+        .expect("it exports a mapper");
     let trapped = map(&rust, json!({"do": "trap"}), None).await;
     assert!(
         matches!(&trapped, Err(Failure::Fault(Fault::Trap(message))) if message.contains("a mapping that traps")),
@@ -96,10 +129,20 @@ async fn failed_mapping_ends_with_reason() {
     );
     let limit = Duration::from_secs(2);
     let looped = map(&rust, json!({"do": "loop"}), None).await;
-    assert_eq!(looped, Err(Failure::Fault(Fault::DeadlineExceeded { limit })));
+    assert_eq!(
+        looped,
+        Err(Failure::Fault(Fault::DeadlineExceeded { limit }))
+    );
     let grown = map(&rust, json!({"do": "allocate"}), None).await;
-    assert_eq!(grown, Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes: MEMORY })));
-    let typescript = mapper(plugin("mapper-typescript")).await.expect("it exports a mapper");
+    assert_eq!(
+        grown,
+        Err(Failure::Fault(Fault::MemoryExceeded {
+            limit_bytes: MEMORY
+        }))
+    );
+    let typescript = mapper(plugin("mapper-typescript"))
+        .await
+        .expect("it exports a mapper");
     let thrown = map(&typescript, json!({"do": "trap"}), None).await;
     assert!(
         matches!(&thrown, Err(Failure::Retry(message))
@@ -115,8 +158,17 @@ async fn plugin_without_mapper_loads_unless_required() {
     let watch = json!({"source": source, "map": {"type": "Custom"}});
     let controllers = json!([{"name": "c", "for": source, "watches": [watch]}]);
     let guest = Guest::default().controllers(&controllers).build();
-    let error = Plugin::load(engine(), guest, &LoadLimits::default(), Arc::new(Ports::default())).await;
+    let error = Plugin::load(
+        engine(),
+        guest,
+        &LoadLimits::default(),
+        Arc::new(Ports::default()),
+    )
+    .await;
     let error = error.err().expect("refused");
     assert_eq!(error.reason(), "MissingMapper");
-    assert!(error.to_string().contains("controller \"c\" has a watch"), "{error}");
+    assert!(
+        error.to_string().contains("controller \"c\" has a watch"),
+        "{error}"
+    );
 }

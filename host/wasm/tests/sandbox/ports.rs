@@ -16,10 +16,13 @@ use operetta_core::{
         Gate, GateLimits, Shared,
         audit::{Audit, AuditRecord, AuditSink, Writer},
         operation::{Delete, Get, List, Page, Write, Written},
-        raw_request::{RawRequest, RawResponse, ResourcePath, Target},
+        raw_request::{RawRequest, RawResponse, Target},
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
-    ports::{EventNote, EventSink, LogLevel, LogRecord, LogSink, LongRunSink, ObjectApi, ObjectLookup, Reconciler},
+    ports::{
+        EventNote, EventSink, LogLevel, LogRecord, LogSink, LongRunSink, ObjectApi, ObjectLookup,
+        Reconciler,
+    },
     status::ApiError,
 };
 use operetta_wasm::PluginReconciler;
@@ -27,7 +30,10 @@ use parking_lot::Mutex;
 
 /// An operation that reached the API server.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(dead_code, reason = "not every test binary that includes this file reads each field")]
+#[allow(
+    dead_code,
+    reason = "not every test binary that includes this file reads each field"
+)]
 pub enum Called {
     Get(Get),
     List(List),
@@ -80,31 +86,58 @@ impl Default for Ports {
 
 impl Ports {
     /// Answers every call with this error.
-    #[allow(dead_code, reason = "not every test binary that includes this file uses it")]
+    #[allow(
+        dead_code,
+        reason = "not every test binary that includes this file uses it"
+    )]
     pub fn failing(error: ApiError) -> Self {
-        Self { answer: Err(error), ..Self::default() }
+        Self {
+            answer: Err(error),
+            ..Self::default()
+        }
     }
 
     /// Answers after this pause; None never answers.
     pub fn slow(pause: Option<Duration>) -> Self {
-        Self { pause, ..Self::default() }
+        Self {
+            pause,
+            ..Self::default()
+        }
     }
 
     /// Returns the gate of a reconciler.
     pub fn gate(self: &Arc<Self>) -> Arc<Gate> {
         let shared = self.shared();
-        Gate::new(self.clone(), self.clone(), self.clone(), self.config.as_str().into(), limits(), shared)
+        Gate::new(
+            self.clone(),
+            self.clone(),
+            self.clone(),
+            self.config.as_str().into(),
+            limits(),
+            shared,
+        )
     }
 
     /// Returns the gate of a mapper.
-    #[allow(dead_code, reason = "not every test binary that includes this file uses it")]
+    #[allow(
+        dead_code,
+        reason = "not every test binary that includes this file uses it"
+    )]
     pub fn mapping_gate(self: &Arc<Self>) -> Arc<Gate> {
-        Gate::mapping(self.clone(), self.config.as_str().into(), limits(), self.shared())
+        Gate::mapping(
+            self.clone(),
+            self.config.as_str().into(),
+            limits(),
+            self.shared(),
+        )
     }
 
     fn shared(self: &Arc<Self>) -> Shared {
         if !self.audited {
-            return Shared { long_runs: Some(self.clone()), ..Shared::default() };
+            return Shared {
+                long_runs: Some(self.clone()),
+                ..Shared::default()
+            };
         }
         let writer = Writer {
             plugin: ObjectKey::namespaced("n", "p"),
@@ -112,13 +145,25 @@ impl Ports {
             service_account: "plugin".into(),
             field_manager: "operetta:n/p".into(),
         };
-        let audit = Audit { writer, sink: self.clone(), conflicts: FieldConflicts::new(self.clone()) };
-        Shared { audit: Some(audit), objects: Some(self.clone()), ..Shared::default() }
+        let audit = Audit {
+            writer,
+            sink: self.clone(),
+            conflicts: FieldConflicts::new(self.clone()),
+        };
+        Shared {
+            audit: Some(audit),
+            objects: Some(self.clone()),
+            ..Shared::default()
+        }
     }
 
     /// Returns the level and message of each log record.
     pub fn lines(&self) -> Vec<(LogLevel, String)> {
-        self.records.lock().iter().map(|record| (record.level, record.message.clone())).collect()
+        self.records
+            .lock()
+            .iter()
+            .map(|record| (record.level, record.message.clone()))
+            .collect()
     }
 }
 
@@ -160,12 +205,20 @@ impl ObjectApi for Ports {
     async fn raw(&self, request: RawRequest, _: Target) -> Result<RawResponse, ApiError> {
         let body = format!("{request} {}", request.body.as_deref().unwrap_or_default());
         self.raws.lock().push(request);
-        Ok(RawResponse { status: 200, content_type: "text/plain".into(), retry_after_seconds: Some(7), body })
+        Ok(RawResponse {
+            status: 200,
+            content_type: "text/plain".into(),
+            retry_after_seconds: Some(7),
+            body,
+        })
     }
 }
 
 fn limits() -> GateLimits {
-    GateLimits { call_timeout: Duration::from_secs(3600), ..GateLimits::default() }
+    GateLimits {
+        call_timeout: Duration::from_secs(3600),
+        ..GateLimits::default()
+    }
 }
 
 #[async_trait]
@@ -174,7 +227,7 @@ impl ObjectLookup for Ports {
         self.answer.clone().ok()
     }
 
-    fn kind_of(&self, _: &ResourcePath) -> Option<GroupVersionKind> {
+    fn kind_of(&self, _: &str, _: &str) -> Option<GroupVersionKind> {
         None
     }
 
@@ -201,7 +254,9 @@ impl EventSink for Ports {
 
 impl LongRunSink for Ports {
     fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str) {
-        self.long_runs.lock().push(format!("{} {ran:?} {stack}", request.key));
+        self.long_runs
+            .lock()
+            .push(format!("{} {ran:?} {stack}", request.key));
     }
 }
 
@@ -216,8 +271,15 @@ impl LogSink for Ports {
 }
 
 pub fn pod(name: &str) -> Object {
-    let text = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"n"}}}}"#);
-    Object::from_json(&text, &GroupVersionKind::new("v1", "Pod"), ManagedFields::Drop).expect("a pod")
+    let text = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"n"}}}}"#
+    );
+    Object::from_json(
+        &text,
+        &GroupVersionKind::new("v1", "Pod"),
+        ManagedFields::Drop,
+    )
+    .expect("a pod")
 }
 
 pub fn request(name: &str) -> ReconcileRequest {

@@ -36,7 +36,9 @@ pub(crate) fn run(case: &Case<'_>) -> Seen {
         "error-invalid" => errors::invalid(case),
         "error-bad-request" => errors::bad_request(case),
         "error-forbidden" => errors::forbidden(case),
-        "error-expired" | "error-unavailable" | "error-timed-out" | "error-other" => errors::refused(case),
+        "error-expired" | "error-unavailable" | "error-timed-out" | "error-other" => {
+            errors::refused(case)
+        }
         "error-too-many-requests" => errors::too_many_requests(case),
         "raw-get" => data::raw_get(case),
         "raw-post" => data::raw_post(case),

@@ -20,7 +20,13 @@ impl Case<'_> {
 /// Returns an error if the body is not JSON.
 fn status_and(answer: &RawResponse, pointer: &str) -> Seen {
     let body: Value = serde_json::from_str(&answer.body)?;
-    Ok(format!("{} {}", answer.status, body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()))
+    Ok(format!(
+        "{} {}",
+        answer.status,
+        body.pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    ))
 }
 
 pub(crate) fn raw_get(case: &Case<'_>) -> Seen {
@@ -36,19 +42,38 @@ pub(crate) fn raw_post(case: &Case<'_>) -> Seen {
 }
 
 pub(crate) fn raw_error(case: &Case<'_>) -> Seen {
-    status_and(&case.ctx.raw(&RawRequest::get(format!("{}/no-such-object", case.path()))), "/reason")
+    status_and(
+        &case
+            .ctx
+            .raw(&RawRequest::get(format!("{}/no-such-object", case.path()))),
+        "/reason",
+    )
 }
 
 pub(crate) fn raw_watch(case: &Case<'_>) -> Seen {
-    status_and(&case.ctx.raw(&RawRequest::get(case.path()).query("watch=true")), "/reason")
+    status_and(
+        &case
+            .ctx
+            .raw(&RawRequest::get(case.path()).query("watch=true")),
+        "/reason",
+    )
 }
 
 pub(crate) fn event(case: &Case<'_>) -> Seen {
-    case.ctx.event_with_action(&case.map, EventType::Normal, "Conformed", "Test", "it works");
+    case.ctx.event_with_action(
+        &case.map,
+        EventType::Normal,
+        "Conformed",
+        "Test",
+        "it works",
+    );
     Ok("emitted".to_owned())
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "all behaviours have the same signature")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "all behaviours have the same signature"
+)]
 pub(crate) fn log(_: &Case<'_>) -> Seen {
     tracing::info!(colour = "red", "a line for conformance");
     Ok("logged".to_owned())
@@ -101,7 +126,11 @@ fn touched(case: &Case<'_>) -> Result<Widget, operetta_sdk::Error> {
 }
 
 pub(crate) fn int64(case: &Case<'_>) -> Seen {
-    Ok(touched(case)?.spec.big.map(|big| big.to_string()).unwrap_or_default())
+    Ok(touched(case)?
+        .spec
+        .big
+        .map(|big| big.to_string())
+        .unwrap_or_default())
 }
 
 pub(crate) fn quantity(case: &Case<'_>) -> Seen {

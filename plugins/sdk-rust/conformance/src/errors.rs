@@ -6,11 +6,17 @@ use operetta_sdk::{ApiError, Error, ListOptions, Object};
 use crate::{Case, Seen, words};
 
 pub(crate) fn not_found(case: &Case<'_>) -> Seen {
-    words(case.ctx.get::<ConfigMap>(case.map.key().beside("no-such-object")))
+    words(
+        case.ctx
+            .get::<ConfigMap>(case.map.key().beside("no-such-object")),
+    )
 }
 
 pub(crate) fn already_exists(case: &Case<'_>) -> Seen {
-    words(case.ctx.create(&case.config_map(case.wanted("target")?, &[])))
+    words(
+        case.ctx
+            .create(&case.config_map(case.wanted("target")?, &[])),
+    )
 }
 
 pub(crate) fn conflict(case: &Case<'_>) -> Seen {
@@ -21,9 +27,13 @@ pub(crate) fn conflict(case: &Case<'_>) -> Seen {
 
 pub(crate) fn invalid(case: &Case<'_>) -> Seen {
     let mut map = case.config_map("error-invalid-made", &[]);
-    map.labels_mut().insert("conformance".to_owned(), "not/a/label".to_owned());
+    map.labels_mut()
+        .insert("conformance".to_owned(), "not/a/label".to_owned());
     let result = case.ctx.create(&map);
-    let field = result.as_ref().err().and_then(|error| Some(error.status().causes.first()?.field.clone()));
+    let field = result
+        .as_ref()
+        .err()
+        .and_then(|error| Some(error.status().causes.first()?.field.clone()));
     Ok(format!("{} {}", words(result)?, field.unwrap_or_default()))
 }
 
@@ -38,8 +48,12 @@ pub(crate) fn forbidden(case: &Case<'_>) -> Seen {
 
 fn refusal(case: &Case<'_>) -> Result<ApiError, Error> {
     let mut map = case.config_map(case.wanted("target")?, &[]);
-    map.labels_mut().insert("conformance".to_owned(), "refuse".to_owned());
-    case.ctx.create(&map).err().ok_or_else(|| Error::msg("the webhook admitted it"))
+    map.labels_mut()
+        .insert("conformance".to_owned(), "refuse".to_owned());
+    case.ctx
+        .create(&map)
+        .err()
+        .ok_or_else(|| Error::msg("the webhook admitted it"))
 }
 
 pub(crate) fn refused(case: &Case<'_>) -> Seen {
@@ -48,6 +62,13 @@ pub(crate) fn refused(case: &Case<'_>) -> Seen {
 
 pub(crate) fn too_many_requests(case: &Case<'_>) -> Seen {
     let error = refusal(case)?;
-    let after = error.status().retry_after_seconds.map(|seconds| seconds.to_string());
-    Ok(format!("{} {}", words::<()>(Err(error))?, after.unwrap_or_default()))
+    let after = error
+        .status()
+        .retry_after_seconds
+        .map(|seconds| seconds.to_string());
+    Ok(format!(
+        "{} {}",
+        words::<()>(Err(error))?,
+        after.unwrap_or_default()
+    ))
 }

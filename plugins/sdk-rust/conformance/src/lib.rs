@@ -1,5 +1,5 @@
-//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, in the code of a typical
-//! plugin.
+//! The conformance suite's plugin in Rust: each behaviour of plugins/conformance/README.md, in the
+//! code of a typical plugin.
 
 mod cases;
 mod data;
@@ -12,8 +12,8 @@ mod writes;
 
 use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
 use operetta_sdk::{
-    Action, ApiError, Context, Controller, Error, ErrorKind, Kind, Object, ObjectMeta, Patch, Plugin, RateLimiter,
-    Source,
+    Action, ApiError, Context, Controller, Error, ErrorKind, Kind, Object, ObjectMeta, Patch,
+    Plugin, RateLimiter, Source,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -22,8 +22,9 @@ operetta_sdk::mapping_plugin!(plugin);
 
 /// Returns a plugin with one controller, `cases`.
 pub fn plugin() -> Plugin {
-    let limiter =
-        RateLimiter::default().backoff(Duration::from_millis(5), Duration::from_millis(1_000)).bucket(1_000, 1_000);
+    let limiter = RateLimiter::default()
+        .backoff(Duration::from_millis(5), Duration::from_millis(1_000))
+        .bucket(1_000, 1_000);
     let controller = Controller::new("cases", reconcile)
         .for_source(Source::of::<ConfigMap>().labels("conformance=case"))
         .owns_source(Source::of::<ConfigMap>().labels("conformance=child"))
@@ -42,7 +43,9 @@ fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
     let case = Case { ctx, map };
     match case.map.name() {
         "finalizer" => return results::finalizer(&case),
-        name if name.starts_with("result-") || name.starts_with("map-") => return results::run(&case),
+        name if name.starts_with("result-") || name.starts_with("map-") => {
+            return results::run(&case);
+        }
         _ => {}
     }
     if case.argument("result").is_some() {
@@ -72,7 +75,8 @@ impl Case<'_> {
     }
 
     fn wanted(&self, name: &str) -> Result<&str, Error> {
-        self.argument(name).ok_or_else(|| Error::msg(format!("the case has no data.{name}")))
+        self.argument(name)
+            .ok_or_else(|| Error::msg(format!("the case has no data.{name}")))
     }
 
     /// Returns the case's namespace.
@@ -90,8 +94,14 @@ impl Case<'_> {
 
     /// Returns a new ConfigMap in the case's namespace.
     fn config_map(&self, name: &str, data: &[(&str, &str)]) -> ConfigMap {
-        let pairs = data.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        ConfigMap { metadata: self.metadata(name), data: Some(pairs.collect()), ..ConfigMap::default() }
+        let pairs = data
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        ConfigMap {
+            metadata: self.metadata(name),
+            data: Some(pairs.collect()),
+            ..ConfigMap::default()
+        }
     }
 
     /// Returns the metadata of a new object in the case's namespace.
@@ -113,9 +123,16 @@ fn word(map: &ConfigMap) -> String {
 /// # Errors
 /// Returns an error if the call succeeded.
 fn words<T>(result: Result<T, ApiError>) -> Seen {
-    let error = result.err().ok_or_else(|| Error::msg("the call succeeded, but had to fail"))?;
+    let error = result
+        .err()
+        .ok_or_else(|| Error::msg("the call succeeded, but had to fail"))?;
     let status = error.status();
-    Ok(format!("{} {} {}", variant(&error), status.code, status.reason))
+    Ok(format!(
+        "{} {} {}",
+        variant(&error),
+        status.code,
+        status.reason
+    ))
 }
 
 /// Returns the contract's name of an error.

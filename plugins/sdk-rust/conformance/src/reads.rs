@@ -38,7 +38,11 @@ pub(crate) fn list_fields(case: &Case<'_>) -> Seen {
 }
 
 pub(crate) fn list_empty(case: &Case<'_>) -> Seen {
-    Ok(case.ctx.list::<ConfigMap>(case.selected()?)?.len().to_string())
+    Ok(case
+        .ctx
+        .list::<ConfigMap>(case.selected()?)?
+        .len()
+        .to_string())
 }
 
 pub(crate) fn list_paged(case: &Case<'_>) -> Seen {
@@ -62,24 +66,41 @@ pub(crate) fn list_paged(case: &Case<'_>) -> Seen {
 }
 
 pub(crate) fn list_index(case: &Case<'_>) -> Seen {
-    Ok(names(&case.ctx.list(case.here().index("colour", case.wanted("colour")?))?))
+    Ok(names(&case.ctx.list(
+        case.here().index("colour", case.wanted("colour")?),
+    )?))
 }
 
 pub(crate) fn list_label_index(case: &Case<'_>) -> Seen {
-    Ok(names(&case.ctx.list(case.here().index("app", case.wanted("app")?))?))
+    Ok(names(
+        &case
+            .ctx
+            .list(case.here().index("app", case.wanted("app")?))?,
+    ))
 }
 
 pub(crate) fn list_owner_index(case: &Case<'_>) -> Seen {
-    Ok(names(&case.ctx.list(case.here().index("owner", case.wanted("owner")?))?))
+    Ok(names(
+        &case
+            .ctx
+            .list(case.here().index("owner", case.wanted("owner")?))?,
+    ))
 }
 
 pub(crate) fn list_owner(case: &Case<'_>) -> Seen {
-    Ok(names(&case.ctx.list(case.here().owner_uid(case.wanted("uid")?))?))
+    Ok(names(
+        &case.ctx.list(case.here().owner_uid(case.wanted("uid")?))?,
+    ))
 }
 
 pub(crate) fn list_projection(case: &Case<'_>) -> Seen {
-    let maps = case.ctx.list::<ConfigMap>(case.selected()?.project([".data.word"]))?;
-    let pairs: Vec<_> = maps.iter().map(|map| format!("{}={}", map.name(), word(map))).collect();
+    let maps = case
+        .ctx
+        .list::<ConfigMap>(case.selected()?.project([".data.word"]))?;
+    let pairs: Vec<_> = maps
+        .iter()
+        .map(|map| format!("{}={}", map.name(), word(map)))
+        .collect();
     let other = maps.iter().any(|map| word_of(map, "other").is_some());
     Ok(format!("{} {other}", pairs.join(",")))
 }
@@ -87,7 +108,8 @@ pub(crate) fn list_projection(case: &Case<'_>) -> Seen {
 pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
     let ctx = case.ctx;
     let mut made = case.config_map("read-own-write-made", &[("word", "1")]);
-    made.labels_mut().insert("conformance".to_owned(), "made".to_owned());
+    made.labels_mut()
+        .insert("conformance".to_owned(), "made".to_owned());
     let key = made.key();
     // An interrupted earlier call may have left the object.
     if let Some(old) = ctx.get_opt::<ConfigMap>(&key)? {
@@ -96,13 +118,20 @@ pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
     ctx.create(&made)?;
     let mut read: ConfigMap = ctx.get(&key)?;
     let first = word(&read);
-    read.data.get_or_insert_default().insert("word".to_owned(), "2".to_owned());
+    read.data
+        .get_or_insert_default()
+        .insert("word".to_owned(), "2".to_owned());
     ctx.update(&read)?;
     let second = word(&ctx.get(&key)?);
     let listed = ctx.list::<ConfigMap>(case.here().labels("conformance=made"))?;
-    let held = listed.iter().any(|map| map.name() == key.name && word(map) == "2");
+    let held = listed
+        .iter()
+        .any(|map| map.name() == key.name && word(map) == "2");
     ctx.delete_key::<ConfigMap>(&key, &operetta_sdk::DeleteOptions::new())?;
-    let last = ctx.get::<ConfigMap>(&key).err().ok_or_else(|| Error::msg("it still exists"))?;
+    let last = ctx
+        .get::<ConfigMap>(&key)
+        .err()
+        .ok_or_else(|| Error::msg("it still exists"))?;
     Ok(format!("{first} {second} {held} {}", variant(&last)))
 }
 
@@ -113,7 +142,12 @@ pub(crate) fn read_own_write(case: &Case<'_>) -> Seen {
 pub(crate) fn append_run(case: &Case<'_>) -> Result<usize, Error> {
     let key = case.target()?;
     let before = case.ctx.get_live::<ConfigMap>(&key)?;
-    let runs = format!("{}{} ", word_of(&before, "runs").unwrap_or_default(), case.ctx.request().retries);
-    case.ctx.patch::<ConfigMap>(&key, Patch::merge(&json!({"data": {"runs": runs}})))?;
+    let runs = format!(
+        "{}{} ",
+        word_of(&before, "runs").unwrap_or_default(),
+        case.ctx.request().retries
+    );
+    case.ctx
+        .patch::<ConfigMap>(&key, Patch::merge(&json!({"data": {"runs": runs}})))?;
     Ok(runs.split_whitespace().count())
 }

@@ -5,14 +5,23 @@ use operetta_sdk::k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Resource, Clone, Debug, Default, Serialize, Deserialize)]
-#[resource(group = "conformance.operetta.dev", version = "v1", kind = "Widget", status = "WidgetStatus")]
+#[resource(
+    group = "conformance.operetta.dev",
+    version = "v1",
+    kind = "Widget",
+    status = "WidgetStatus"
+)]
 pub(crate) struct WidgetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) big: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<Quantity>,
     /// The outer `None` stands for a missing field, the inner one for null.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) note: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) touched: Option<bool>,
@@ -35,7 +44,11 @@ mod tests {
 
     #[test]
     fn distinguishes_null_from_missing() {
-        let note = |text| serde_json::from_str::<WidgetSpec>(text).expect("a spec").note;
+        let note = |text| {
+            serde_json::from_str::<WidgetSpec>(text)
+                .expect("a spec")
+                .note
+        };
         assert_eq!(note("{}"), None);
         assert_eq!(note(r#"{"note": null}"#), Some(None));
         assert_eq!(note(r#"{"note": "a"}"#), Some(Some("a".to_owned())));

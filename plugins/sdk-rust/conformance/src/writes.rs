@@ -12,12 +12,17 @@ use crate::widget::{Widget, WidgetStatus};
 use crate::{Case, Seen, word, words};
 
 pub(crate) fn create(case: &Case<'_>) -> Seen {
-    let made = case.ctx.create(&case.config_map("create-made", &[("word", case.wanted("word")?)]))?;
+    let made = case
+        .ctx
+        .create(&case.config_map("create-made", &[("word", case.wanted("word")?)]))?;
     Ok(made.uid().unwrap_or_default().to_owned())
 }
 
 pub(crate) fn create_dry_run(case: &Case<'_>) -> Seen {
-    let made = case.ctx.create_with(&case.config_map("dry-made", &[]), &WriteOptions::new().dry_run())?;
+    let made = case.ctx.create_with(
+        &case.config_map("dry-made", &[]),
+        &WriteOptions::new().dry_run(),
+    )?;
     Ok(made.name().to_owned())
 }
 
@@ -29,22 +34,35 @@ pub(crate) fn create_strict(case: &Case<'_>) -> Seen {
 
 pub(crate) fn update(case: &Case<'_>) -> Seen {
     let mut map: ConfigMap = case.ctx.get(case.target()?)?;
-    map.data.get_or_insert_default().insert("word".to_owned(), "updated".to_owned());
+    map.data
+        .get_or_insert_default()
+        .insert("word".to_owned(), "updated".to_owned());
     Ok(word(&case.ctx.update(&map)?))
 }
 
 pub(crate) fn update_status(case: &Case<'_>) -> Seen {
     let mut widget: Widget = case.ctx.get(case.target()?)?;
-    widget.status = Some(WidgetStatus { phase: "ready".to_owned() });
+    widget.status = Some(WidgetStatus {
+        phase: "ready".to_owned(),
+    });
     widget.spec.touched = Some(true);
     let stored = case.ctx.update_status(&widget)?;
-    Ok(format!("{} {}", stored.status.unwrap_or_default().phase, stored.spec.touched.unwrap_or_default()))
+    Ok(format!(
+        "{} {}",
+        stored.status.unwrap_or_default().phase,
+        stored.spec.touched.unwrap_or_default()
+    ))
 }
 
 pub(crate) fn patch_merge(case: &Case<'_>) -> Seen {
     let patch = Patch::merge(&json!({"data": {"word": "merged", "other": null}}));
     let map: ConfigMap = case.ctx.patch(case.target()?, patch)?;
-    let pairs: Vec<_> = map.data.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
+    let pairs: Vec<_> = map
+        .data
+        .iter()
+        .flatten()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     Ok(pairs.join(","))
 }
 
@@ -63,8 +81,13 @@ pub(crate) fn patch_apply(case: &Case<'_>) -> Seen {
 
 pub(crate) fn patch_scale(case: &Case<'_>) -> Seen {
     let patch = Patch::merge(&json!({"spec": {"replicas": 3}})).subresource("scale");
-    let scale = case.ctx.dynamic(&Deployment::gvk()).patch(case.target()?, patch)?;
-    Ok(scale.pointer("/spec/replicas").map_or_else(String::new, Value::to_string))
+    let scale = case
+        .ctx
+        .dynamic(&Deployment::gvk())
+        .patch(case.target()?, patch)?;
+    Ok(scale
+        .pointer("/spec/replicas")
+        .map_or_else(String::new, Value::to_string))
 }
 
 fn delete_with(case: &Case<'_>, options: &DeleteOptions) -> Seen {
@@ -88,22 +111,33 @@ pub(crate) fn delete_precondition(case: &Case<'_>) -> Seen {
 pub(crate) fn create_or_update(case: &Case<'_>) -> Seen {
     let bring_to = |wanted: &str| {
         let set = |map: &mut ConfigMap| {
-            map.data.get_or_insert_default().insert("word".to_owned(), wanted.to_owned());
+            map.data
+                .get_or_insert_default()
+                .insert("word".to_owned(), wanted.to_owned());
             Ok(())
         };
-        let (_, result) = case.ctx.create_or_update(case.config_map("cou-made", &[]), set)?;
+        let (_, result) = case
+            .ctx
+            .create_or_update(case.config_map("cou-made", &[]), set)?;
         Ok::<_, operetta_sdk::Error>(match result {
             OperationResult::Created => "created",
             OperationResult::Updated => "updated",
             OperationResult::Unchanged => "unchanged",
         })
     };
-    Ok(format!("{} {} {}", bring_to("1")?, bring_to("1")?, bring_to("2")?))
+    Ok(format!(
+        "{} {} {}",
+        bring_to("1")?,
+        bring_to("1")?,
+        bring_to("2")?
+    ))
 }
 
 pub(crate) fn owner_reference(case: &Case<'_>) -> Seen {
     let mut child = case.config_map("owned-made", &[]);
-    child.labels_mut().insert("conformance".to_owned(), "child".to_owned());
+    child
+        .labels_mut()
+        .insert("conformance".to_owned(), "child".to_owned());
     set_controller_reference(&case.map, &mut child)?;
     case.ctx.create(&child)?;
     Ok("created".to_owned())

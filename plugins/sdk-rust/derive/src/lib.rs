@@ -1,4 +1,5 @@
-//! The derive macro of `operetta-sdk`. Use it as `operetta_sdk::Resource`; its documentation is there.
+//! The derive macro of `operetta-sdk`. Use it as `operetta_sdk::Resource`; its documentation is
+//! there.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -9,7 +10,9 @@ use syn::{DeriveInput, Error, Ident, LitStr, Path, Result, Token, Type, parse_ma
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn derive_resource(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    resource(&input).unwrap_or_else(Error::into_compile_error).into()
+    resource(&input)
+        .unwrap_or_else(Error::into_compile_error)
+        .into()
 }
 
 /// The arguments of `#[resource(…)]`.
@@ -29,7 +32,11 @@ impl Arguments {
     /// Returns an error at an unknown argument, and at one of the wrong form.
     fn parse(input: &DeriveInput) -> Result<Self> {
         let mut arguments = Self::default();
-        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
+        for attribute in input
+            .attrs
+            .iter()
+            .filter(|attribute| attribute.path().is_ident("resource"))
+        {
             attribute.parse_nested_meta(|meta| {
                 let text = || meta.value()?.parse::<LitStr>();
                 if meta.path.is_ident("group") {
@@ -41,7 +48,8 @@ impl Arguments {
                 } else if meta.path.is_ident("status") {
                     arguments.status = Some(text()?.parse()?);
                 } else if meta.path.is_ident("derive") {
-                    let paths = text()?.parse_with(Punctuated::<Path, Token![,]>::parse_terminated)?;
+                    let paths =
+                        text()?.parse_with(Punctuated::<Path, Token![,]>::parse_terminated)?;
                     arguments.derives.extend(paths);
                 } else {
                     return Err(meta.error("expected one of group, version, kind, status, derive"));
@@ -67,13 +75,25 @@ fn missing(input: &DeriveInput, name: &str) -> Error {
 /// # Errors
 /// Returns an error if an argument is missing or wrong.
 fn resource(input: &DeriveInput) -> Result<TokenStream> {
-    let Arguments { group, version, kind, status, derives } = Arguments::parse(input)?;
+    let Arguments {
+        group,
+        version,
+        kind,
+        status,
+        derives,
+    } = Arguments::parse(input)?;
+
     let group = group.ok_or_else(|| missing(input, "group"))?;
     let version = version.ok_or_else(|| missing(input, "version"))?;
     let kind = kind.ok_or_else(|| missing(input, "kind"))?;
+
     if !input.generics.params.is_empty() {
-        return Err(Error::new_spanned(&input.generics, "the spec of a resource has no type parameters"));
+        return Err(Error::new_spanned(
+            &input.generics,
+            "the spec of a resource has no type parameters",
+        ));
     }
+
     let api_version = format!("{}/{}", group.value(), version.value());
     let name = syn::parse_str::<Ident>(&kind.value())
         .map_err(|_| Error::new_spanned(&kind, "the kind is not a valid struct name"))?;
@@ -82,7 +102,10 @@ fn resource(input: &DeriveInput) -> Result<TokenStream> {
     let spec = &input.ident;
     let visibility = &input.vis;
     let doc = format!("A `{name}` of `{api_version}`.");
-    let new_doc = format!("Returns a `{name}` with a key and a spec, as it is before the API server stores it.");
+    let new_doc = format!(
+        "Returns a `{name}` with a key and a spec, as it is before the API server stores it."
+    );
+
     let (status_field, no_status) = match &status {
         Some(status) => (
             quote! {
@@ -94,6 +117,7 @@ fn resource(input: &DeriveInput) -> Result<TokenStream> {
         ),
         None => (TokenStream::new(), TokenStream::new()),
     };
+
     Ok(quote! {
         #[doc = #doc]
         #[derive(

@@ -1,4 +1,5 @@
-//! [`Reader`] as a `Deserializer`. What depends on a type is as small as it can be: a plugin contains it for each type.
+//! [`Reader`] as a `Deserializer`. Code that depends on a type is as small as possible, because a
+//! plugin contains it once per type.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -27,7 +28,11 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
 
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        if self.0.item(b']')? { seed.deserialize(&mut *self.0).map(Some) } else { Ok(None) }
+        if self.0.item(b']')? {
+            seed.deserialize(&mut *self.0).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -62,7 +67,7 @@ macro_rules! numbers {
 }
 
 impl<'de> Reader<'de> {
-    /// Once for each type of a member, not for each member.
+    /// Compiled once per member type, not once per member.
     #[inline(never)]
     fn member<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
         seed.deserialize(self)
@@ -71,6 +76,7 @@ impl<'de> Reader<'de> {
     #[inline]
     fn members<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         let value = visitor.visit_map(Members(self));
+
         // An error is reported at its own position.
         if value.is_ok() {
             self.close(b'}');
@@ -86,6 +92,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         if same::<V::Value, Value>() {
             return upcast(self.value()?).ok_or_else(|| self.unexpected(&visitor));
         }
+
         match self.peek() {
             b'n' => self.deserialize_unit(visitor),
             b't' | b'f' => self.deserialize_bool(visitor),
@@ -155,7 +162,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        if self.null()? { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.null()? {
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(self)
+        }
     }
 
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -163,22 +174,35 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_unit()
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         self.deserialize_unit(visitor)
     }
 
     #[inline]
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         if name == RAW_VALUE {
             return visitor.visit_map(Raw(Some(self.skip()?)));
         }
+
         if time::is_time::<V::Value>() {
             let parsed = time::parse(self.string(&visitor)?);
-            return parsed.and_then(time::convert).ok_or_else(|| Fault::text("not a time as in RFC 3339"));
+            return parsed
+                .and_then(time::convert)
+                .ok_or_else(|| Fault::text("not a time as in RFC 3339"));
         }
+
         if same::<V::Value, Quantity>() {
             return upcast(Quantity(self.quantity()?)).ok_or_else(|| self.unexpected(&visitor));
         }
+
         visitor.visit_newtype_struct(self)
     }
 
@@ -195,7 +219,12 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, visitor: V) -> Result<V::Value> {
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value> {
         self.deserialize_seq(visitor)
     }
 
@@ -205,7 +234,8 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.members(visitor)
     }
 
-    /// Of an object, not of an array of the members, as serde_json does, too: no API sends that.
+    /// Reads objects only. serde_json accepts an array of the members as well, but no API sends
+    /// that.
     #[inline]
     fn deserialize_struct<V: Visitor<'de>>(
         self,
@@ -213,7 +243,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        // Not the visitor: its description would be a function of each type.
+        // Not the visitor, whose description would be one more function per type.
         self.open(b'{', &name)?;
         self.members(visitor)
     }
@@ -227,8 +257,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         if self.peek() == b'"' {
             return visitor.visit_enum(UnitVariant(self));
         }
+
         self.open(b'{', &"string or map")?;
         let value = visitor.visit_enum(Variant(self));
+
         // A second member would be another variant.
         self.close(b'}');
         value
@@ -254,13 +286,21 @@ impl<'de> MapAccess<'de> for Raw<'de> {
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
         match self.0 {
-            Some(_) => seed.deserialize(Key { text: RAW_VALUE, borrowed: None }).map(Some),
+            Some(_) => seed
+                .deserialize(Key {
+                    text: RAW_VALUE,
+                    borrowed: None,
+                })
+                .map(Some),
             None => Ok(None),
         }
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
         let text = self.0.take();
-        seed.deserialize(Key { text: text.unwrap_or_default(), borrowed: text })
+        seed.deserialize(Key {
+            text: text.unwrap_or_default(),
+            borrowed: text,
+        })
     }
 }

@@ -1,11 +1,12 @@
-//! The error of reading and writing JSON: one pointer, because each function of the types returns it.
+//! The error of reading and writing JSON. It is a single pointer, because every function of the
+//! types returns it.
 
 use std::any::type_name;
 use std::fmt;
 
 use serde::de::{Expected, Unexpected};
 
-/// The reason why a text is not a value of a type, or a value is not JSON.
+/// Why a text is not a value of a type, or a value is not JSON.
 pub(crate) struct Fault(Box<Message>);
 
 struct Message {
@@ -28,13 +29,15 @@ impl Fault {
     #[cold]
     #[inline(never)]
     fn mismatch(problem: &str, found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        // Not its `Display`, which can format a float: nothing else in a plugin can.
+        // Not its `Display`, which would be the only code in a plugin that formats floats.
         let found = match found {
             Unexpected::Unit => "null".to_owned(),
             Unexpected::Bool(value) => format!("boolean `{value}`"),
             Unexpected::Unsigned(number) => format!("integer `{number}`"),
             Unexpected::Signed(number) => format!("integer `{number}`"),
-            Unexpected::Float(number) => format!("floating point `{}`", super::write::float(number)),
+            Unexpected::Float(number) => {
+                format!("floating point `{}`", super::write::float(number))
+            }
             Unexpected::Char(character) => format!("character `{character}`"),
             Unexpected::Str(text) => format!("string {text:?}"),
             Unexpected::Seq => "sequence".to_owned(),
@@ -43,22 +46,26 @@ impl Fault {
             Unexpected::Other(text) => text.to_owned(),
             _ => "another value".to_owned(),
         };
+
         Self::new(format!("{problem}: {found}, expected {expected}"))
     }
 
-    /// Adds the place in the text.
+    /// Adds the position in the text.
     #[cold]
     #[inline(never)]
     pub(super) fn at(mut self, text: &str, at: usize) -> Self {
         let read = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
         let line = 1 + read.iter().filter(|byte| **byte == b'\n').count();
         let column = read.iter().rev().take_while(|byte| **byte != b'\n').count();
-        self.0.text.push_str(&format!(" at line {line} column {column}"));
+
+        self.0
+            .text
+            .push_str(&format!(" at line {line} column {column}"));
         self
     }
 
     fn custom(message: impl fmt::Display) -> Self {
-        // The message of a time is a tenth of a plugin.
+        // The code that formats jiff's message would be a tenth of a plugin.
         if same_type_name(&message) {
             return Self::text("not a time as in RFC 3339");
         }
@@ -112,13 +119,19 @@ impl serde::de::Error for Fault {
     #[cold]
     #[inline(never)]
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("unknown variant `{variant}`, expected one of {}", names(expected)))
+        Self::new(format!(
+            "unknown variant `{variant}`, expected one of {}",
+            names(expected)
+        ))
     }
 
     #[cold]
     #[inline(never)]
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("unknown field `{field}`, expected one of {}", names(expected)))
+        Self::new(format!(
+            "unknown field `{field}`, expected one of {}",
+            names(expected)
+        ))
     }
 
     #[cold]
@@ -135,7 +148,11 @@ impl serde::de::Error for Fault {
 }
 
 fn names(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl serde::ser::Error for Fault {

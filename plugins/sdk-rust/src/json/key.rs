@@ -53,6 +53,7 @@ impl Serializer for Key<'_> {
         } else {
             self.writer.raw(text);
         }
+
         Ok(())
     }
 
@@ -74,7 +75,11 @@ impl Serializer for Key<'_> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<()> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<()> {
         value.serialize(self)
     }
 
@@ -120,7 +125,13 @@ impl Serializer for Key<'_> {
         refused()
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<No> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<No> {
         refused()
     }
 
@@ -132,7 +143,13 @@ impl Serializer for Key<'_> {
         refused()
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<No> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<No> {
         refused()
     }
 }

@@ -1,4 +1,5 @@
-//! Objects as JSON text. Every object that is sent has apiVersion and kind, even if its type has no such fields.
+//! Objects as JSON text. Every object that is sent has apiVersion and kind, even if its type has no
+//! such fields.
 
 mod cast;
 mod de;
@@ -68,12 +69,17 @@ fn unwritable(kind: &GroupVersionKind, error: &Fault) -> ApiError {
 /// # Errors
 /// Returns a malformed error if the text is not a JSON object.
 pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String, ApiError> {
-    // The text of k8s-openapi's types begins like this: it need not be parsed.
-    if text.starts_with("{\"apiVersion\":\"") && text.get(15..).and_then(after_string) == Some(",\"kind\":\"") {
+    // k8s-openapi's types begin like this, so their text need not be parsed.
+    if text.starts_with("{\"apiVersion\":\"")
+        && text.get(15..).and_then(after_string) == Some(",\"kind\":\"")
+    {
         return Ok(text);
     }
-    let (has_api_version, has_kind) = type_members(&text)
-        .map_err(|error| ApiError::malformed(format!("this {kind} is not a JSON object: {error}")))?;
+
+    let (has_api_version, has_kind) = type_members(&text).map_err(|error| {
+        ApiError::malformed(format!("this {kind} is not a JSON object: {error}"))
+    })?;
+
     let mut members = String::new();
     if !has_api_version {
         members.push_str(&member("apiVersion", &kind.api_version));
@@ -81,10 +87,12 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
     if !has_kind {
         members.push_str(&member("kind", &kind.kind));
     }
+
     let rest = text.trim_start().get(1..).unwrap_or_default();
     if rest.trim_start().starts_with('}') {
         members.pop();
     }
+
     Ok(format!("{{{members}{rest}"))
 }
 
@@ -92,17 +100,19 @@ pub(crate) fn with_type(text: String, kind: &GroupVersionKind) -> Result<String,
 fn type_members(text: &str) -> Result<(bool, bool), Fault> {
     let mut reader = Reader::new(text);
     let mut has = (false, false);
+
     reader.open(b'{', &"an object")?;
     while let Some((key, _)) = reader.key()? {
         has.0 |= key == "apiVersion";
         has.1 |= key == "kind";
         reader.skip()?;
     }
+
     reader.close(b'}');
     reader.end().map(|()| has)
 }
 
-/// Returns the nine bytes after the string literal whose content begins here.
+/// The nine bytes after the string literal whose content begins here.
 fn after_string(text: &str) -> Option<&str> {
     let end = text.find('"')?;
     text.get(end + 1..end + 10)
@@ -120,19 +130,25 @@ fn member(name: &str, value: &str) -> String {
 ///
 /// # Errors
 /// Returns a malformed error if the object does not fit the type.
-pub(crate) fn decode<T: DeserializeOwned>(kind: &GroupVersionKind, text: &str) -> Result<T, ApiError> {
+pub(crate) fn decode<T: DeserializeOwned>(
+    kind: &GroupVersionKind,
+    text: &str,
+) -> Result<T, ApiError> {
     from_str(text).map_err(|error| misfit(kind, std::any::type_name::<T>(), &error))
 }
 
 #[cold]
 #[inline(never)]
 fn misfit(kind: &GroupVersionKind, name: &str, error: &Fault) -> ApiError {
-    let name = name.rfind(':').and_then(|at| name.get(at + 1..)).unwrap_or(name);
+    let name = name
+        .rfind(':')
+        .and_then(|at| name.get(at + 1..))
+        .unwrap_or(name);
     ApiError::malformed(format!("this {kind} does not fit the type {name}: {error}"))
 }
 
-/// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do not differ
-/// (apimachinery's `equality.Semantic`).
+/// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do
+/// not differ (apimachinery's `equality.Semantic`).
 ///
 /// # Errors
 /// Returns a malformed error if one of them is not JSON.
@@ -142,18 +158,26 @@ pub(crate) fn semantically_equal(a: &impl Serialize, b: &str) -> Result<bool, Ap
     if a == b {
         return Ok(true);
     }
-    Ok(same(&from_str(&a).map_err(failed)?, &from_str(b).map_err(failed)?))
+
+    Ok(same(
+        &from_str(&a).map_err(failed)?,
+        &from_str(b).map_err(failed)?,
+    ))
 }
 
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
-            let one_way = |a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>| {
-                a.iter().all(|(name, a)| b.get(name).map_or_else(|| is_empty(a), |b| same(a, b)))
+            let one_way = |a: &serde_json::Map<String, Value>,
+                           b: &serde_json::Map<String, Value>| {
+                a.iter()
+                    .all(|(name, a)| b.get(name).map_or_else(|| is_empty(a), |b| same(a, b)))
             };
             one_way(a, b) && one_way(b, a)
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         _ => a == b || (is_empty(a) && is_empty(b)),
     }
 }

@@ -1,4 +1,5 @@
-//! The key of an object's member as a `Deserializer`: it is a string, and can stand for a number or a boolean.
+//! The key of an object's member as a `Deserializer`: it is a string, and can stand for a number or
+//! a boolean.
 
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
@@ -63,7 +64,11 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         visitor.visit_newtype_struct(self)
     }
 

@@ -1,4 +1,5 @@
-//! Reads JSON text token by token. Nothing here depends on a type that is read, so a plugin contains it once.
+//! Reads JSON text token by token. Nothing here depends on a type that is read, so a plugin
+//! contains it once.
 
 use serde::de::{Error as _, Expected, Unexpected};
 
@@ -13,13 +14,14 @@ const DEPTH: u8 = 128;
 pub(super) struct Reader<'de> {
     pub(super) text: &'de str,
     pub(super) at: usize,
-    /// The further levels that are allowed.
+    /// How many further levels are allowed.
     depth: u8,
-    /// An array or an object was opened, and none of its items was read.
+    /// True if an array or an object was opened and none of its items read yet.
     first: bool,
     /// The last string with an escape.
     pub(super) unescaped: String,
-    /// The error of an array or an object whose visitor has not read all of it. No later item is read.
+    /// The error of an array or an object that its visitor has not read whole. No later item is
+    /// read.
     unread: Option<Fault>,
 }
 
@@ -35,12 +37,24 @@ pub(super) enum Number {
 #[inline(never)]
 fn float(token: &str) -> Result<Number> {
     let number = super::float::parse(token);
-    if number.is_finite() { Ok(Number::Float(number)) } else { Err(Fault::text("number out of range")) }
+
+    if number.is_finite() {
+        Ok(Number::Float(number))
+    } else {
+        Err(Fault::text("number out of range"))
+    }
 }
 
 impl<'de> Reader<'de> {
     pub(super) fn new(text: &'de str) -> Self {
-        Self { text, at: 0, depth: DEPTH, first: false, unescaped: String::new(), unread: None }
+        Self {
+            text,
+            at: 0,
+            depth: DEPTH,
+            first: false,
+            unescaped: String::new(),
+            unread: None,
+        }
     }
 
     /// Adds the position to an error.
@@ -78,16 +92,27 @@ impl<'de> Reader<'de> {
         if let Some(fault) = self.unread.take() {
             return Err(fault);
         }
+
         self.peek();
-        if self.at < self.text.len() { Err(Fault::text("trailing characters")) } else { Ok(()) }
+        if self.at < self.text.len() {
+            Err(Fault::text("trailing characters"))
+        } else {
+            Ok(())
+        }
     }
 
     #[inline(never)]
     fn word(&mut self, word: &str) -> Result<()> {
-        if self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+        if self
+            .text
+            .as_bytes()
+            .get(self.at..)
+            .is_some_and(|rest| rest.starts_with(word.as_bytes()))
+        {
             self.at += word.len();
             return Ok(());
         }
+
         Err(self.wrong("a value"))
     }
 
@@ -120,12 +145,17 @@ impl<'de> Reader<'de> {
                 Number::Float(number) => Unexpected::Float(number),
             },
         };
+
         Ok(Fault::invalid_type(found, expected))
     }
 
     #[inline(never)]
     pub(super) fn unit(&mut self, expected: &dyn Expected) -> Result<()> {
-        if self.null()? { Ok(()) } else { Err(self.unexpected(expected)) }
+        if self.null()? {
+            Ok(())
+        } else {
+            Err(self.unexpected(expected))
+        }
     }
 
     #[inline(never)]
@@ -160,8 +190,13 @@ impl<'de> Reader<'de> {
     fn digits_of_number(&mut self, expected: &dyn Expected) -> Result<(&'de str, Option<u64>)> {
         if !matches!(self.peek(), b'-' | b'0'..=b'9') {
             let is_value = matches!(self.byte(), Some(b'n' | b't' | b'f' | b'"' | b'[' | b'{'));
-            return Err(if is_value { self.unexpected(expected) } else { self.wrong("a value") });
+            return Err(if is_value {
+                self.unexpected(expected)
+            } else {
+                self.wrong("a value")
+            });
         }
+
         let start = self.at;
         let value = self.number_token()?;
         Ok((self.text.get(start..self.at).unwrap_or_default(), value))
@@ -172,21 +207,26 @@ impl<'de> Reader<'de> {
         if self.byte() == Some(b'-') {
             self.at += 1;
         }
+
         let start = self.at;
         let mut value = Some(0_u64);
         while let Some(digit @ b'0'..=b'9') = self.byte() {
-            value = value.and_then(|value| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
+            value =
+                value.and_then(|value| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
             self.at += 1;
         }
+
         let zero = self.text.as_bytes().get(start) == Some(&b'0');
         if self.at == start || (zero && self.at > start + 1) {
             return Err(Fault::text("invalid number"));
         }
+
         if self.byte() == Some(b'.') {
             self.at += 1;
             value = None;
             self.digits()?;
         }
+
         if let Some(b'e' | b'E') = self.byte() {
             self.at += 1;
             value = None;
@@ -195,6 +235,7 @@ impl<'de> Reader<'de> {
             }
             self.digits()?;
         }
+
         Ok(value)
     }
 
@@ -203,14 +244,24 @@ impl<'de> Reader<'de> {
         while let Some(b'0'..=b'9') = self.byte() {
             self.at += 1;
         }
-        if self.at == start { Err(Fault::text("invalid number")) } else { Ok(()) }
+
+        if self.at == start {
+            Err(Fault::text("invalid number"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads a string, or a number as its text.
     #[inline(never)]
     pub(super) fn quantity(&mut self) -> Result<String> {
         let expected = &"Quantity";
-        let text = if self.peek() == b'"' { self.string(expected)? } else { self.number_text(expected)? };
+        let text = if self.peek() == b'"' {
+            self.string(expected)?
+        } else {
+            self.number_text(expected)?
+        };
+
         Ok(text.to_owned())
     }
 
@@ -220,65 +271,80 @@ impl<'de> Reader<'de> {
         if self.peek() != bracket {
             return Err(self.unexpected(expected));
         }
+
         self.depth -= 1;
         if self.depth == 0 {
             return Err(Fault::text("recursion limit exceeded"));
         }
+
         self.at += 1;
         self.first = true;
         Ok(())
     }
 
-    /// Closes an array or an object whose last item was read. An error is that of the next item, so that here is none
-    /// to be handled for each type.
+    /// Closes an array or an object whose last item was read. If it is not closed here, the error
+    /// is kept for the next item, so that no type has to handle one here.
     #[inline(never)]
     pub(super) fn close(&mut self, bracket: u8) {
         if self.peek() != bracket {
             self.unread = Some(self.wrong(if bracket == b']' { "`]`" } else { "`}`" }));
             return;
         }
+
         self.depth += 1;
         self.at += 1;
         self.first = false;
     }
 
-    /// Moves to the next item; returns false at the closing bracket, which is not skipped.
+    /// Moves to the next item; returns false at the closing bracket, without skipping it.
     #[inline(never)]
     pub(super) fn item(&mut self, close: u8) -> Result<bool> {
         if self.unread.is_some() {
             return self.end().map(|()| false);
         }
+
         let next = self.peek();
         if next == close {
             return Ok(false);
         }
+
         if std::mem::take(&mut self.first) {
             return Ok(true);
         }
+
         if next != b',' {
-            return Err(self.wrong(if close == b']' { "`,` or `]`" } else { "`,` or `}`" }));
+            return Err(self.wrong(if close == b']' {
+                "`,` or `]`"
+            } else {
+                "`,` or `}`"
+            }));
         }
+
         self.at += 1;
         if self.peek() == close {
             return Err(Fault::text("trailing comma"));
         }
+
         Ok(true)
     }
 
-    /// Reads the next key of an object and its colon; `None` at its end. The second text borrows from the whole; a key with escapes has
-    /// none.
+    /// Reads the next key of an object and its colon; `None` at the end of the object. The second
+    /// text borrows from the input; it is `None` for a key with escapes.
     #[inline(never)]
     pub(super) fn key(&mut self) -> Result<Option<(&str, Option<&'de str>)>> {
         if !self.item(b'}')? {
             return Ok(None);
         }
+
         if self.peek() != b'"' {
             return Err(self.wrong("a key, which must be a string"));
         }
+
         let borrowed = self.string_token()?;
         if self.peek() != b':' {
             return Err(self.wrong("`:`"));
         }
+
         self.at += 1;
         Ok(Some((borrowed.unwrap_or(&self.unescaped), borrowed)))
     }
@@ -295,6 +361,7 @@ impl<'de> Reader<'de> {
                 b'{' => open.push(b'}'),
                 _ => {}
             }
+
             match self.peek() {
                 b'[' | b'{' => {
                     self.at += 1;
@@ -306,13 +373,15 @@ impl<'de> Reader<'de> {
                 b't' => self.word("true")?,
                 _ => self.word("false")?,
             }
+
             if !self.next_skipped(&mut open)? {
                 return Ok(self.text.get(start..self.at).unwrap_or_default());
             }
         }
     }
 
-    /// Moves to the next value within the open arrays and objects; returns false behind the last one.
+    /// Moves to the next value within the open arrays and objects; returns false after the last
+    /// one.
     fn next_skipped(&mut self, open: &mut Vec<u8>) -> Result<bool> {
         while let Some(&close) = open.last() {
             if close == b'}' {
@@ -322,10 +391,12 @@ impl<'de> Reader<'de> {
             } else if self.item(close)? {
                 return Ok(true);
             }
+
             self.at += 1;
             self.first = false;
             open.pop();
         }
+
         Ok(false)
     }
 }

@@ -1,4 +1,5 @@
-//! [`Writer`] as a `Serializer`. What depends on a type is as small as it can be: a plugin contains it for each type.
+//! [`Writer`] as a `Serializer`. Code that depends on a type is as small as possible, because a
+//! plugin contains it once per type.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use serde::ser::{
@@ -28,17 +29,18 @@ impl Writer {
         } else {
             return value.serialize(self);
         }
+
         Ok(())
     }
 
-    /// Once for each type of an item.
+    /// Compiled once per item type.
     #[inline(never)]
     fn typed_item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         self.item();
         self.value(value)
     }
 
-    /// Once for each type of a member, not for each member.
+    /// Compiled once per member type, not once per member.
     #[inline(never)]
     fn typed_member<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
         self.member(key);
@@ -59,7 +61,7 @@ impl<'a> Open<'a> {
         Self { writer, close }
     }
 
-    /// Opens the object of a variant, and what is within.
+    /// Opens the object of a variant, and the value inside.
     fn variant(writer: &'a mut Writer, variant: &str, open: &str, close: &'static str) -> Self {
         writer.raw("{");
         writer.member(variant);
@@ -182,7 +184,11 @@ impl<'a> Serializer for &'a mut Writer {
     }
 
     #[inline]
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<()> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<()> {
         self.value(value)
     }
 
@@ -211,7 +217,13 @@ impl<'a> Serializer for &'a mut Writer {
         Ok(Open::new(self, "[", "]"))
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Open<'a>> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Open<'a>> {
         Ok(Open::variant(self, variant, "[", "]}"))
     }
 
@@ -223,11 +235,22 @@ impl<'a> Serializer for &'a mut Writer {
     #[inline]
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Open<'a>> {
         // The one member of a `RawValue` is the text of any value.
-        let (open, close) = if name == RAW_VALUE { ("", "") } else { ("{", "}") };
+        let (open, close) = if name == RAW_VALUE {
+            ("", "")
+        } else {
+            ("{", "}")
+        };
+
         Ok(Open::new(self, open, close))
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Open<'a>> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Open<'a>> {
         Ok(Open::variant(self, variant, "{", "}}"))
     }
 }
@@ -254,7 +277,10 @@ impl SerializeMap for Open<'_> {
     #[inline]
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
         self.writer.item();
-        key.serialize(Key { writer: &mut *self.writer, quotes: true })?;
+        key.serialize(Key {
+            writer: &mut *self.writer,
+            quotes: true,
+        })?;
         self.writer.raw(":");
         Ok(())
     }
@@ -275,10 +301,18 @@ impl SerializeStruct for Open<'_> {
     type Error = Fault;
 
     #[inline]
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<()> {
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<()> {
         if key == RAW_VALUE {
-            return value.serialize(Key { writer: &mut *self.writer, quotes: false });
+            return value.serialize(Key {
+                writer: &mut *self.writer,
+                quotes: false,
+            });
         }
+
         self.member(key, value)
     }
 
@@ -311,7 +345,11 @@ impl SerializeStructVariant for Open<'_> {
     type Ok = ();
     type Error = Fault;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<()> {
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<()> {
         self.member(key, value)
     }
 

@@ -1,4 +1,4 @@
-//! The two halves of JSON agree with serde_json, on values of every form and on broken texts.
+//! Reading and writing JSON agree with serde_json, for values of every form and for broken texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,14 +19,27 @@ fn typed(text: &str) -> String {
 #[test]
 fn adds_missing_api_version_and_kind() {
     for (given, sent) in [
-        (r#"{"spec":1}"#, r#"{"apiVersion":"e.dev/v1","kind":"Foo","spec":1}"#),
+        (
+            r#"{"spec":1}"#,
+            r#"{"apiVersion":"e.dev/v1","kind":"Foo","spec":1}"#,
+        ),
         ("{}", r#"{"apiVersion":"e.dev/v1","kind":"Foo"}"#),
-        (r#"{"kind":"Bar"}"#, r#"{"apiVersion":"e.dev/v1","kind":"Bar"}"#),
-        (r#"{"apiVersion":"v1","kind":"Pod"}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#),
-        (r#"{"apiVersion":"v1","a":"b"}"#, r#"{"kind":"Foo","apiVersion":"v1","a":"b"}"#),
+        (
+            r#"{"kind":"Bar"}"#,
+            r#"{"apiVersion":"e.dev/v1","kind":"Bar"}"#,
+        ),
+        (
+            r#"{"apiVersion":"v1","kind":"Pod"}"#,
+            r#"{"apiVersion":"v1","kind":"Pod"}"#,
+        ),
+        (
+            r#"{"apiVersion":"v1","a":"b"}"#,
+            r#"{"kind":"Foo","apiVersion":"v1","a":"b"}"#,
+        ),
     ] {
         assert_eq!(typed(given), sent);
     }
+
     assert!(with_type("[]".to_owned(), &GroupVersionKind::new("v1", "Pod")).is_err());
 }
 
@@ -85,7 +98,11 @@ const DEPLOYMENT: &str = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadat
 fn agrees<'a, T: Deserialize<'a> + Serialize + PartialEq + Debug>(text: &'a str) {
     let ours: T = from_str(text).expect(text);
     assert_eq!(ours, serde_json::from_str(text).expect(text));
-    assert_eq!(to_string(&ours).expect(text), serde_json::to_string(&ours).expect(text));
+
+    assert_eq!(
+        to_string(&ours).expect(text),
+        serde_json::to_string(&ours).expect(text)
+    );
 }
 
 #[test]
@@ -93,6 +110,7 @@ fn reads_and_writes_as_serde_json_does() {
     agrees::<Every<'_>>(EVERY);
     agrees::<Value>(EVERY);
     agrees::<Deployment>(DEPLOYMENT);
+
     for text in [
         "null",
         " true ",
@@ -119,15 +137,25 @@ fn reads_and_writes_raw_values() {
     let raw: BTreeMap<String, Box<RawValue>> = from_str(text).expect("an object");
     assert_eq!(raw["a"].get(), r#"[1, {"b":  "]"}]"#);
     assert_eq!(to_string(&raw).expect("JSON"), text);
+
     let borrowed: BTreeMap<&str, &RawValue> = from_str(text).expect("an object");
     assert_eq!(borrowed["c"].get(), "1e5");
 }
 
 #[test]
 fn quantity_keeps_text_of_number() {
-    for (text, quantity) in [("\"500m\"", "500m"), ("2", "2"), ("-1", "-1"), ("0.5", "0.5")] {
-        assert_eq!(from_str::<Quantity>(text).expect(text), Quantity(quantity.to_owned()));
+    for (text, quantity) in [
+        ("\"500m\"", "500m"),
+        ("2", "2"),
+        ("-1", "-1"),
+        ("0.5", "0.5"),
+    ] {
+        assert_eq!(
+            from_str::<Quantity>(text).expect(text),
+            Quantity(quantity.to_owned())
+        );
     }
+
     assert!(from_str::<Quantity>("true").is_err());
 }
 
@@ -138,9 +166,13 @@ fn broken_texts_are_refused_as_by_serde_json() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as usize % below
     };
+
     let alphabet = br#"{}[]",:0-.e\tnu a"#;
     // serde_json rounds numbers with many digits less exactly.
-    let every = EVERY.replace("18446744073709551615", "18").replace("-170141183460469231731687303715884105728", "-17");
+    let every = EVERY
+        .replace("18446744073709551615", "18")
+        .replace("-170141183460469231731687303715884105728", "-17");
+
     let mut refused = 0;
     for round in 0..20_000 {
         let text = if round % 2 == 0 { &*every } else { DEPLOYMENT };
@@ -151,11 +183,25 @@ fn broken_texts_are_refused_as_by_serde_json() {
             1 => drop(bytes.remove(at)),
             _ => bytes[at] = alphabet[next(alphabet.len())],
         }
-        let Ok(text) = String::from_utf8(bytes) else { continue };
+
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
+
         let value = from_str::<Value>(&text).ok();
         assert_eq!(value, serde_json::from_str(&text).ok(), "{text}");
-        assert_eq!(from_str::<IgnoredAny>(&text).is_ok(), value.is_some(), "{text}");
-        assert_eq!(from_str::<Every<'_>>(&text).ok(), serde_json::from_str(&text).ok(), "{text}");
+        assert_eq!(
+            from_str::<IgnoredAny>(&text).is_ok(),
+            value.is_some(),
+            "{text}"
+        );
+
+        assert_eq!(
+            from_str::<Every<'_>>(&text).ok(),
+            serde_json::from_str(&text).ok(),
+            "{text}"
+        );
+
         refused += usize::from(value.is_none());
     }
     assert!((1000..19_000).contains(&refused), "{refused} of 20,000");
@@ -165,21 +211,40 @@ fn broken_texts_are_refused_as_by_serde_json() {
 fn deep_text_is_refused() {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     assert!(from_str::<Value>(&nested(127)).is_ok());
+
     let error = from_str::<Value>(&nested(100_000)).expect_err("too deep");
-    assert!(error.to_string().starts_with("recursion limit exceeded at line 1"), "{error}");
-    // A level that is skipped takes a byte of memory, and nothing of the stack.
+    assert!(
+        error
+            .to_string()
+            .starts_with("recursion limit exceeded at line 1"),
+        "{error}"
+    );
+
+    // A level that is skipped takes a byte of memory and no stack.
     assert!(from_str::<IgnoredAny>(&nested(100_000)).is_ok());
 }
 
 #[test]
 fn errors_name_problem_and_position() {
     let error = |text: &str| from_str::<Deployment>(text).expect_err(text).to_string();
+
     assert_eq!(
         error("{\"spec\":\n{\"replicas\":\"two\"}}"),
         "invalid type: string \"two\", expected i32 at line 2 column 17"
     );
-    assert_eq!(error("[]"), "invalid type: sequence, expected Deployment at line 1 column 0");
+    assert_eq!(
+        error("[]"),
+        "invalid type: sequence, expected Deployment at line 1 column 0"
+    );
+
     assert_eq!(error("{} x"), "trailing characters at line 1 column 3");
-    assert!(error("{\"metadata\":{\"creationTimestamp\":\"today\"}}").starts_with("not a time as in RFC 3339"));
-    assert!(error("{\"spec\":{\"replicas\":3000000000}}").starts_with("invalid value: integer `3000000000`"));
+    assert!(
+        error("{\"metadata\":{\"creationTimestamp\":\"today\"}}")
+            .starts_with("not a time as in RFC 3339")
+    );
+
+    assert!(
+        error("{\"spec\":{\"replicas\":3000000000}}")
+            .starts_with("invalid value: integer `3000000000`")
+    );
 }

@@ -1,5 +1,5 @@
-//! JSON of any form. Objects contain it (`managedFields`), so nearly every plugin does; serde's way to read and write it is
-//! three times as large.
+//! JSON of any form. Objects contain it (`managedFields`), so nearly every plugin reads and writes
+//! it; serde's way to do so takes three times as much code.
 
 use serde_json::{Map, Value};
 

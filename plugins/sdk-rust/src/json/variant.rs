@@ -1,7 +1,9 @@
 //! Enums in JSON: a string, or an object with one member.
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, Unexpected, VariantAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, Unexpected, VariantAccess, Visitor,
+};
 
 use super::fault::Fault;
 use super::name::Key;
@@ -18,8 +20,12 @@ impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self)> {
         let Some((text, borrowed)) = self.0.key()? else {
-            return Err(Fault::invalid_value(Unexpected::Map, &"map with a single key"));
+            return Err(Fault::invalid_value(
+                Unexpected::Map,
+                &"map with a single key",
+            ));
         };
+
         let variant = seed.deserialize(Key { text, borrowed })?;
         Ok((variant, self))
     }
@@ -40,7 +46,11 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
         self.0.deserialize_seq(visitor)
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
         self.0.deserialize_map(visitor)
     }
 }
@@ -66,14 +76,23 @@ impl<'de> VariantAccess<'de> for UnitVariant<'_, 'de> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, _: S) -> Result<S::Value> {
-        Err(Fault::invalid_type(Unexpected::UnitVariant, &"newtype variant"))
+        Err(Fault::invalid_type(
+            Unexpected::UnitVariant,
+            &"newtype variant",
+        ))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value> {
-        Err(Fault::invalid_type(Unexpected::UnitVariant, &"tuple variant"))
+        Err(Fault::invalid_type(
+            Unexpected::UnitVariant,
+            &"tuple variant",
+        ))
     }
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value> {
-        Err(Fault::invalid_type(Unexpected::UnitVariant, &"struct variant"))
+        Err(Fault::invalid_type(
+            Unexpected::UnitVariant,
+            &"struct variant",
+        ))
     }
 }

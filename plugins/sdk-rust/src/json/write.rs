@@ -13,7 +13,9 @@ pub(crate) fn float(number: f64) -> String {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        Self { text: String::with_capacity(128) }
+        Self {
+            text: String::with_capacity(128),
+        }
     }
 
     pub(super) fn into_text(self) -> String {
@@ -34,6 +36,7 @@ impl Writer {
     pub(super) fn natural(&mut self, mut number: u64) {
         let mut digits = [b'0'; 20];
         let mut start = digits.len();
+
         for digit in digits.iter_mut().rev() {
             *digit = b'0' + (number % 10) as u8;
             number /= 10;
@@ -42,8 +45,10 @@ impl Writer {
                 break;
             }
         }
+
         let digits = digits.get(start..).unwrap_or_default();
-        self.text.push_str(std::str::from_utf8(digits).unwrap_or_default());
+        self.text
+            .push_str(std::str::from_utf8(digits).unwrap_or_default());
     }
 
     #[inline(never)]
@@ -58,14 +63,17 @@ impl Writer {
     pub(super) fn string(&mut self, text: &str) {
         self.text.push('"');
         let mut start = 0;
+
         for (at, byte) in text.bytes().enumerate() {
             if byte >= 0x20 && byte != b'"' && byte != b'\\' {
                 continue;
             }
+
             self.text.push_str(text.get(start..at).unwrap_or_default());
             self.escape(byte);
             start = at + 1;
         }
+
         self.text.push_str(text.get(start..).unwrap_or_default());
         self.text.push('"');
     }
@@ -82,14 +90,16 @@ impl Writer {
             b'"' | b'\\' => char::from(byte),
             _ => 'u',
         };
+
         self.text.extend(['\\', short]);
         if short == 'u' {
             let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
-            self.text.extend(['0', '0', digit(byte / 16), digit(byte % 16)]);
+            self.text
+                .extend(['0', '0', digit(byte / 16), digit(byte % 16)]);
         }
     }
 
-    /// Begins an item of an array, or a key of an object. Only the first one has no comma before it.
+    /// Begins an item of an array, or a key of an object. Only the first has no comma before it.
     #[inline(never)]
     pub(super) fn item(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'[' | b'{')) {

@@ -1,4 +1,5 @@
-//! Reconcilers in the form of kube-rs's `Controller`: `async fn(Arc<Object>, Arc<Data>) -> Result<Action, Error>`.
+//! Reconcilers in the form of kube-rs's `Controller`: `async fn(Arc<Object>, Arc<Data>) ->
+//! Result<Action, Error>`.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -23,32 +24,41 @@ pub struct Action {
 }
 
 impl Action {
-    /// Reconciles the object again after this time, even if nothing changes. A change enqueues it earlier.
+    /// Reconciles the object again after this time, even if nothing changes. A change enqueues it
+    /// earlier.
     #[must_use]
     pub const fn requeue(duration: Duration) -> Self {
-        Self { requeue_after: Some(duration) }
+        Self {
+            requeue_after: Some(duration),
+        }
     }
 
     /// Waits for the next change.
     #[must_use]
     pub const fn await_change() -> Self {
-        Self { requeue_after: None }
+        Self {
+            requeue_after: None,
+        }
     }
 }
 
 impl From<Action> for crate::Action {
     fn from(action: Action) -> Self {
-        action.requeue_after.map_or(Self::done(), Self::requeue_after)
+        action
+            .requeue_after
+            .map_or(Self::done(), Self::requeue_after)
     }
 }
 
 impl Controller {
-    /// Returns a controller with the function and the error policy that `kube::runtime::Controller::run` takes. `data`
-    /// returns the context of that function, anew for each reconcile: `|ctx| Data { client: ctx.kube_client() }`.
+    /// Returns a controller with the function and the error policy that
+    /// `kube::runtime::Controller::run` takes. `data` builds the function's context for each
+    /// reconcile: `|ctx| Data { client: ctx.kube_client() }`.
     ///
-    /// As in kube-rs, the function is not called for a deleted object, and the error policy decides when an object
-    /// that failed is reconciled again. The host counts such a reconcile as failed and reports the error as any other; an error for
-    /// which the policy awaits a change is terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
+    /// As in kube-rs, the function is not called for a deleted object, and the error policy decides
+    /// when an object that failed is reconciled again. The host counts such a reconcile as failed
+    /// and reports the error as any other; an error for which the policy awaits a change is
+    /// terminal. [`Controller::kube_with_backoff`] leaves the delay to the host.
     pub fn kube<K, Data, E, Fut>(
         name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
@@ -64,10 +74,12 @@ impl Controller {
         let run = move |ctx: &Context, object: Arc<K>| {
             let data = Arc::new(data(ctx));
             let result = block_on(reconcile(Arc::clone(&object), Arc::clone(&data)))?;
+
             let error = match result {
                 Ok(action) => return Ok(action.into()),
                 Err(error) => error,
             };
+
             match error_policy(object, &error, data).requeue_after {
                 Some(delay) => {
                     ctx.backend.fail(&message(&error));
@@ -76,11 +88,13 @@ impl Controller {
                 None => Err(Error::terminal(message(&error))),
             }
         };
+
         Self::with_async(name, run)
     }
 
-    /// Returns a controller as [`Controller::kube`], without an error policy: a failed reconcile is reported in the
-    /// Plugin's status and retried after the rate limiter's delay, which grows with each failure in a row.
+    /// Returns a controller like [`Controller::kube`], but without an error policy: a failed
+    /// reconcile is reported in the Plugin's status and retried after the rate limiter's delay,
+    /// which grows with each consecutive failure.
     pub fn kube_with_backoff<K, Data, E, Fut>(
         name: impl Into<String>,
         reconcile: impl Fn(Arc<K>, Arc<Data>) -> Fut + 'static,
@@ -93,10 +107,12 @@ impl Controller {
         Fut: Future<Output = Result<Action, E>> + 'static,
     {
         let run = move |ctx: &Context, object: Arc<K>| {
-            let action =
-                block_on(reconcile(object, Arc::new(data(ctx))))?.map_err(|error| Error::msg(message(&error)))?;
+            let action = block_on(reconcile(object, Arc::new(data(ctx))))?
+                .map_err(|error| Error::msg(message(&error)))?;
+
             Ok(action.into())
         };
+
         Self::with_async(name, run)
     }
 
@@ -111,38 +127,51 @@ impl Controller {
             let kind = kind_of::<K>();
             match ctx.read_text(&kind, &request.key, Read::Cached) {
                 Ok(text) => {
-                    let object = decode(&kind, &text).map_err(|error| Error::from(error).into_terminal())?;
+                    let object =
+                        decode(&kind, &text).map_err(|error| Error::from(error).into_terminal())?;
                     run(ctx, Arc::new(object))
                 }
                 Err(error) if error.is_not_found() => Ok(crate::Action::done()),
                 Err(error) => Err(error.into()),
             }
         };
+
         Self::new(name, by_request).for_source(Source::resource::<K>())
     }
 }
 
-/// Returns an error's message with its causes. Many errors of kube-rs contain the message of their cause: it is not
-/// repeated. An error of the API server is its message; kube-rs prints its whole `Status` as well, twice.
+/// Describes an error with its causes. Many of kube-rs's errors contain the message of their cause,
+/// which is not repeated. For an error of the API server this is its message; kube-rs also prints
+/// the whole `Status`, twice.
 fn message(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = Some(error);
+
     while let Some(error) = next {
         let more = error.to_string();
         if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-            let short = if status.message.is_empty() { &status.reason } else { &status.message };
+            let short = if status.message.is_empty() {
+                &status.reason
+            } else {
+                &status.message
+            };
+
             match text.contains(&more) {
                 true => text = text.replace(&more, short),
                 false if text.contains(short.as_str()) => {}
                 false => text = format!("{text}: {short}"),
             }
+
             break;
         }
+
         if !text.contains(&more) {
             let _infallible = write!(text, ": {more}");
         }
+
         next = error.source();
     }
+
     text
 }
 
@@ -155,7 +184,11 @@ mod tests {
 
     impl std::fmt::Display for Outer {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            if self.0.is_empty() { write!(f, "failed: {}", self.1) } else { f.write_str(self.0) }
+            if self.0.is_empty() {
+                write!(f, "failed: {}", self.1)
+            } else {
+                f.write_str(self.0)
+            }
         }
     }
 
@@ -168,13 +201,25 @@ mod tests {
     #[test]
     fn message_of_the_api_server_is_without_its_status() {
         let denied = || {
-            let status = kube::core::Status::failure("pods \"a\" is forbidden", "Forbidden").with_code(403);
+            let status =
+                kube::core::Status::failure("pods \"a\" is forbidden", "Forbidden").with_code(403);
             kube::Error::Api(Box::new(status))
         };
+
         assert_eq!(message(&denied()), "pods \"a\" is forbidden");
-        assert_eq!(message(&Outer("", denied())), "failed: pods \"a\" is forbidden");
-        assert_eq!(message(&Outer("no", denied())), "no: pods \"a\" is forbidden");
+        assert_eq!(
+            message(&Outer("", denied())),
+            "failed: pods \"a\" is forbidden"
+        );
+        assert_eq!(
+            message(&Outer("no", denied())),
+            "no: pods \"a\" is forbidden"
+        );
+
         let other = kube::Error::LinesCodecMaxLineLengthExceeded;
-        assert_eq!(message(&Outer("no", other)), "no: Error finding newline character");
+        assert_eq!(
+            message(&Outer("no", other)),
+            "no: Error finding newline character"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Events with kube-rs's names (`kube::runtime::events`). The host writes them, aggregated and rate limited: the plugin
-//! needs no permission for Events.
+//! Events with kube-rs's names (`kube::runtime::events`). The host writes them, aggregated and rate
+//! limited: the plugin needs no permission for Events.
 
 use std::fmt;
 
@@ -25,7 +25,8 @@ pub struct Event {
     pub note: Option<String>,
     /// The action, a short CamelCase word.
     pub action: String,
-    /// The other object of an action. The host's Events have no such field, so its name is appended to the note.
+    /// The other object of an action. The host's Events have no such field, so its name is appended
+    /// to the note.
     pub secondary: Option<ObjectReference>,
 }
 
@@ -38,31 +39,50 @@ pub struct Recorder {
 impl Context {
     /// Returns a recorder of Events, in place of `kube::runtime::events::Recorder::new`.
     pub fn kube_recorder(&self) -> Recorder {
-        Recorder { backend: self.backend.clone() }
+        Recorder {
+            backend: self.backend.clone(),
+        }
     }
 }
 
 impl Recorder {
-    /// Records an Event about an object, as `object.object_ref(&())` names it. The host writes it in the background.
+    /// Records an Event about an object, as `object.object_ref(&())` names it. The host writes it
+    /// in the background.
     ///
     /// # Errors
     /// Never returns an error; the signature is kube-rs's.
-    pub async fn publish(&self, event: &Event, reference: &ObjectReference) -> Result<(), kube::Error> {
+    pub async fn publish(
+        &self,
+        event: &Event,
+        reference: &ObjectReference,
+    ) -> Result<(), kube::Error> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let mut note = text(&event.note);
+
         if let Some(other) = &event.secondary {
-            note = format!("{note} ({} {})", text(&other.kind), text(&other.name)).trim_start().to_owned();
+            note = format!("{note} ({} {})", text(&other.kind), text(&other.name))
+                .trim_start()
+                .to_owned();
         }
-        let namespace = reference.namespace.clone().filter(|namespace| !namespace.is_empty());
+
+        let namespace = reference
+            .namespace
+            .clone()
+            .filter(|namespace| !namespace.is_empty());
+
         self.backend.event(&EventRequest {
             regarding: &GroupVersionKind::new(text(&reference.api_version), text(&reference.kind)),
-            key: &ObjectKey { namespace, name: text(&reference.name) },
+            key: &ObjectKey {
+                namespace,
+                name: text(&reference.name),
+            },
             uid: reference.uid.as_deref(),
             kind: event.type_,
             reason: &event.reason,
             action: &event.action,
             note: &note,
         });
+
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! Runs a future to its end on this thread. Polling a request of the client answers it, so the future rarely waits.
+//! Runs a future to completion on this thread. Polling a request of the client answers it, so the
+//! future rarely waits.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -11,13 +12,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Error;
 
-/// The longest wait of a reconciler for anything but the API server.
+/// How long a reconciler may wait for anything but the API server.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 thread_local! {
     /// The runtime of the client's queue (tower's `Buffer`) and of tokio's timers.
     static RUNTIME: Option<Runtime> = Builder::new_current_thread().enable_time().build().ok();
-    /// The number of answered requests.
+    /// How many requests were answered.
     static ANSWERED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -31,13 +32,14 @@ pub(super) fn entered<T>(call: impl FnOnce() -> T) -> T {
     if Handle::try_current().is_ok() {
         return call();
     }
+
     RUNTIME.with(|runtime| {
         let _entered = runtime.as_ref().map(Runtime::enter);
         call()
     })
 }
 
-/// Runs a future to its end: `block_on(async { … })?`.
+/// Runs a future to completion: `block_on(async { … })?`.
 ///
 /// ```
 /// use operetta_sdk::kube_rs::block_on;
@@ -47,16 +49,20 @@ pub(super) fn entered<T>(call: impl FnOnce() -> T) -> T {
 /// ```
 ///
 /// # Errors
-/// Returns an error if the future waits ten seconds for something other than the API server, and if it is called within
-/// a tokio runtime: a test that reconciles is a plain `#[test]`.
+/// Returns an error if the future waits ten seconds for something other than the API server, or if
+/// it is called within a tokio runtime: a test that reconciles is a plain `#[test]`.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
     if Handle::try_current().is_ok() {
         return Err(Error::msg(
             "kube_rs::block_on within a tokio runtime: use a plain #[test], or await the client there",
         ));
     }
+
     RUNTIME.with(|runtime| {
-        let Some(runtime) = runtime else { return Err(Error::msg("failed to build a tokio runtime")) };
+        let Some(runtime) = runtime else {
+            return Err(Error::msg("failed to build a tokio runtime"));
+        };
+
         runtime.block_on(with_deadline(future, MAX_WAIT))
     })
 }
@@ -66,13 +72,16 @@ async fn with_deadline<F: Future>(future: F, max_wait: Duration) -> Result<F::Ou
     loop {
         let before = ANSWERED.get();
         let mut end = pin!(sleep_until(Instant::now() + max_wait));
+
         let step = poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => end.as_mut().poll(cx).map(|()| None),
         });
+
         if let Some(output) = step.await {
             return Ok(output);
         }
+
         if ANSWERED.get() == before {
             return Err(Error::msg(format!(
                 "the reconciler waited {} s for something other than the API server: it has no sockets; to wait for time, return \
@@ -93,7 +102,13 @@ mod tests {
             let runtime = runtime.as_ref().expect("a runtime");
             let never = with_deadline(std::future::pending::<()>(), Duration::from_millis(10));
             let error = runtime.block_on(never).expect_err("in vain");
-            assert!(error.to_string().starts_with("the reconciler waited 0.01 s"), "{error}");
+
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("the reconciler waited 0.01 s"),
+                "{error}"
+            );
         });
     }
 
@@ -106,8 +121,11 @@ mod tests {
                     record_progress();
                 }
             };
+
             let runtime = runtime.as_ref().expect("a runtime");
-            runtime.block_on(with_deadline(steps, Duration::from_millis(50))).expect("ends");
+            runtime
+                .block_on(with_deadline(steps, Duration::from_millis(50)))
+                .expect("ends");
         });
     }
 

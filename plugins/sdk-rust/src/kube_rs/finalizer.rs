@@ -49,7 +49,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
     }
 }
 
-/// The task of the author's function.
+/// What the author's function has to do.
 #[derive(Debug)]
 pub enum Event<K> {
     /// Bring the object to its desired state. It has the finalizer.
@@ -58,12 +58,13 @@ pub enum Event<K> {
     Cleanup(Arc<K>),
 }
 
-/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets [`Event::Apply`] with an object
-/// that has the finalizer, and [`Event::Cleanup`] with one that is being deleted. The finalizer is added in a separate
-/// reconcile, whose change triggers the next one. Both events may occur more than once.
+/// Reconciles an object that needs a cleanup before it is deleted. `reconcile` gets
+/// [`Event::Apply`] with an object that has the finalizer, and [`Event::Cleanup`] with one that is
+/// being deleted. The finalizer is added in a reconcile of its own, and that change triggers the
+/// next one. Both events may occur more than once.
 ///
-/// The plugin's ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac` grants it if
-/// [`Controller::finalizer`](crate::Controller::finalizer) declares the finalizer.
+/// The plugin's ServiceAccount needs the verb `patch` on the kind. `operetta generate rbac` grants
+/// it if [`Controller::finalizer`](crate::Controller::finalizer) declares the finalizer.
 ///
 /// # Errors
 /// Returns an [`Error`]: the author's, or that of writing the finalizer.
@@ -78,22 +79,35 @@ where
     E: StdError + 'static,
     Fut: Future<Output = Result<Action, E>>,
 {
-    let at = obj.finalizers().iter().position(|name| name == finalizer_name);
+    let at = obj
+        .finalizers()
+        .iter()
+        .position(|name| name == finalizer_name);
+
     match (at, obj.meta().deletion_timestamp.is_some()) {
-        (Some(_), false) => reconcile(Event::Apply(obj)).await.map_err(Error::ApplyFailed),
+        (Some(_), false) => reconcile(Event::Apply(obj))
+            .await
+            .map_err(Error::ApplyFailed),
         (Some(at), true) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
-            let action = reconcile(Event::Cleanup(obj)).await.map_err(Error::CleanupFailed)?;
+            let action = reconcile(Event::Cleanup(obj))
+                .await
+                .map_err(Error::CleanupFailed)?;
+
             // The test ensures that no other finalizer is removed in place of this one.
             let path = format!("/metadata/finalizers/{at}");
-            let operations =
-                json!([{"op": "test", "path": path, "value": finalizer_name}, {"op": "remove", "path": path}]);
-            json_patch(api, &name, operations).await.map_err(Error::RemoveFinalizer)?;
+            let operations = json!([{"op": "test", "path": path, "value": finalizer_name}, {"op": "remove", "path": path}]);
+
+            json_patch(api, &name, operations)
+                .await
+                .map_err(Error::RemoveFinalizer)?;
+
             Ok(action)
         }
         (None, false) => {
             let name = obj.meta().name.clone().ok_or(Error::UnnamedObject)?;
             let path = "/metadata/finalizers";
+
             let operations = if obj.finalizers().is_empty() {
                 json!([
                     {"op": "test", "path": path, "value": null},
@@ -105,7 +119,11 @@ where
                     {"op": "add", "path": format!("{path}/-"), "value": finalizer_name},
                 ])
             };
-            json_patch(api, &name, operations).await.map_err(Error::AddFinalizer)?;
+
+            json_patch(api, &name, operations)
+                .await
+                .map_err(Error::AddFinalizer)?;
+
             Ok(Action::await_change())
         }
         (None, true) => Ok(Action::await_change()),
@@ -117,5 +135,7 @@ where
     K: Resource + Clone + DeserializeOwned + fmt::Debug,
 {
     let patch = serde_json::from_value(operations).map_err(kube::Error::SerdeError)?;
-    api.patch(name, &PatchParams::default(), &Patch::Json::<()>(patch)).await.map(drop)
+    api.patch(name, &PatchParams::default(), &Patch::Json::<()>(patch))
+        .await
+        .map(drop)
 }

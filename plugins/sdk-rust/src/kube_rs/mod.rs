@@ -1,10 +1,13 @@
-//! kube-rs on the host: its own [`Client`], and reconcilers in the form of its `Controller`. With the feature `kube`.
+//! kube-rs on the host: its own [`Client`], and reconcilers in the form of its `Controller`. With
+//! the feature `kube`.
 //!
-//! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt` and list parameters
-//! are kube-rs's own, unmodified. The host's cache, which includes the plugin's own writes, answers GETs and lists;
-//! `Context::kube_client_live` asks the API server. `Controller::kube` takes the function, the error policy and the
-//! context that `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI. The parts
-//! that reconcilers use are here under the same names: write `operetta_sdk::kube_rs::` in place of `kube::runtime::`.
+//! [`Context::kube_client`] is a `kube::Client`, so `Api<T>`, `Patch::Apply`, `entry`, `get_opt`
+//! and list parameters are kube-rs's own, unmodified. The host's cache, which includes the plugin's
+//! own writes, answers GETs and lists; `Context::kube_client_live` asks the API server.
+//! `Controller::kube` takes the function, the error policy and the context that
+//! `kube::runtime::Controller::run` takes. `kube::runtime` itself does not compile for WASI. The
+//! parts that reconcilers use are here under the same names: write `operetta_sdk::kube_rs::` in
+//! place of `kube::runtime::`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,15 +53,16 @@
 //! ```
 //!
 //! # Limits
-//! The host watches: a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and followed logs need a
-//! stream, which a plugin does not have. Nothing runs in parallel with the reconciler or after it: a `tokio::spawn`
-//! that is not awaited may not run. `tokio::time::sleep` occupies one of the controller's workers: return
-//! `Action::requeue` instead.
+//! The host watches: a watch through an `Api` fails with 405. `exec`, `attach`, `portforward` and
+//! followed logs need a stream, which a plugin does not have. Nothing runs in parallel with the
+//! reconciler or after it: a `tokio::spawn` that is not awaited may not run. `tokio::time::sleep`
+//! occupies one of the controller's workers: return `Action::requeue` instead.
 //!
 //! # Building
-//! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client needs features of
-//! tokio that are unstable on WASI; `operetta build` sets their flag. For plain `cargo` put
-//! `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in the project's `.cargo/config.toml`.
+//! Depend on `kube` with `default-features = false`: its TLS does not compile for WASI. kube-client
+//! needs features of tokio that are unstable on WASI; `operetta build` sets their flag. For plain
+//! `cargo` put `rustflags = ["--cfg", "tokio_unstable"]` under `[target.wasm32-wasip2]` in the
+//! project's `.cargo/config.toml`.
 
 pub mod controller;
 pub mod events;
@@ -74,10 +78,11 @@ use crate::{Context, GroupVersionKind, Source};
 use service::RawService;
 
 impl Context {
-    /// Returns kube-rs's client. The cache answers its GETs and lists where it can, with this plugin's own writes. Its
-    /// default namespace is that of the key that is being reconciled.
+    /// Returns kube-rs's client. The cache answers its GETs and lists where it can, including this
+    /// plugin's own writes. Its default namespace is that of the key being reconciled.
     ///
-    /// Use it in `Controller::kube`(crate::Controller::kube), in [`block_on`], or, in a test, in a tokio runtime.
+    /// Use it in `Controller::kube`(crate::Controller::kube), in [`block_on`], or, in a test, in a
+    /// tokio runtime.
     pub fn kube_client(&self) -> Client {
         self.client(true)
     }
@@ -88,7 +93,13 @@ impl Context {
     }
 
     fn client(&self, cached: bool) -> Client {
-        let namespace = self.request.key.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = self
+            .request
+            .key
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
+
         let service = RawService::new(&self.backend, cached);
         executor::entered(|| Client::new(service, namespace))
     }
@@ -100,7 +111,8 @@ pub fn kind_of<K: kube::Resource<DynamicType = ()>>() -> GroupVersionKind {
 }
 
 impl Source {
-    /// Selects every object and every event of a kube-rs type's kind, e.g. one that derives `CustomResource`.
+    /// Selects every object and every event of a kube-rs type's kind, e.g. one that derives
+    /// `CustomResource`.
     pub fn resource<K: kube::Resource<DynamicType = ()>>() -> Self {
         Self::kind(kind_of::<K>())
     }

@@ -18,7 +18,7 @@ use crate::{RawRequest, RawResponse};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The service, on the server of the plugin's other calls.
+/// The service, which uses the same backend as the plugin's other calls.
 #[derive(Clone)]
 pub(super) struct RawService {
     backend: Served,
@@ -27,7 +27,10 @@ pub(super) struct RawService {
 
 impl RawService {
     pub(super) fn new(backend: &Served, cached: bool) -> Self {
-        Self { backend: backend.clone(), cached }
+        Self {
+            backend: backend.clone(),
+            cached,
+        }
     }
 }
 
@@ -54,21 +57,42 @@ impl Service<Request<Body>> for RawService {
 async fn raw_request(request: Request<Body>, cached: bool) -> Result<RawRequest, BoxError> {
     let (parts, body) = request.into_parts();
     let header = |name: HeaderName| -> Result<Option<String>, BoxError> {
-        Ok(parts.headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose()?)
+        Ok(parts
+            .headers
+            .get(name)
+            .map(|value| value.to_str().map(str::to_owned))
+            .transpose()?)
     };
+
     let content_type = header(CONTENT_TYPE)?;
     let accept = header(ACCEPT)?;
-    let raw = RawRequest::new(parts.method.as_str(), parts.uri.path()).query(parts.uri.query().unwrap_or_default());
+
+    let raw = RawRequest::new(parts.method.as_str(), parts.uri.path())
+        .query(parts.uri.query().unwrap_or_default());
+
     let bytes = body.collect_bytes().await?;
-    let text = (!bytes.is_empty()).then(|| String::from_utf8(bytes.to_vec())).transpose();
+    let text = (!bytes.is_empty())
+        .then(|| String::from_utf8(bytes.to_vec()))
+        .transpose();
     let body = text.map_err(|_| format!("the body of {} {} is not UTF-8", raw.method, raw.path))?;
-    Ok(RawRequest { content_type, accept, body, cached, ..raw })
+
+    Ok(RawRequest {
+        content_type,
+        accept,
+        body,
+        cached,
+        ..raw
+    })
 }
 
 fn response(answer: RawResponse) -> Result<Response<Body>, BoxError> {
-    let mut response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
+    let mut response = Response::builder()
+        .status(answer.status)
+        .header(CONTENT_TYPE, answer.content_type);
+
     if let Some(seconds) = answer.retry_after_seconds {
         response = response.header(RETRY_AFTER, seconds);
     }
+
     Ok(response.body(Body::from(answer.body.into_bytes()))?)
 }

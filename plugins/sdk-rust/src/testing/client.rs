@@ -1,5 +1,5 @@
-//! A connection to the test server: a request and a response in one line of JSON each. docs/testing-protocol.md describes
-//! the messages.
+//! A connection to the test server: each request and each response is one line of JSON.
+//! docs/testing-protocol.md describes the messages.
 
 use std::env;
 use std::ffi::OsString;
@@ -60,15 +60,25 @@ impl Client {
 
     fn try_open() -> Result<Self, String> {
         let address = address()?;
-        let (token, address) =
-            address.split_once('@').ok_or_else(|| format!("{ADDRESS} is {address:?}, not TOKEN@ADDRESS"))?;
-        let failed = |error: std::io::Error| format!("failed to connect to the test server at {address}: {error}");
+        let (token, address) = address
+            .split_once('@')
+            .ok_or_else(|| format!("{ADDRESS} is {address:?}, not TOKEN@ADDRESS"))?;
+
+        let failed = |error: std::io::Error| {
+            format!("failed to connect to the test server at {address}: {error}")
+        };
         let stream = TcpStream::connect(address).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
-        let client = Self { connection: Mutex::new(BufReader::new(stream)) };
+
+        let client = Self {
+            connection: Mutex::new(BufReader::new(stream)),
+        };
+
         match client.call(&json!({"call": "open", "token": token})) {
             Ok(_) => Ok(client),
-            Err(error) => Err(format!("failed to open a test cluster at {address}: {error}")),
+            Err(error) => Err(format!(
+                "failed to open a test cluster at {address}: {error}"
+            )),
         }
     }
 
@@ -78,21 +88,31 @@ impl Client {
     /// Returns the API server's error.
     ///
     /// # Panics
-    /// Panics if the server is gone, or the call is none of the protocol.
+    /// Panics if the server is gone, or the call is not part of the protocol.
     #[track_caller]
     pub(super) fn call(&self, request: &Value) -> Result<String, ApiError> {
         match self.ask(request) {
-            Ok(Response { ok: Some(value), .. }) => Ok(value.get().to_owned()),
-            Ok(Response { error: Some(refusal), .. }) => Err(refusal.into_error()),
-            Ok(Response { failure: Some(text), .. }) | Err(text) => panic!("{text}"),
-            // `null` is no value for serde.
+            Ok(Response {
+                ok: Some(value), ..
+            }) => Ok(value.get().to_owned()),
+            Ok(Response {
+                error: Some(refusal),
+                ..
+            }) => Err(refusal.into_error()),
+            Ok(Response {
+                failure: Some(text),
+                ..
+            })
+            | Err(text) => panic!("{text}"),
+            // serde reads `null` as no value.
             Ok(_) => Ok("null".to_owned()),
         }
     }
 
     fn ask(&self, request: &Value) -> Result<Response, String> {
         let line = self.exchange(request)?;
-        serde_json::from_str(&line).map_err(|error| format!("a response of the test server is malformed: {error}"))
+        serde_json::from_str(&line)
+            .map_err(|error| format!("a response of the test server is malformed: {error}"))
     }
 
     /// Describes the cluster for a failed test; None if the server is gone.
@@ -104,19 +124,40 @@ impl Client {
     fn exchange(&self, request: &Value) -> Result<String, String> {
         let mut connection = locked(&self.connection);
         let gone = |error: std::io::Error| format!("the test server is gone: {error}");
-        connection.get_mut().write_all(format!("{request}\n").as_bytes()).map_err(gone)?;
+        connection
+            .get_mut()
+            .write_all(format!("{request}\n").as_bytes())
+            .map_err(gone)?;
+
         let mut line = String::new();
         if connection.read_line(&mut line).map_err(gone)? == 0 {
-            return Err(format!("the test server has closed the connection: is {ADDRESS} that of a running server?"));
+            return Err(format!(
+                "the test server has closed the connection: is {ADDRESS} that of a running server?"
+            ));
         }
+
         Ok(line)
     }
 }
 
 impl Refusal {
     fn into_error(self) -> ApiError {
-        let Refused { code, reason, message, causes, retry_after_seconds } = self.status;
-        let status = Status { code, reason, message, causes, retry_after_seconds };
+        let Refused {
+            code,
+            reason,
+            message,
+            causes,
+            retry_after_seconds,
+        } = self.status;
+
+        let status = Status {
+            code,
+            reason,
+            message,
+            causes,
+            retry_after_seconds,
+        };
+
         match kind(&self.r#type) {
             Some(kind) => ApiError::with_status(kind, status),
             None => ApiError::from_status(status),
@@ -141,16 +182,22 @@ fn kind(case: &str) -> Option<ErrorKind> {
     })
 }
 
-/// Returns the address of the server: that of `operetta test`, or of a server that this process starts once.
+/// The address of the server: that of `operetta test`, or of a server that this process starts
+/// once.
 fn address() -> Result<String, String> {
     static STARTED: OnceLock<Result<Started, String>> = OnceLock::new();
     if let Ok(address) = env::var(ADDRESS) {
         return Ok(address);
     }
-    STARTED.get_or_init(Started::start).as_ref().map(|started| started.address.clone()).map_err(Clone::clone)
+
+    STARTED
+        .get_or_init(Started::start)
+        .as_ref()
+        .map(|started| started.address.clone())
+        .map_err(Clone::clone)
 }
 
-/// A server of this process. It ends with the process, which closes its stdin.
+/// A server started by this process. It ends when the process does, because that closes its stdin.
 struct Started {
     address: String,
     _server: Child,
@@ -160,22 +207,41 @@ impl Started {
     fn start() -> Result<Self, String> {
         let program = env::var_os(PROGRAM).filter(|program| !program.is_empty());
         let program = program.unwrap_or_else(|| OsString::from("operetta"));
+
         let name = program.to_string_lossy().into_owned();
         let mut command = Command::new(&program);
-        command.args(["test", "--serve"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["test", "--serve"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+
         let mut server = command.spawn().map_err(|error| {
             format!(
                 "failed to start the test server, {name}: {error}: run the tests with `operetta test`, or put `operetta` \
                  on PATH, or set {PROGRAM} to its path"
             )
         })?;
+
         let mut address = String::new();
-        let stdout = server.stdout.take().ok_or("the test server has no stdout")?;
+        let stdout = server
+            .stdout
+            .take()
+            .ok_or("the test server has no stdout")?;
+
         let read = BufReader::new(stdout).read_line(&mut address);
-        read.map_err(|error| format!("failed to read the address of the test server, {name}: {error}"))?;
+        read.map_err(|error| {
+            format!("failed to read the address of the test server, {name}: {error}")
+        })?;
+
         if address.is_empty() {
-            return Err(format!("the test server, `{name} test --serve`, has ended: see its error above"));
+            return Err(format!(
+                "the test server, `{name} test --serve`, has ended: see its error above"
+            ));
         }
-        Ok(Self { address: address.trim().to_owned(), _server: server })
+
+        Ok(Self {
+            address: address.trim().to_owned(),
+            _server: server,
+        })
     }
 }

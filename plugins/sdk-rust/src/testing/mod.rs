@@ -1,12 +1,13 @@
 //! Reconcilers in `cargo test`, without a cluster.
 //!
-//! A [`Cluster`] is an API server of its own, without controllers: the embedded one of `operetta`, with the API server's
-//! validation, defaults and server-side apply, and the host's reads and errors. It runs reconcilers as the host does, and
-//! records their writes, Events and log lines.
+//! A [`Cluster`] is an API server of its own, without controllers: the embedded one of `operetta`,
+//! with the API server's validation, defaults and server-side apply, and the host's reads and
+//! errors. It runs reconcilers as the host does, and records their writes, Events and log lines.
 //!
-//! `operetta test` runs the tests of a project and starts the server, with the project's crd.yaml. Plain `cargo test`
-//! works as well: a test program starts `operetta test --serve`, the program that the variable `OPERETTA` names or the one
-//! on PATH. When a test panics, its clusters print their objects and the calls that were made.
+//! `operetta test` runs the tests of a project and starts the server, with the project's crd.yaml.
+//! Plain `cargo test` works as well: the test program then starts `operetta test --serve`, using
+//! the program that the variable `OPERETTA` names or else the one on PATH. When a test panics, its
+//! clusters print their objects and the calls made so far.
 //!
 //! ```
 //! use operetta_sdk::k8s_openapi::api::core::v1::ConfigMap;
@@ -30,9 +31,10 @@
 //! ```
 //!
 //! # Limits
-//! It runs no controllers: nothing is garbage collected, no Pod becomes ready, and a test changes objects itself through
-//! [`Cluster::context`]. RBAC is not checked. Namespaces are created for the objects in them. A kind of a group without
-//! definitions in crd.yaml gets one without a schema with its first object. Lines of the `log` crate are not recorded.
+//! It runs no controllers: nothing is garbage collected, no Pod becomes ready, and a test changes
+//! objects itself through [`Cluster::context`]. RBAC is not checked. Namespaces are created for the
+//! objects in them. A kind of a group without definitions in crd.yaml gets one without a schema
+//! with its first object. Lines of the `log` crate are not recorded.
 
 mod backend;
 mod client;
@@ -50,7 +52,10 @@ use crate::backend::Backend;
 use crate::json::encode;
 use crate::logging::{Forward, Level, Pair, Sink};
 use crate::options::Read;
-use crate::{Action, ApiError, Context, Error, EventType, GroupVersionKind, Kind, Object, ObjectKey, Plugin, Request};
+use crate::{
+    Action, ApiError, Context, Error, EventType, GroupVersionKind, Kind, Object, ObjectKey, Plugin,
+    Request,
+};
 
 use client::Client;
 
@@ -73,7 +78,8 @@ pub enum Verb {
     Delete,
 }
 
-/// A write that the API server accepted, also one that changed nothing. It displays as `Update Deployment ns/name`.
+/// A write that the API server accepted, even if it changed nothing. It displays as `Update
+/// Deployment ns/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The kind of write.
@@ -137,7 +143,7 @@ struct State {
     writes: Mutex<Vec<Write>>,
     events: Mutex<Vec<RecordedEvent>>,
     logs: Arc<Mutex<Vec<LogLine>>>,
-    /// The failures that reconciles have reported beside their action.
+    /// The failures that reconciles have reported besides their action.
     #[cfg(feature = "kube")]
     failures: Mutex<Vec<String>>,
     reconciles: AtomicU32,
@@ -161,10 +167,12 @@ impl State {
         let mut definitions = locked(&self.definitions);
         let definition = definitions.entry(kind.clone()).or_default();
         change(definition);
+
         let request = json!({
             "call": "define", "kind": backend::kind_value(kind), "plural": definition.plural,
             "status": !definition.has_no_status,
         });
+
         if let Err(error) = self.client().call(&request) {
             panic!("define {kind}: {error}");
         }
@@ -182,7 +190,8 @@ impl Drop for State {
     }
 }
 
-/// Locks a mutex. Poisoning is ignored: a test that panics while it holds one leaves the state consistent.
+/// Locks a mutex. Poisoning is ignored: a test that panics while it holds one leaves the state
+/// consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -193,9 +202,9 @@ impl Cluster {
         Self::default()
     }
 
-    /// Adds an object, as if it had been there before: the API server validates it and sets defaults. Its status stays, and
-    /// so do uid, creationTimestamp, generation and, with finalizers, deletionTimestamp if it has them. Its namespace is
-    /// created if it is missing.
+    /// Adds an object as if it had always been there: the API server validates it and sets
+    /// defaults. It keeps its status and, if set, its uid, creationTimestamp, generation and (with
+    /// finalizers) deletionTimestamp. Its namespace is created if it is missing.
     ///
     /// # Panics
     /// Panics if the object has no name or already exists, or the API server refuses it.
@@ -204,8 +213,15 @@ impl Cluster {
     pub fn with(self, object: impl Object) -> Self {
         let kind = object.group_version_kind();
         let text = encode(&object).unwrap_or_else(|error| panic!("{error}"));
-        let object: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{kind}: {error}"));
-        match self.0.client().call(&json!({"call": "add", "object": object})) {
+
+        let object: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{kind}: {error}"));
+
+        match self
+            .0
+            .client()
+            .call(&json!({"call": "add", "object": object}))
+        {
             Ok(_) => self,
             Err(error) => panic!("add {kind}: {error}"),
         }
@@ -217,26 +233,30 @@ impl Cluster {
     /// Panics if the config cannot be written as JSON.
     #[must_use]
     pub fn with_config(self, config: impl Serialize) -> Self {
-        let text = serde_json::to_string(&config).unwrap_or_else(|error| panic!("the config: {error}"));
+        let text =
+            serde_json::to_string(&config).unwrap_or_else(|error| panic!("the config: {error}"));
         *locked(&self.0.config) = Some(text);
         self
     }
 
-    /// Removes the status subresource of a kind, so that its status is an ordinary field. Custom resources without a
-    /// definition in crd.yaml have one by default. Call it before objects of the kind are added.
+    /// Removes the status subresource of a kind, so that its status is an ordinary field. Custom
+    /// resources without a definition in crd.yaml have one by default. Call it before objects of
+    /// the kind are added.
     #[must_use]
     #[track_caller]
     pub fn without_status_subresource<T: Kind>(self) -> Self {
-        self.0.define(&T::gvk(), |definition| definition.has_no_status = true);
+        self.0
+            .define(&T::gvk(), |definition| definition.has_no_status = true);
         self
     }
 
-    /// Sets the plural of a custom resource without a definition in crd.yaml, e.g. `widgets`, where it is irregular. Call it
-    /// before objects of the kind are added.
+    /// Sets the plural of a custom resource without a definition in crd.yaml, e.g. `widgets`, where
+    /// it is irregular. Call it before objects of the kind are added.
     #[must_use]
     #[track_caller]
     pub fn with_resource(self, kind: &GroupVersionKind, plural: impl Into<String>) -> Self {
-        self.0.define(kind, |definition| definition.plural = Some(plural.into()));
+        self.0
+            .define(kind, |definition| definition.plural = Some(plural.into()));
         self
     }
 
@@ -250,7 +270,12 @@ impl Cluster {
     /// # Errors
     /// Returns the reconciler's error.
     #[track_caller]
-    pub fn reconcile(&self, plugin: &Plugin, controller: &str, key: impl Into<ObjectKey>) -> Result<Action, Error> {
+    pub fn reconcile(
+        &self,
+        plugin: &Plugin,
+        controller: &str,
+        key: impl Into<ObjectKey>,
+    ) -> Result<Action, Error> {
         self.reconcile_request(plugin, Request::new(controller, key))
     }
 
@@ -262,28 +287,47 @@ impl Cluster {
     /// # Panics
     /// Panics if [`Plugin::manifest`] does: the host would reject such a plugin.
     #[track_caller]
-    pub fn reconcile_request(&self, plugin: &Plugin, mut request: Request) -> Result<Action, Error> {
+    pub fn reconcile_request(
+        &self,
+        plugin: &Plugin,
+        mut request: Request,
+    ) -> Result<Action, Error> {
         let manifest = plugin.manifest();
         let mut declared = locked(&self.0.manifest);
+
         if *declared != manifest {
-            if let Err(error) = self.0.client().call(&json!({"call": "manifest", "manifest": manifest})) {
+            if let Err(error) = self
+                .0
+                .client()
+                .call(&json!({"call": "manifest", "manifest": manifest}))
+            {
                 panic!("manifest: {error}");
             }
             *declared = manifest;
         }
         drop(declared);
+
         let count = self.0.reconciles.fetch_add(1, Ordering::Relaxed) + 1;
         if request.reconcile_id.is_empty() {
             request.reconcile_id = format!("test-{count}");
         }
-        let ctx = Context { backend: self.backend(), request };
+
+        let ctx = Context {
+            backend: self.backend(),
+            request,
+        };
+
         let logs = Forward::new(Logs(Arc::clone(&self.0.logs)));
         tracing::subscriber::with_default(logs, || plugin.reconcile(&ctx))
     }
 
-    /// Returns a client of this cluster, to read and change objects as a user would. Its writes are recorded, too.
+    /// Returns a client of this cluster, to read and change objects as a user would. Its writes are
+    /// recorded as well.
     pub fn context(&self) -> Context {
-        Context { backend: self.backend(), request: Request::default() }
+        Context {
+            backend: self.backend(),
+            request: Request::default(),
+        }
     }
 
     /// Returns the object of a key, if it exists.
@@ -293,11 +337,13 @@ impl Cluster {
     pub fn get<T: Kind>(&self, key: impl Into<ObjectKey>) -> Option<T> {
         let kind = T::gvk();
         let key = key.into();
+
         let text = match self.0.read(&kind, &key, Read::Cached) {
             Ok(text) => text,
             Err(error) if error.is_not_found() => return None,
             Err(error) => panic!("getting {kind} {key}: {error}"),
         };
+
         Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
     }
 
@@ -316,8 +362,9 @@ impl Cluster {
         std::mem::take(&mut *locked(&self.0.logs))
     }
 
-    /// Returns the failures since the last call of this function whose retry an error policy of [`Controller::kube`] has chosen, in
-    /// order. Such a reconcile returns the action of the policy, and the host counts it as failed.
+    /// Returns the failures since the last call of this function whose retry an error policy of
+    /// [`Controller::kube`] has chosen, in order. Such a reconcile returns the action of the
+    /// policy, and the host counts it as failed.
     ///
     /// [`Controller::kube`]: crate::Controller::kube
     #[cfg(feature = "kube")]
@@ -332,7 +379,9 @@ impl Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("reconciles", &self.0.reconciles).finish_non_exhaustive()
+        f.debug_struct("Cluster")
+            .field("reconciles", &self.0.reconciles)
+            .finish_non_exhaustive()
     }
 }
 
@@ -344,7 +393,12 @@ impl Sink for Logs {
     }
 
     fn write(&self, level: Level, message: &str, fields: Vec<Pair>) {
-        let line = LogLine { level, message: message.to_owned(), fields };
+        let line = LogLine {
+            level,
+            message: message.to_owned(),
+            fields,
+        };
+
         locked(&self.0).push(line);
     }
 }

@@ -1,6 +1,6 @@
-//! What an object costs in kube-rs's reflectors, one for each kind: `peer-kube-rs-store --peer P`, objects as JSON lines on
-//! stdin, one line when all are in the stores. `kube-rs` takes Pods only. Its allocator is the system's with a count of the
-//! bytes that are in use.
+//! What an object costs in kube-rs's reflectors, one for each kind: `peer-kube-rs-store --peer P`,
+//! objects as JSON lines on stdin, one line when all are in the stores. `kube-rs` takes Pods only.
+//! Its allocator is the system's with a count of the bytes that are in use.
 
 use std::{
     collections::HashMap,
@@ -32,8 +32,14 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["--peer", peer @ "kube-rs"] => fill::<Pod>(|_| Ok(()), peer),
-        ["--peer", peer @ ("kube-rs-dynamic" | "kube-rs-dynamic-stripped")] => fill::<DynamicObject>(resource, peer),
-        _ => Err("usage: peer-kube-rs-store --peer kube-rs|kube-rs-dynamic|kube-rs-dynamic-stripped".into()),
+        [
+            "--peer",
+            peer @ ("kube-rs-dynamic" | "kube-rs-dynamic-stripped"),
+        ] => fill::<DynamicObject>(resource, peer),
+        _ => Err(
+            "usage: peer-kube-rs-store --peer kube-rs|kube-rs-dynamic|kube-rs-dynamic-stripped"
+                .into(),
+        ),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,7 +83,10 @@ where
         count += 1;
     }
     let (heap, rss) = memory();
-    let stored: usize = writers.values().map(|writer| writer.as_reader().len()).sum();
+    let stored: usize = writers
+        .values()
+        .map(|writer| writer.as_reader().len())
+        .sum();
     if count == 0 || stored != count {
         return Err(format!("{count} objects came, {stored} are stored").into());
     }
@@ -93,7 +102,12 @@ where
 /// The bytes in use of the heap and of the process.
 fn memory() -> (f64, f64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-    let rss = kilobytes.and_then(|kilobytes| kilobytes.trim().parse().ok()).unwrap_or(0.0) * 1024.0;
+    let kilobytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    let rss = kilobytes
+        .and_then(|kilobytes| kilobytes.trim().parse().ok())
+        .unwrap_or(0.0)
+        * 1024.0;
     (ALLOCATOR.current_usage() as f64, rss)
 }

@@ -1,5 +1,6 @@
-//! Lists of all namespaces when the host may not watch the kind in all of them: the objects that both the host and the
-//! plugin may see, from one cache per namespace. A page is consistent within each namespace, but not across namespaces.
+//! Lists of all namespaces when the host may not watch the kind in all of them: the objects that
+//! both the host and the plugin may see, from one cache per namespace. A page is consistent within
+//! each namespace, but not across namespaces.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::{
 };
 
 impl PluginApi {
-    /// Lists all namespaces that the plugin may list and the host may watch, in the order of keys. The resourceVersion
-    /// is the lowest of the caches.
+    /// Lists all namespaces that the plugin may list and the host may watch, in the order of keys.
+    /// The resourceVersion is the lowest of the caches.
     pub(super) async fn list_parts(
         &self,
         resource: &Arc<ApiResource>,
@@ -26,16 +27,32 @@ impl PluginApi {
         access: &Access,
         refusal: ApiError,
     ) -> Result<Page, ApiError> {
-        let Some(grants) = &self.grants else { return Err(refusal) };
-        let candidates = self.registry.watch_scope.candidates(Some(&grants.subject().namespace));
+        let Some(grants) = &self.grants else {
+            return Err(refusal);
+        };
+
+        let candidates = self
+            .registry
+            .watch_scope
+            .candidates(Some(&grants.subject().namespace));
         let namespaces = listable(candidates, access, grants).await?;
         if namespaces.is_empty() {
             return Err(refusal);
         }
-        let after = options.continue_token.as_deref().map(key_of_token).transpose()?;
+
+        let after = options
+            .continue_token
+            .as_deref()
+            .map(key_of_token)
+            .transpose()?;
         let mut parts = Vec::new();
+
         for namespace in namespaces {
-            let of_namespace = ListOptions { namespace: Some(namespace), ..options.clone() };
+            let of_namespace = ListOptions {
+                namespace: Some(namespace),
+                ..options.clone()
+            };
+
             match self.lister(resource, &of_namespace).await? {
                 Lister::Informer(informer, options) => parts.push((informer, options)),
                 Lister::NotWatchable => {}
@@ -45,27 +62,50 @@ impl PluginApi {
                 }
             }
         }
+
         if parts.is_empty() {
             return Err(not_watchable(resource, None));
         }
+
         // One more than the page shows whether there is another page.
         let wanted = options.limit.map(|limit| limit.max(1).saturating_add(1));
         let mut found = Vec::new();
         let mut revision = u64::MAX;
+
         for (informer, options) in parts {
             wait_synced(&informer).await?;
             revision = revision.min(informer.cache.store.revision());
-            if after.as_ref().is_some_and(|after| after.namespace > options.namespace) {
+            if after
+                .as_ref()
+                .is_some_and(|after| after.namespace > options.namespace)
+            {
                 continue;
             }
-            let limit = wanted.map(|wanted| wanted.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX)));
+
+            let limit = wanted.map(|wanted| {
+                wanted.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX))
+            });
+
             if limit == Some(0) {
                 break;
             }
-            let options = ListOptions { limit, projection: vec![], ..options };
-            found.extend(self.list_cached(&informer, &options, Parts::All).await?.items);
+
+            let options = ListOptions {
+                limit,
+                projection: vec![],
+                ..options
+            };
+
+            found.extend(
+                self.list_cached(&informer, &options, Parts::All)
+                    .await?
+                    .items,
+            );
         }
-        let limit = options.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
+
+        let limit = options
+            .limit
+            .map_or(usize::MAX, |limit| limit.max(1) as usize);
         let more = found.len() > limit;
         found.truncate(limit);
         let continue_token = match found.last() {
@@ -77,6 +117,11 @@ impl PluginApi {
             projected @ Item::Projected(_) => projected,
         };
         let items = found.into_iter().map(projected).collect();
-        Ok(Page { items, resource_version: revision.to_string(), continue_token })
+
+        Ok(Page {
+            items,
+            resource_version: revision.to_string(),
+            continue_token,
+        })
     }
 }

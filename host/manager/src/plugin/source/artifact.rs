@@ -11,11 +11,14 @@ use operetta_api::reasons::{self, Reason};
 /// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
 
-/// The reason why a ConfigMap or a file has no valid component. Its author must change it; a retry cannot help.
+/// Why a ConfigMap or a file has no valid component. Its author must change it; a retry
+/// cannot help.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArtifactError {
     /// No key of binaryData has the ending of a component.
-    #[error("ConfigMap {name:?} has no key ending in .wasm or .wasm.zst in its binaryData (it has: {found})")]
+    #[error(
+        "ConfigMap {name:?} has no key ending in .wasm or .wasm.zst in its binaryData (it has: {found})"
+    )]
     NoWasm {
         /// The ConfigMap.
         name: String,
@@ -23,7 +26,9 @@ pub enum ArtifactError {
         found: String,
     },
     /// Several keys of binaryData have the ending of a component.
-    #[error("ConfigMap {name:?} has several components ({found}): keep one, or name one in spec.source.configMap.key")]
+    #[error(
+        "ConfigMap {name:?} has several components ({found}): keep one, or name one in spec.source.configMap.key"
+    )]
     SeveralWasm {
         /// The ConfigMap.
         name: String,
@@ -81,24 +86,40 @@ pub struct Stored {
 impl Stored {
     /// Creates it from the content of a file or key of this name, which messages call `what`.
     pub fn new(what: String, name: &str, bytes: Vec<u8>) -> Self {
-        Self { what, is_compressed: name.ends_with(".zst"), bytes }
+        Self {
+            what,
+            is_compressed: name.ends_with(".zst"),
+            bytes,
+        }
     }
 
     /// Returns the digest of the compressed bytes; None if they are not compressed.
     pub fn compressed_digest(&self) -> Option<String> {
-        self.is_compressed.then(|| operetta_wasm::digest(&self.bytes))
+        self.is_compressed
+            .then(|| operetta_wasm::digest(&self.bytes))
     }
 
-    /// Returns the component. Never allocates much more than `limit` bytes, whatever the archive claims: zstd refuses
-    /// archives with a larger window.
+    /// Returns the component. Never allocates much more than `limit` bytes, whatever the archive
+    /// claims: zstd refuses archives with a larger window.
     ///
     /// # Errors
     /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`].
     pub fn decompress(self, limit: usize) -> Result<Vec<u8>, ArtifactError> {
-        let Self { what, is_compressed, bytes } = self;
-        let decompressed = if is_compressed { decompress(&bytes, limit) } else { Ok(bytes) };
+        let Self {
+            what,
+            is_compressed,
+            bytes,
+        } = self;
+        let decompressed = if is_compressed {
+            decompress(&bytes, limit)
+        } else {
+            Ok(bytes)
+        };
         match decompressed {
-            Err(error) => Err(ArtifactError::Damaged { what, message: error.to_string() }),
+            Err(error) => Err(ArtifactError::Damaged {
+                what,
+                message: error.to_string(),
+            }),
             Ok(bytes) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
             Ok(bytes) => Ok(bytes),
         }
@@ -112,8 +133,16 @@ impl Stored {
 pub fn stored(mut config_map: ConfigMap, key: Option<&str>) -> Result<Stored, ArtifactError> {
     let name = config_map.metadata.name.clone().unwrap_or_default();
     let key = choose(&config_map, &name, key)?;
-    let ByteString(bytes) = config_map.binary_data.as_mut().and_then(|data| data.remove(&key)).unwrap_or_default();
-    Ok(Stored::new(format!("{key} of ConfigMap {name:?}"), &key, bytes))
+    let ByteString(bytes) = config_map
+        .binary_data
+        .as_mut()
+        .and_then(|data| data.remove(&key))
+        .unwrap_or_default();
+    Ok(Stored::new(
+        format!("{key} of ConfigMap {name:?}"),
+        &key,
+        bytes,
+    ))
 }
 
 /// Reports whether a file or key of this name holds a component.
@@ -130,20 +159,25 @@ fn decompress(archive: &[u8], limit: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB, which every decoder
-/// has to support (RFC 8878), and at most 128 MiB, zstd's own limit.
+/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB,
+/// which every decoder has to support (RFC 8878), and at most 128 MiB, zstd's own limit.
 fn window_log(limit: usize) -> u32 {
     limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }
 
-/// Returns the key of the component.
 fn choose(config_map: &ConfigMap, name: &str, key: Option<&str>) -> Result<String, ArtifactError> {
     let data = config_map.binary_data.iter().flatten().map(|(key, _)| key);
-    // Who may create a Plugin may not be allowed to read the ConfigMap: only names of components are told.
+    // A user who may create a Plugin may not be allowed to read the ConfigMap: only names of
+    // components are named.
     let all = || {
         let keys = || config_map.binary_data.iter().flatten().map(|(key, _)| key);
         // A component in `data` is a common mistake.
-        let text = config_map.data.iter().flatten().map(|(key, _)| key).filter(|key| is_component(key));
+        let text = config_map
+            .data
+            .iter()
+            .flatten()
+            .map(|(key, _)| key)
+            .filter(|key| is_component(key));
         let components: Vec<String> = keys()
             .filter(|key| is_component(key))
             .cloned()
@@ -154,17 +188,32 @@ fn choose(config_map: &ConfigMap, name: &str, key: Option<&str>) -> Result<Strin
             false => components.join(", "),
         }
     };
+
     let found: Vec<&String> = match key {
         Some(wanted) => data.filter(|key| *key == wanted).collect(),
         None => data.filter(|key| is_component(key)).collect(),
     };
     match (found.as_slice(), key) {
         ([key], _) => Ok((*key).clone()),
-        ([], Some(key)) => Err(ArtifactError::NoSuchKey { name: name.to_owned(), key: key.to_owned(), found: all() }),
-        ([], None) => Err(ArtifactError::NoWasm { name: name.to_owned(), found: all() }),
+        ([], Some(key)) => Err(ArtifactError::NoSuchKey {
+            name: name.to_owned(),
+            key: key.to_owned(),
+            found: all(),
+        }),
+        ([], None) => Err(ArtifactError::NoWasm {
+            name: name.to_owned(),
+            found: all(),
+        }),
         (several, _) => {
-            let found = several.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
-            Err(ArtifactError::SeveralWasm { name: name.to_owned(), found })
+            let found = several
+                .iter()
+                .map(|key| key.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            Err(ArtifactError::SeveralWasm {
+                name: name.to_owned(),
+                found,
+            })
         }
     }
 }
@@ -176,12 +225,18 @@ mod tests {
     fn config_map(files: &[(&str, Vec<u8>)]) -> ConfigMap {
         let mut config_map = ConfigMap::default();
         config_map.metadata.name = Some("cm".into());
-        let files = files.iter().map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.clone())));
+        let files = files
+            .iter()
+            .map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.clone())));
         config_map.binary_data = Some(files.collect());
         config_map
     }
 
-    fn component(config_map: &ConfigMap, key: Option<&str>, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+    fn component(
+        config_map: &ConfigMap,
+        key: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<u8>, ArtifactError> {
         stored(config_map.clone(), key)?.decompress(limit)
     }
 
@@ -191,7 +246,10 @@ mod tests {
 
     #[test]
     fn the_one_component_is_found_plain_or_compressed() {
-        assert_eq!(component(&config_map(&[("a.wasm", vec![1, 2])]), None, 10), Ok(vec![1, 2]));
+        assert_eq!(
+            component(&config_map(&[("a.wasm", vec![1, 2])]), None, 10),
+            Ok(vec![1, 2])
+        );
         let mixed = config_map(&[("a.wasm.zst", zst(&[1, 2])), ("README", vec![0])]);
         assert_eq!(component(&mixed, None, 10), Ok(vec![1, 2]));
     }
@@ -202,26 +260,48 @@ mod tests {
         let error = component(&several, None, 10).expect_err("two");
         assert!(error.to_string().contains("a.wasm, b.wasm"), "{error}");
         assert_eq!(component(&several, Some("b.wasm"), 10), Ok(vec![2]));
+
         let error = component(&several, Some("c.wasm"), 10).expect_err("none");
         assert!(error.to_string().contains("no key \"c.wasm\""), "{error}");
+
         let mut secretive = config_map(&[("customers.txt", vec![1])]);
-        let error = component(&secretive, None, 10).expect_err("none").to_string();
-        assert!(error.contains("it has: no component") && !error.contains("customers"), "{error}");
+        let error = component(&secretive, None, 10)
+            .expect_err("none")
+            .to_string();
+        assert!(
+            error.contains("it has: no component") && !error.contains("customers"),
+            "{error}"
+        );
+
         secretive.data = Some([("a.wasm".to_owned(), "text".to_owned())].into());
-        let error = component(&secretive, None, 10).expect_err("none").to_string();
-        assert!(error.contains("it has: a.wasm in its data, which is for text"), "{error}");
+        let error = component(&secretive, None, 10)
+            .expect_err("none")
+            .to_string();
+        assert!(
+            error.contains("it has: a.wasm in its data, which is for text"),
+            "{error}"
+        );
     }
 
     #[test]
     fn refuses_truncated_and_oversized_archives() {
         let mut cut = zst(&vec![7; 10_000]);
         cut.truncate(cut.len() - 4);
-        let error = component(&config_map(&[("a.wasm.zst", cut)]), None, 100_000).expect_err("damaged");
+        let error =
+            component(&config_map(&[("a.wasm.zst", cut)]), None, 100_000).expect_err("damaged");
         assert_eq!(error.reason(), "DamagedArchive");
+
         let bomb = zst(&vec![0; 50_000_000]);
         assert!(bomb.len() < 10_000);
-        let error = component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
-        assert!(error.to_string().contains("limit of 1000 bytes (maxWasmBytes)"), "{error}");
+
+        let error =
+            component(&config_map(&[("a.wasm.zst", bomb)]), None, 1_000).expect_err("too large");
+        assert!(
+            error
+                .to_string()
+                .contains("limit of 1000 bytes (maxWasmBytes)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,44 +1,70 @@
-//! The source of a Plugin's component, and the loading of a new one.
+//! The source of a Plugin's component: [`Loader`] reads a new one and loads it.
 //!
-//! If a new source does not load, the previous code keeps running. If the source is deleted, its code is stopped.
+//! If a new source does not load, the previous code keeps running. If the source is deleted, its
+//! code is stopped.
 
 pub mod artifact;
-mod fetch;
-pub mod hand_over;
 pub mod parts;
 pub mod path;
+pub mod recent;
+pub mod state;
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_api::{annotations::COMPONENT_DIGEST, reasons};
 use operetta_core::{
     nondeterminism,
-    object::ObjectKey,
+    object::{Object, ObjectKey},
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
 };
 use operetta_wasm::{LoadError, LoadLimits, Plugin as Component};
-use tokio::{sync::oneshot, task::JoinSet, time::timeout};
+use tokio::{
+    sync::oneshot,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use crate::{
+    authz::consent::Consent,
     context::Context,
-    crash_journal::{Noted, Step},
+    crash_journal::{InFlight, Step},
     plugin::{
         crash_guard::CrashGuard,
-        host_informers::HostInformers,
-        hosted_plugin::{Consent, Loading, PluginRef, State},
-        report::Reporter,
+        crd::Plugin,
+        host_informers::{HostInformers, watch_object},
+        hosted_plugin::{PluginRef, State},
+        status::report::Reporter,
     },
     problem::Problem,
 };
 use artifact::Stored;
-use fetch::{Fetched, Version};
-use hand_over::ConfigMapHandOver;
+use parts::{PartsError, Split};
+use recent::RecentConfigMap;
+use state::{Loading, SourceWatch, Version};
 
-/// The time for which a reconcile waits for loading: code from the cache takes some milliseconds.
+/// How long a reconcile waits for loading: code from the cache takes some milliseconds.
 const QUICK_LOAD: Duration = Duration::from_millis(25);
-/// The interval at which a file is checked for changes.
+
+/// How often a file is checked for changes.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long parts of a source may be missing before that is reported: `kubectl apply` applies one
+/// after the other, and the digest in a ConfigMap's annotation has to become the Plugin's.
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What reading a source has found.
+enum Fetched {
+    /// The source is unchanged since the last read, or not complete yet.
+    Unchanged,
+    /// A component, as it is stored.
+    Stored(Stored, Version),
+    /// An invalid version.
+    Problem(Problem, Version),
+    /// The source does not exist.
+    Gone(Problem),
+}
 
 /// A component's bytes and their digest, and the version of the source that has them.
 struct Source {
@@ -52,7 +78,7 @@ pub struct Loader {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     reporter: Arc<Reporter>,
-    hand_over: Arc<ConfigMapHandOver>,
+    recent: Arc<RecentConfigMap>,
     guard: Arc<CrashGuard>,
 }
 
@@ -62,10 +88,16 @@ impl Loader {
         context: Arc<Context>,
         informers: Arc<HostInformers>,
         reporter: Arc<Reporter>,
-        hand_over: Arc<ConfigMapHandOver>,
+        recent: Arc<RecentConfigMap>,
         guard: Arc<CrashGuard>,
     ) -> Self {
-        Self { context, informers, reporter, hand_over, guard }
+        Self {
+            context,
+            informers,
+            reporter,
+            recent,
+            guard,
+        }
     }
 
     /// Returns the reporter.
@@ -77,13 +109,19 @@ impl Loader {
     ///
     /// # Errors
     /// The API server's error when it does not respond; the caller retries.
-    pub async fn load(&self, plugin: PluginRef<'_>, consent: &Consent, state: &mut State) -> Result<(), ApiError> {
+    pub async fn load(
+        &self,
+        plugin: PluginRef<'_>,
+        consent: &Consent,
+        state: &mut State,
+    ) -> Result<(), ApiError> {
         let source = &plugin.object.spec.source;
         let mut config_map = None;
         let fetched = match (&source.config_map, &source.path) {
             (Some(source), None) => {
-                let key = ObjectKey { namespace: plugin.key.namespace.clone(), name: source.name.clone() };
-                self.fetch_config_map(plugin, consent, config_map.insert(key), state).await?
+                let key = plugin.key.beside(&source.name);
+                self.fetch_config_map(plugin, consent, config_map.insert(key), state)
+                    .await?
             }
             (None, Some(path)) => {
                 self.context.queue.enqueue_after(plugin.key, FILE_INTERVAL);
@@ -94,86 +132,251 @@ impl Loader {
                 Fetched::Gone(Problem::new(reasons::SOURCE_NOT_SUPPORTED, message))
             }
         };
-        match fetched {
+
+        let config_map = config_map.as_ref();
+        let (stored, version) = match fetched {
+            Fetched::Stored(stored, version) => (stored, version),
             Fetched::Unchanged => {
                 self.finish_loading(plugin, state)?;
-            }
-            Fetched::Stored(stored, version) => {
-                let bytes = match self.decompress(plugin, stored).await {
-                    Ok(Ok(bytes)) => bytes,
-                    Ok(Err(problem)) => {
-                        self.refuse(plugin, config_map.as_ref(), problem, version, state);
-                        return Ok(());
-                    }
-                    Err(problem) => {
-                        self.hold(plugin, config_map.as_ref(), problem, state);
-                        return Ok(());
-                    }
-                };
-                let digest = operetta_wasm::digest(&bytes);
-                match check_code(plugin, consent, &digest) {
-                    Ok(()) => {
-                        let source = Source { bytes, digest, version };
-                        return self.load_bytes(plugin, config_map, source, state).await;
-                    }
-                    Err(problem) => self.refuse(plugin, config_map.as_ref(), problem, version, state),
-                }
+                return Ok(());
             }
             Fetched::Problem(problem, version) => {
-                self.refuse(plugin, config_map.as_ref(), problem, version, state);
+                self.refuse(plugin, config_map, problem, version, state);
+                return Ok(());
             }
             Fetched::Gone(problem) => {
                 state.component = None;
                 state.source.loading = None;
                 state.source.version = None;
-                self.reporter.report_load_problem(plugin, None, problem, state);
+                self.reporter
+                    .report_load_problem(plugin, None, problem, state);
+                return Ok(());
             }
+        };
+
+        let bytes = match self.decompress(plugin, stored).await {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(problem)) => {
+                self.refuse(plugin, config_map, problem, version, state);
+                return Ok(());
+            }
+            Err(problem) => {
+                self.postpone(plugin, config_map, problem, state);
+                return Ok(());
+            }
+        };
+
+        let digest = operetta_wasm::digest(&bytes);
+        if let Err(problem) = check_code(plugin, consent, &digest) {
+            self.refuse(plugin, config_map, problem, version, state);
+            return Ok(());
         }
-        Ok(())
+        let source = Source {
+            bytes,
+            digest,
+            version,
+        };
+        self.load_bytes(plugin, config_map.cloned(), source, state)
+            .await
     }
 
-    /// Decompresses a component, with a record in the crash journal. Returns the outer error if it must not begin now: the
-    /// problem, or None if it only has to wait for others.
+    async fn fetch_config_map(
+        &self,
+        plugin: PluginRef<'_>,
+        consent: &Consent,
+        key: &ObjectKey,
+        state: &mut State,
+    ) -> Result<Fetched, ApiError> {
+        let source = plugin.object.spec.source.config_map.as_ref();
+        let file = source.and_then(|source| source.key.as_deref());
+
+        let Some(metadata) = self.source_metadata(plugin.key, key, state).await else {
+            let namespace = key.namespace.as_deref().unwrap_or_default();
+            let message = format!(
+                "ConfigMap {:?} does not exist in namespace {namespace:?}",
+                key.name
+            );
+            let problem = Problem::new(reasons::SOURCE_NOT_FOUND, message);
+            return Ok(Fetched::Gone(problem));
+        };
+
+        let version = format!(
+            "{}/{}{} {:?} {}",
+            metadata.uid(),
+            metadata.resource_version(),
+            self.informers.part_versions(key).await,
+            file.unwrap_or_default(),
+            pins(plugin, consent)
+        );
+        if state.source.has(&version) {
+            state.source.incomplete_since = None;
+            return Ok(Fetched::Unchanged);
+        }
+        if is_digest_pending(plugin.object, &metadata) && self.may_still_come(plugin.key, state) {
+            return Ok(Fetched::Unchanged);
+        }
+
+        let config_map = match self.recent.take(&metadata).await {
+            Ok(config_map) => config_map,
+            // Deleted since: its event follows.
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(Fetched::Unchanged),
+            Err(error) => return Err(error),
+        };
+        let config_map = match self.join_parts(config_map).await? {
+            Ok(whole) => whole,
+            Err(error) => {
+                let is_incomplete = matches!(error, PartsError::Incomplete { .. });
+                if is_incomplete && self.may_still_come(plugin.key, state) {
+                    tracing::debug!(plugin = %plugin.key, %error, "waiting for parts");
+                    return Ok(Fetched::Unchanged);
+                }
+                state.source.incomplete_since = None;
+                let problem = Problem::new(error.reason(), error.to_string());
+                return Ok(Fetched::Problem(problem, version));
+            }
+        };
+
+        state.source.incomplete_since = None;
+        Ok(match artifact::stored(config_map, file) {
+            Ok(stored) => Fetched::Stored(stored, version),
+            Err(error) => {
+                Fetched::Problem(Problem::new(error.reason(), error.to_string()), version)
+            }
+        })
+    }
+
+    /// Returns the source's metadata, from the informer of labelled ConfigMaps or from a watch of
+    /// its own.
+    async fn source_metadata(
+        &self,
+        plugin: &ObjectKey,
+        key: &ObjectKey,
+        state: &mut State,
+    ) -> Option<Arc<Object>> {
+        let labelled = &self.informers.config_maps;
+        labelled.synced().await;
+        if let Some(found) = labelled.cache.get(key) {
+            state.source.watch = None;
+            return Some(found);
+        }
+
+        let watch = state.source.watch.as_ref();
+        if watch.is_none_or(|watch| watch.config_map != key.name) {
+            let subscription = watch_object(&self.context, plugin, &labelled.resource, key);
+            state.source.watch = Some(SourceWatch {
+                config_map: key.name.clone(),
+                subscription,
+            });
+        }
+        let informer = state.source.watch.as_ref()?.subscription.informer();
+        informer.synced().await;
+        informer.cache.get(key)
+    }
+
+    /// Reports whether the rest of a source may still come. If so, the Plugin is enqueued for it.
+    fn may_still_come(&self, plugin: &ObjectKey, state: &mut State) -> bool {
+        let since = state
+            .source
+            .incomplete_since
+            .get_or_insert_with(Instant::now);
+        let in_time = since.elapsed() < SOURCE_TIMEOUT;
+        if in_time {
+            self.context.queue.enqueue_after(plugin, SOURCE_TIMEOUT);
+        }
+        in_time
+    }
+
+    /// Joins a ConfigMap with the bytes of its further parts, within the host's limit.
+    async fn join_parts(
+        &self,
+        mut first: ConfigMap,
+    ) -> Result<Result<ConfigMap, PartsError>, ApiError> {
+        let split = match Split::of(&first) {
+            Ok(Some(split)) => split,
+            Ok(None) => return Ok(Ok(first)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(mut joining) = split.begin(&mut first, self.context.config.max_wasm_bytes) else {
+            return Ok(Ok(first));
+        };
+
+        for name in split.names() {
+            let key = ObjectKey {
+                namespace: first.metadata.namespace.clone(),
+                name,
+            };
+            let part = match self.context.cluster.config_map(&key).await {
+                Ok(part) => Some(part),
+                Err(error) if error.kind == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = joining.add(&key.name, part) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(joining.finish(first))
+    }
+
+    async fn fetch_file(&self, path: &str, pins: &str, state: &State) -> Fetched {
+        let directory = self.context.config.plugin_directory.clone();
+        let limit = self.context.config.max_wasm_bytes;
+        let path = path.to_owned();
+        let pins = pins.to_owned();
+        let loading = state.source.loading.as_ref();
+        let loading = loading.map(|loading| loading.version.clone());
+        let known = [state.source.version.clone(), loading];
+
+        let fetch = move || {
+            let problem = |error: path::PathError| Problem::new(error.reason(), error.to_string());
+            let found = match path::find(directory.as_deref(), &path) {
+                Ok(found) => found,
+                Err(error) => return Fetched::Gone(problem(error)),
+            };
+            let version = format!("{} {pins}", found.version);
+            if known.iter().flatten().any(|known| *known == version) {
+                return Fetched::Unchanged;
+            }
+            match found.read(limit) {
+                Ok(stored) => Fetched::Stored(stored, version),
+                Err(error) => Fetched::Problem(problem(error), version),
+            }
+        };
+        let fetched = nondeterminism::blocking(fetch).await;
+        fetched.unwrap_or_else(|error| {
+            Fetched::Gone(Problem::new(reasons::SOURCE_UNREADABLE, error.to_string()))
+        })
+    }
+
+    /// Decompresses a component, with a record in the crash journal. Returns the outer error if it
+    /// must not begin now: the problem, or None if it only has to wait for others.
     async fn decompress(
         &self,
         plugin: PluginRef<'_>,
         stored: Stored,
     ) -> Result<Result<Vec<u8>, Problem>, Option<Problem>> {
-        let digest = stored.compressed_digest();
-        let noted =
-            digest.map(|digest| self.guard.note(plugin.key, plugin.object, Step::Decompress, &digest)).transpose()?;
+        let PluginRef { key, object, .. } = plugin;
+        let in_flight = match stored.compressed_digest() {
+            Some(digest) => {
+                Some(
+                    self.guard
+                        .begin_for_plugin(key, object, Step::Decompress, &digest)?,
+                )
+            }
+            None => None,
+        };
         let limit = self.context.config.max_wasm_bytes;
         let decompressed = nondeterminism::blocking(move || stored.decompress(limit)).await;
-        drop(noted);
+        drop(in_flight);
+
         Ok(match decompressed {
-            Ok(decompressed) => decompressed.map_err(|error| Problem::new(error.reason(), error.to_string())),
-            Err(error) => Err(Problem::new(reasons::DAMAGED_ARCHIVE, format!("failed to decompress it: {error}"))),
+            Ok(decompressed) => {
+                decompressed.map_err(|error| Problem::new(error.reason(), error.to_string()))
+            }
+            Err(error) => Err(Problem::new(
+                reasons::DAMAGED_ARCHIVE,
+                format!("failed to decompress it: {error}"),
+            )),
         })
-    }
-
-    /// Reports why a component is not decompressed or loaded now, unless it only has to wait for others. The source's version
-    /// stays new.
-    fn hold(&self, plugin: PluginRef<'_>, config_map: Option<&ObjectKey>, problem: Option<Problem>, state: &mut State) {
-        state.source.loading = None;
-        let Some(problem) = problem else { return };
-        if problem.reason == reasons::CRASH_QUARANTINED {
-            self.context.metrics.loaded(reasons::CRASH_QUARANTINED.as_str());
-        }
-        self.reporter.report_load_problem(plugin, config_map, problem, state);
-    }
-
-    /// Reports why a version of the source is not loaded.
-    fn refuse(
-        &self,
-        plugin: PluginRef<'_>,
-        config_map: Option<&ObjectKey>,
-        problem: Problem,
-        version: Version,
-        state: &mut State,
-    ) {
-        state.source.loading = None;
-        state.source.version = Some(version);
-        self.reporter.report_load_problem(plugin, config_map, problem, state);
     }
 
     /// Loads a component's bytes, unless they are loaded already.
@@ -185,22 +388,29 @@ impl Loader {
         state: &mut State,
     ) -> Result<(), ApiError> {
         state.source.loading = None;
-        if state.component.as_ref().is_some_and(|component| component.digest() == source.digest) {
+        let loaded = state.component.as_ref();
+        if loaded.is_some_and(|component| component.digest() == source.digest) {
             state.source.version = Some(source.version);
             state.problems.load = None;
             return Ok(());
         }
-        if state.component.is_none() {
+        if loaded.is_none() {
             state.problems.load = None;
         }
-        let noted = match self.guard.note(plugin.key, plugin.object, Step::Load, &source.digest) {
-            Ok(noted) => noted,
+
+        let PluginRef { key, object, .. } = plugin;
+        let begun = self
+            .guard
+            .begin_for_plugin(key, object, Step::Load, &source.digest);
+        let in_flight = match begun {
+            Ok(in_flight) => in_flight,
             Err(problem) => {
-                self.hold(plugin, config_map.as_ref(), problem, state);
+                self.postpone(plugin, config_map.as_ref(), problem, state);
                 return Ok(());
             }
         };
-        let mut loading = self.start_loading(plugin, config_map, noted, source);
+
+        let mut loading = self.start_loading(plugin, config_map, in_flight, source);
         match timeout(QUICK_LOAD, &mut loading.result).await {
             Ok(Ok(loaded)) => self.finish(plugin, loading, loaded, state),
             _ => {
@@ -215,44 +425,59 @@ impl Loader {
         &self,
         plugin: PluginRef<'_>,
         config_map: Option<ObjectKey>,
-        noted: Noted,
+        in_flight: InFlight,
         source: Source,
     ) -> Loading {
         let Source { bytes, version, .. } = source;
         let (sender, result) = oneshot::channel();
         let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
-        let compilations = Some(self.context.tenants.compilations(namespace));
-        let limits = LoadLimits { compilations, ..self.context.config.load_limits() };
+        let limits = LoadLimits {
+            compilations: Some(self.context.tenants.compilations(namespace)),
+            ..self.context.config.load_limits()
+        };
+
         let context = self.context.clone();
         let key = plugin.key.clone();
         let log = plugin.hosted.log.clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
             let loaded = Component::load(&context.engine, bytes, &limits, log).await;
-            drop(noted);
+            drop(in_flight);
             // Nobody waits for a version that was replaced meanwhile.
             if sender.send(loaded).is_ok() {
                 context.queue.enqueue(&key);
             }
         });
-        Loading { version, config_map, result, _task: task }
+        Loading {
+            version,
+            config_map,
+            result,
+            _task: task,
+        }
     }
 
     /// Uses the component whose loading has ended. Reports whether there is one.
     ///
     /// # Errors
     /// Returns an error if the loading was interrupted; the caller retries.
-    pub fn finish_loading(&self, plugin: PluginRef<'_>, state: &mut State) -> Result<bool, ApiError> {
-        let Some(mut loading) = state.source.loading.take() else { return Ok(false) };
+    pub fn finish_loading(
+        &self,
+        plugin: PluginRef<'_>,
+        state: &mut State,
+    ) -> Result<bool, ApiError> {
+        let Some(mut loading) = state.source.loading.take() else {
+            return Ok(false);
+        };
         match loading.result.try_recv() {
             Ok(loaded) => self.finish(plugin, loading, loaded, state).map(|()| true),
             Err(oneshot::error::TryRecvError::Empty) => {
                 state.source.loading = Some(loading);
                 Ok(false)
             }
-            Err(oneshot::error::TryRecvError::Closed) => {
-                Err(ApiError::new(ErrorKind::Unavailable, "loading the component was interrupted"))
-            }
+            Err(oneshot::error::TryRecvError::Closed) => Err(ApiError::new(
+                ErrorKind::Unavailable,
+                "loading the component was interrupted",
+            )),
         }
     }
 
@@ -270,33 +495,76 @@ impl Loader {
                 state.source.version = Some(loading.version);
                 state.problems.load = None;
             }
-            Err(LoadError::Busy(message)) => return Err(ApiError::new(ErrorKind::Unavailable, message)),
+            Err(LoadError::Busy(message)) => {
+                return Err(ApiError::new(ErrorKind::Unavailable, message));
+            }
             Err(error) => {
                 self.context.metrics.loaded(error.reason().as_str());
-                state.source.version = Some(loading.version);
                 let problem = Problem::new(error.reason(), error.to_string());
-                self.reporter.report_load_problem(plugin, loading.config_map.as_ref(), problem, state);
+                let config_map = loading.config_map.as_ref();
+                self.refuse(plugin, config_map, problem, loading.version, state);
             }
         }
         Ok(())
     }
 
-    /// Records that other code runs from now on: in the metrics, the plugin's log and an Event.
+    /// Records in the metrics, the plugin's log and an Event that other code runs from now on.
     fn record_load(&self, plugin: PluginRef<'_>, component: &Component) {
         self.context.metrics.loaded("loaded");
-        let provenance = component.provenance();
-        self.context.metrics.obtained(&provenance);
+        self.context.metrics.obtained(&component.provenance());
+
         // The origin of the code would tell a tenant which code others run.
         let note = format!("loaded {}", component.digest());
-        plugin.hosted.log.write_host_line(LogLevel::Info, note.clone());
+        plugin
+            .hosted
+            .log
+            .write_host_line(LogLevel::Info, note.clone());
         let uid = plugin.object.metadata.uid.clone();
-        self.reporter.event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
+        self.reporter
+            .event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
+    }
+
+    /// Reports why a version of the source is not loaded.
+    fn refuse(
+        &self,
+        plugin: PluginRef<'_>,
+        config_map: Option<&ObjectKey>,
+        problem: Problem,
+        version: Version,
+        state: &mut State,
+    ) {
+        state.source.loading = None;
+        state.source.version = Some(version);
+        self.reporter
+            .report_load_problem(plugin, config_map, problem, state);
+    }
+
+    /// Reports why a component is not decompressed or loaded now, unless it only has to wait for
+    /// others. The source's version stays unread, so that the next reconcile tries again.
+    fn postpone(
+        &self,
+        plugin: PluginRef<'_>,
+        config_map: Option<&ObjectKey>,
+        problem: Option<Problem>,
+        state: &mut State,
+    ) {
+        state.source.loading = None;
+        let Some(problem) = problem else { return };
+        if problem.reason == reasons::CRASH_QUARANTINED {
+            self.context
+                .metrics
+                .loaded(reasons::CRASH_QUARANTINED.as_str());
+        }
+        self.reporter
+            .report_load_problem(plugin, config_map, problem, state);
     }
 }
 
-/// Checks before compiling that the code has the digest of `spec.digest`, if set, and that consent allows it.
+/// Checks before compiling that the code has the digest of `spec.digest`, if set, and that consent
+/// allows it.
 fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
-    if let Some(pin) = plugin.object.spec.digest.as_deref().filter(|pin| *pin != digest) {
+    let pin = plugin.object.spec.digest.as_deref();
+    if let Some(pin) = pin.filter(|pin| *pin != digest) {
         let message = format!(
             "the component's digest is {digest}, but spec.digest is {pin}: it is not run; a drop-in ConfigMap sets spec.digest \
              by its annotation {COMPONENT_DIGEST}"
@@ -308,5 +576,21 @@ fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<
 
 /// Returns the pins of the code as one text, which changes with them.
 fn pins(plugin: PluginRef<'_>, consent: &Consent) -> String {
-    format!("{} {}", plugin.object.spec.digest.as_deref().unwrap_or_default(), consent.version())
+    let digest = plugin.object.spec.digest.as_deref().unwrap_or_default();
+    format!("{digest} {}", consent.version())
+}
+
+/// Reports whether the drop-in controller has still to copy the digest in the annotation of a
+/// Plugin's ConfigMap to `spec.digest`. A digest without an annotation was set by somebody else,
+/// and is not waited for.
+fn is_digest_pending(plugin: &Plugin, config_map: &Object) -> bool {
+    let owners = plugin.metadata.owner_references.iter().flatten();
+    let mut owners =
+        owners.filter(|owner| owner.controller == Some(true) && owner.kind == "ConfigMap");
+    let annotation = config_map.along(["metadata", "annotations", COMPONENT_DIGEST]);
+    let annotation = annotation.and_then(|text| serde_json::from_str::<String>(text).ok());
+
+    owners.any(|owner| owner.uid == config_map.uid())
+        && annotation.is_some()
+        && annotation != plugin.spec.digest
 }

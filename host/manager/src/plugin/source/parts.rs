@@ -1,9 +1,9 @@
-//! A component that is too large for one ConfigMap: its bytes are split over several, which may be created in any
-//! order.
+//! A component that is too large for one ConfigMap: its bytes are split over several, which may be
+//! created in any order.
 //!
-//! The first part is the ConfigMap that the Plugin names; its annotation has the number of parts. Each further part is
-//! `NAME-part-N`, labelled with the first one's name, so that the host watches it. All parts have the digest of the
-//! whole file, so that parts of two versions are never joined.
+//! The first part is the ConfigMap in the Plugin's spec; its annotation has the number of parts.
+//! Each further part is `NAME-part-N`, labelled with the first one's name, so that the host watches
+//! it. All parts have the digest of the whole file, so that parts of two versions are never joined.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Split {
     digest: String,
 }
 
-/// The reason why parts cannot be joined.
+/// Why parts cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PartsError {
     /// The annotations of the first part are invalid. Its author must change them.
@@ -47,7 +47,9 @@ pub enum PartsError {
         missing: Vec<String>,
     },
     /// All parts have the same digest, but it is not that of their bytes.
-    #[error("the joined parts of ConfigMap {name:?} have the digest {found}, not {digest}: bundle it again")]
+    #[error(
+        "the joined parts of ConfigMap {name:?} have the digest {found}, not {digest}: bundle it again"
+    )]
     WrongDigest {
         /// The first part.
         name: String,
@@ -57,7 +59,9 @@ pub enum PartsError {
         found: String,
     },
     /// The parts together exceed the host's limit, compressed or not.
-    #[error("the parts of ConfigMap {name:?} exceed the host's limit of {limit} bytes (maxWasmBytes)")]
+    #[error(
+        "the parts of ConfigMap {name:?} exceed the host's limit of {limit} bytes (maxWasmBytes)"
+    )]
     TooLarge {
         /// The first part.
         name: String,
@@ -87,16 +91,38 @@ impl Split {
         let name = first.metadata.name.clone().unwrap_or_default();
         let none = BTreeMap::new();
         let annotations = first.metadata.annotations.as_ref().unwrap_or(&none);
-        let Some(count) = annotations.get(PARTS) else { return Ok(None) };
-        let wrong = |message: String| PartsError::Annotation { name: name.clone(), message };
+        let Some(count) = annotations.get(PARTS) else {
+            return Ok(None);
+        };
+
+        let wrong = |message: String| PartsError::Annotation {
+            name: name.clone(),
+            message,
+        };
         let count = match count.parse() {
             Ok(1) => return Ok(None),
             Ok(count @ 2..=MAX_PARTS) => count,
-            _ => return Err(wrong(format!("annotation {PARTS} is {count:?}, not a number from 1 to {MAX_PARTS}"))),
+            _ => {
+                return Err(wrong(format!(
+                    "annotation {PARTS} is {count:?}, not a number from 1 to {MAX_PARTS}"
+                )));
+            }
         };
-        let digest = annotations.get(DIGEST).filter(|digest| digest.starts_with("sha256:"));
-        let digest = digest.ok_or_else(|| wrong(format!("annotation {DIGEST} has no sha256:... of the whole file")))?;
-        Ok(Some(Self { digest: digest.clone(), name, count }))
+
+        let digest = annotations
+            .get(DIGEST)
+            .filter(|digest| digest.starts_with("sha256:"));
+        let digest = digest.ok_or_else(|| {
+            wrong(format!(
+                "annotation {DIGEST} has no sha256:... of the whole file"
+            ))
+        })?;
+
+        Ok(Some(Self {
+            digest: digest.clone(),
+            name,
+            count,
+        }))
     }
 
     /// Returns the names of the parts after the first.
@@ -114,18 +140,27 @@ impl Split {
         rest: Vec<Option<ConfigMap>>,
         limit: usize,
     ) -> Result<ConfigMap, PartsError> {
-        let Some(mut joining) = self.begin(&mut first, limit) else { return Ok(first) };
+        let Some(mut joining) = self.begin(&mut first, limit) else {
+            return Ok(first);
+        };
         for (name, part) in self.names().zip(rest) {
             joining.add(&name, part)?;
         }
         joining.finish(first)
     }
 
-    /// Begins to join the parts of a component of at most `limit` bytes. None if the first part has no file.
+    /// Begins to join the parts of a component of at most `limit` bytes. None if the first part has
+    /// no file.
     pub fn begin(&self, first: &mut ConfigMap, limit: usize) -> Option<Joining<'_>> {
         let (key, bytes) = first.binary_data.iter_mut().flatten().next()?;
         let bytes = std::mem::take(&mut bytes.0);
-        Some(Joining { split: self, key: key.clone(), bytes, limit, missing: Vec::new() })
+        Some(Joining {
+            split: self,
+            key: key.clone(),
+            bytes,
+            limit,
+            missing: Vec::new(),
+        })
     }
 }
 
@@ -151,17 +186,26 @@ impl Joining<'_> {
             return Ok(());
         };
         if part.metadata.annotations.unwrap_or_default().get(DIGEST) != Some(&self.split.digest) {
-            self.missing.push(format!("{name} is of another version (its {DIGEST} differs)"));
+            self.missing.push(format!(
+                "{name} is of another version (its {DIGEST} differs)"
+            ));
             return Ok(());
         }
+
         let Some(ByteString(more)) = part.binary_data.unwrap_or_default().remove(&self.key) else {
-            self.missing.push(format!("{name} has no key {:?}", self.key));
+            self.missing
+                .push(format!("{name} has no key {:?}", self.key));
             return Ok(());
         };
+
         // Incompressible bytes may become a little longer when compressed.
         if self.bytes.len() + more.len() > zstd::zstd_safe::compress_bound(self.limit) {
-            return Err(PartsError::TooLarge { name: self.split.name.clone(), limit: self.limit });
+            return Err(PartsError::TooLarge {
+                name: self.split.name.clone(),
+                limit: self.limit,
+            });
         }
+
         self.bytes.extend(more);
         Ok(())
     }
@@ -171,15 +215,32 @@ impl Joining<'_> {
     /// # Errors
     /// [`PartsError::Incomplete`], [`PartsError::WrongDigest`].
     pub fn finish(self, mut first: ConfigMap) -> Result<ConfigMap, PartsError> {
-        let Split { name, count, digest } = self.split.clone();
+        let Split {
+            name,
+            count,
+            digest,
+        } = self.split.clone();
         if !self.missing.is_empty() {
-            return Err(PartsError::Incomplete { name, count, missing: self.missing });
+            return Err(PartsError::Incomplete {
+                name,
+                count,
+                missing: self.missing,
+            });
         }
+
         let found = operetta_wasm::digest(&self.bytes);
         if found != digest {
-            return Err(PartsError::WrongDigest { name, digest, found });
+            return Err(PartsError::WrongDigest {
+                name,
+                digest,
+                found,
+            });
         }
-        first.binary_data.get_or_insert_default().insert(self.key, ByteString(self.bytes));
+
+        first
+            .binary_data
+            .get_or_insert_default()
+            .insert(self.key, ByteString(self.bytes));
         Ok(first)
     }
 }
@@ -198,8 +259,14 @@ mod tests {
     fn part(name: &str, bytes: &[u8], annotations: &[(&str, &str)]) -> ConfigMap {
         let mut part = ConfigMap::default();
         part.metadata.name = Some(name.into());
-        part.metadata.annotations = Some(annotations.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect());
+        part.metadata.annotations = Some(
+            annotations
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
+        );
         part.binary_data = Some([("a.wasm".to_owned(), ByteString(bytes.to_vec()))].into());
+
         part
     }
 
@@ -212,9 +279,20 @@ mod tests {
         let split = Split::of(&first).expect("valid").expect("split");
         let rest = || vec![Some(part("x", &bytes, &[(DIGEST, &digest)])); 255];
         let mut joining = split.begin(&mut first.clone(), 4 << 10).expect("a file");
-        let added = rest().into_iter().map_while(|part| joining.add("x", part).ok()).count();
+
+        let added = rest()
+            .into_iter()
+            .map_while(|part| joining.add("x", part).ok())
+            .count();
         assert_eq!(added, 3, "parts of 1 KiB after the first");
-        assert_eq!(split.join(first.clone(), rest(), 4 << 10).expect_err("too large").reason(), "TooLarge");
+        assert_eq!(
+            split
+                .join(first.clone(), rest(), 4 << 10)
+                .expect_err("too large")
+                .reason(),
+            "TooLarge"
+        );
+
         let exact = split.join(first, rest(), 256 << 10).expect("whole");
         assert_eq!(exact.binary_data.expect("data")["a.wasm"].0, whole);
     }
@@ -238,13 +316,26 @@ mod tests {
         let other = part("x", b"cd", &[(DIGEST, "sha256:0")]);
         let mut empty = part("x", b"", &[(DIGEST, &digest)]);
         empty.binary_data = None;
-        let error = split.join(first.clone(), vec![Some(other), None, Some(empty)], 100).expect_err("incomplete");
+
+        let error = split
+            .join(first.clone(), vec![Some(other), None, Some(empty)], 100)
+            .expect_err("incomplete");
         let text = error.to_string();
-        for words in ["4 parts", "p-part-2 is of another version", "p-part-3 is missing", "p-part-4 has no key"] {
+
+        for words in [
+            "4 parts",
+            "p-part-2 is of another version",
+            "p-part-3 is missing",
+            "p-part-4 has no key",
+        ] {
             assert!(text.contains(words), "{text}");
         }
+
         let rest = vec![Some(part("x", b"XX", &[(DIGEST, &digest)])); 3];
-        assert_eq!(split.join(first, rest, 100).expect_err("damaged").reason(), "WrongDigest");
+        assert_eq!(
+            split.join(first, rest, 100).expect_err("damaged").reason(),
+            "WrongDigest"
+        );
     }
 
     #[test]
@@ -259,6 +350,7 @@ mod tests {
             let error = Split::of(&part("p", b"", annotations)).expect_err("refused");
             assert_eq!(error.reason(), "InvalidParts", "{error}");
         }
+
         assert_eq!(Split::of(&part("p", b"", &[])), Ok(None));
         assert_eq!(Split::of(&part("p", b"", &[(PARTS, "1")])), Ok(None));
     }

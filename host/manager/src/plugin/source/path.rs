@@ -1,8 +1,9 @@
 //! Reads the bytes of a component from a path in the host's plugin directory.
 //!
-//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory (`openat2`, Linux 5.6): by
-//! `..`, by an absolute path, by a symbolic link that leads out, or by a link that is replaced meanwhile. Links that
-//! stay inside are followed, because mounted volumes consist of them.
+//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory
+//! (`openat2`, Linux 5.6): by `..`, by an absolute path, by a symbolic link that leads out, or by a
+//! link that is replaced meanwhile. Links that stay inside are followed, because mounted volumes
+//! consist of them.
 
 use std::{
     fs::File,
@@ -18,11 +19,13 @@ use rustix::{
 use crate::plugin::source::artifact::{ENDINGS, Stored, is_component};
 use operetta_api::reasons::{self, Reason};
 
-/// The reason why a path has no component.
+/// Why a path has no component.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The host's configuration names no directory.
-    #[error("this host does not run components from files: its configuration has no pluginDirectory")]
+    #[error(
+        "this host does not run components from files: its configuration has no pluginDirectory"
+    )]
     NotEnabled,
     /// The path leaves the directory.
     #[error("spec.source.path {0:?} leads out of the host's pluginDirectory")]
@@ -76,13 +79,24 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
     if !is_component(path) {
         return Err(PathError::NotAComponent(path.to_owned()));
     }
+
     let failed = |error: Errno| match error {
         Errno::XDEV | Errno::LOOP => PathError::Outside(path.to_owned()),
         Errno::NOENT | Errno::NOTDIR => PathError::NotFound(path.to_owned()),
-        other => PathError::Unreadable { path: path.to_owned(), error: other.into() },
+        other => PathError::Unreadable {
+            path: path.to_owned(),
+            error: other.into(),
+        },
     };
-    let root = openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+
+    let root = openat(
+        CWD,
+        directory,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
     let root = root.map_err(failed)?;
+
     // A pipe or a device must not make the host wait.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -91,11 +105,16 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(PathError::NotAFile(path.to_owned()));
     }
+
     let version = format!(
         "path {path} {}/{} {} {}.{}",
         found.st_dev, found.st_ino, found.st_size, found.st_mtime, found.st_mtime_nsec
     );
-    Ok(Found { file: file.into(), path: path.to_owned(), version })
+    Ok(Found {
+        file: file.into(),
+        path: path.to_owned(),
+        version,
+    })
 }
 
 impl Found {
@@ -107,8 +126,16 @@ impl Found {
         let mut bytes = Vec::new();
         let Self { file, path, .. } = self;
         let read = file.take(limit as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| PathError::Unreadable { path: path.clone(), error })?;
-        Ok(Stored::new(format!("spec.source.path {path:?}"), &path, bytes))
+        read.map_err(|error| PathError::Unreadable {
+            path: path.clone(),
+            error,
+        })?;
+
+        Ok(Stored::new(
+            format!("spec.source.path {path:?}"),
+            &path,
+            bytes,
+        ))
     }
 }
 
@@ -129,7 +156,10 @@ mod tests {
             },
             Err(error) => {
                 // The error quotes the path as it was given.
-                assert!(path.contains("secret-place") || !error.to_string().contains("secret-place"), "{error}");
+                assert!(
+                    path.contains("secret-place") || !error.to_string().contains("secret-place"),
+                    "{error}"
+                );
                 error.reason().into()
             }
         }
@@ -137,13 +167,21 @@ mod tests {
 
     #[test]
     fn path_stays_within_the_directory() {
-        let outside = tempfile::Builder::new().prefix("secret-place").tempdir().expect("a folder");
+        let outside = tempfile::Builder::new()
+            .prefix("secret-place")
+            .tempdir()
+            .expect("a folder");
         fs::write(outside.path().join("x.wasm"), "secret").expect("written");
         let root = outside.path().join("plugins");
         fs::create_dir_all(root.join("..data-1")).expect("made");
         fs::write(root.join("..data-1/a.wasm"), "inside").expect("written");
-        fs::write(root.join("b.wasm.zst"), zstd::encode_all(&b"packed"[..], 3).expect("packed")).expect("written");
+        fs::write(
+            root.join("b.wasm.zst"),
+            zstd::encode_all(&b"packed"[..], 3).expect("packed"),
+        )
+        .expect("written");
         fs::create_dir(root.join("folder.wasm")).expect("made");
+
         symlink("..data-1", root.join("..data")).expect("linked");
         symlink("..data/a.wasm", root.join("a.wasm")).expect("linked");
         symlink("../x.wasm", root.join("up.wasm")).expect("linked");
@@ -151,6 +189,7 @@ mod tests {
         symlink("..", root.join("folder")).expect("linked");
         symlink("/proc/self/root", root.join("proc")).expect("linked");
         symlink("loop.wasm", root.join("loop.wasm")).expect("linked");
+
         let absolute = outside.path().join("x.wasm");
         for (path, expected) in [
             ("a.wasm", "inside"),
@@ -172,7 +211,11 @@ mod tests {
         ] {
             assert_eq!(reason(&root, path), expected, "{path}");
         }
-        assert_eq!(find(None, "a.wasm").err().expect("refused").reason(), "PathsNotEnabled");
+
+        assert_eq!(
+            find(None, "a.wasm").err().expect("refused").reason(),
+            "PathsNotEnabled"
+        );
     }
 
     #[test]
@@ -180,16 +223,23 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         fs::write(root.path().join("large.wasm"), [0; 101]).expect("written");
         fs::write(root.path().join("cut.wasm.zst"), [0x28, 0xb5, 0x2f]).expect("written");
+
         let pipe = root.path().join("pipe.wasm");
-        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-        for (path, expected) in
-            [("large.wasm", "TooLarge"), ("cut.wasm.zst", "DamagedArchive"), ("pipe.wasm", "NoWasmAtPath")]
-        {
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+            .expect("a pipe");
+
+        for (path, expected) in [
+            ("large.wasm", "TooLarge"),
+            ("cut.wasm.zst", "DamagedArchive"),
+            ("pipe.wasm", "NoWasmAtPath"),
+        ] {
             assert_eq!(reason(root.path(), path), expected, "{path}");
         }
+
         let locked = root.path().join("locked.wasm");
         fs::write(&locked, "x").expect("written");
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("locked");
+
         // File permissions do not apply to the superuser.
         assert!(["x", "SourceUnreadable"].contains(&reason(root.path(), "locked.wasm").as_str()));
     }

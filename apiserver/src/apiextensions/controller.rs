@@ -1,0 +1,303 @@
+//! The controllers of CustomResourceDefinitions: names and conditions, serving, and the end of
+//! deleted ones.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::{
+    apiextensions::{
+        admission::reconcile_status,
+        custom::resource_of,
+        strategy::{CLEANUP_FINALIZER, set_terminating},
+    },
+    apply::fields::Fields,
+    server::{ApiServer, Body, FieldWrite, format_time},
+    shared::Shared,
+    store::{Draft, EventKind, GroupResource, ListQuery, ObjectKey, StoreError, StoredObject},
+};
+
+/// The manager of what the server writes itself.
+const MANAGER: &str = "kube-apiserver";
+
+fn definitions() -> GroupResource {
+    GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Serves the definitions that a data file has.
+pub(crate) fn serve_stored(shared: &Shared) {
+    let listing = shared.store.list(&definitions(), &ListQuery::default());
+    for stored in listing.map(|listing| listing.items).unwrap_or_default() {
+        serve(shared, &stored);
+    }
+}
+
+/// Follows the definitions. Never ends.
+pub(crate) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
+    loop {
+        let begun = shared
+            .store
+            .list_and_watch(&definitions(), &ListQuery::default());
+        let Ok((listing, mut watcher)) = begun else {
+            return;
+        };
+
+        for stored in &listing.items {
+            settle(shared, api, stored.key()).await;
+        }
+
+        // A watch ends when it was too slow; then everything is looked at anew.
+        while let Ok(batch) = watcher.next().await {
+            for event in &batch.events {
+                if event.kind == EventKind::Deleted {
+                    cease(shared, &event.object);
+                }
+                settle(shared, api, event.object.key()).await;
+            }
+        }
+    }
+}
+
+fn cease(shared: &Shared, stored: &StoredObject) {
+    if let Ok(definition) = stored.to_value() {
+        shared.customs.remove(
+            &resource_of(&definition),
+            stored.revision(),
+            &shared.resources(),
+        );
+    }
+}
+
+/// Reconciles a definition: sets its status, serves it or stops serving it, and deletes its objects
+/// if it is being deleted.
+async fn settle(shared: &Arc<Shared>, api: &ApiServer, key: &ObjectKey) {
+    while let Some((stored, definition)) = establish(shared, key) {
+        let finalizers = definition["metadata"]["finalizers"].as_array();
+        let is_ending = definition["metadata"]["deletionTimestamp"].is_string()
+            && finalizers.is_some_and(|finalizers| finalizers.contains(&json!(CLEANUP_FINALIZER)));
+        if !is_ending || !end(shared, api, &stored, &definition).await {
+            return;
+        }
+    }
+}
+
+/// Establishes all stored definitions.
+pub(crate) fn establish_stored(shared: &Arc<Shared>) {
+    let listing = shared.store.list(&definitions(), &ListQuery::default());
+    for stored in listing.map(|listing| listing.items).unwrap_or_default() {
+        establish(shared, stored.key());
+    }
+}
+
+/// Sets the status of a definition, and serves it if it is established. Returns it as stored
+/// afterwards, or None if it is gone or cannot be written.
+fn establish(shared: &Arc<Shared>, key: &ObjectKey) -> Option<(Arc<StoredObject>, Value)> {
+    loop {
+        let stored = shared.store.get(&definitions(), key)?;
+        let definition = stored.to_value().ok()?;
+        let now = format_time(shared.environment.now());
+        let others = other_definitions(shared, key);
+        let others: Vec<&Value> = others.iter().collect();
+        match reconcile_status(&definition, &others, &now) {
+            Ok(Some(changed)) => {
+                if !is_written(shared, &stored, changed) {
+                    return None;
+                }
+            }
+            Ok(None) => {
+                serve(shared, &stored);
+                return Some((stored, definition));
+            }
+            Err(error) => {
+                tracing::error!(
+                    "failed to set the status of CustomResourceDefinition {}: {error}",
+                    key.name()
+                );
+                return None;
+            }
+        }
+    }
+}
+
+/// Writes a changed definition. Returns false if the store cannot.
+fn is_written(shared: &Arc<Shared>, stored: &StoredObject, mut changed: Value) -> bool {
+    track(shared, stored, &mut changed);
+    let draft = Draft::from_object(&changed);
+
+    match shared
+        .store
+        .update(&definitions(), stored.key(), draft, stored.revision())
+    {
+        Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound) => true,
+        Err(error) => {
+            tracing::error!(
+                "failed to store CustomResourceDefinition {}: {error}",
+                stored.key().name()
+            );
+            false
+        }
+    }
+}
+
+/// Sets the manager of the fields of a status that this controller changed.
+fn track(shared: &Arc<Shared>, stored: &StoredObject, changed: &mut Value) {
+    let Some(resource) = shared
+        .resources()
+        .preferred("apiextensions.k8s.io", "customresourcedefinitions")
+    else {
+        return;
+    };
+
+    let now = shared.environment.now();
+    let write = FieldWrite {
+        resource: &resource,
+        subresource: "status",
+        manager: MANAGER,
+        now,
+        force: false,
+        is_scale: false,
+    };
+
+    let Ok(before) = stored.to_value() else {
+        return;
+    };
+
+    Fields(Arc::clone(shared)).track(&write, Some(&before), changed);
+}
+
+fn other_definitions(shared: &Shared, key: &ObjectKey) -> Vec<Value> {
+    let listing = shared.store.list(&definitions(), &ListQuery::default());
+    let items = listing.map(|listing| listing.items).unwrap_or_default();
+    items
+        .iter()
+        .filter(|other| other.key() != key)
+        .filter_map(|other| other.to_value().ok())
+        .collect()
+}
+
+/// Serves a definition if it is established, and stops serving it if not.
+fn serve(shared: &Shared, stored: &StoredObject) {
+    let Ok(definition) = stored.to_value() else {
+        return;
+    };
+
+    let conditions = definition["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let is_established = conditions
+        .into_iter()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+
+    if !is_established {
+        shared.customs.remove(
+            &resource_of(&definition),
+            stored.revision(),
+            &shared.resources(),
+        );
+        return;
+    }
+
+    if let Err(error) = shared
+        .customs
+        .serve(&definition, stored.revision(), &shared.resources())
+    {
+        tracing::error!(
+            "CustomResourceDefinition {} is not served: {error}",
+            stored.key().name()
+        );
+    }
+}
+
+/// Deletes the objects of a deleted definition, and removes its finalizer when they are gone.
+/// Returns true if it has to be called again.
+async fn end(
+    shared: &Arc<Shared>,
+    api: &ApiServer,
+    stored: &StoredObject,
+    definition: &Value,
+) -> bool {
+    let resource = resource_of(definition);
+    let remaining = shared.store.count(&resource);
+    if remaining == 0 {
+        return remove_finalizer(shared, stored, definition);
+    }
+
+    delete_objects(shared, api, &resource).await;
+    if shared.store.count(&resource) < remaining {
+        return true;
+    }
+    // Finalizers hold the rest. Its deletion is an event of another resource: wait for one.
+    let Ok(mut watcher) = shared.store.watch(&resource, shared.store.revision()) else {
+        return true;
+    };
+    if shared.store.count(&resource) == 0 || watcher.next().await.is_ok() {
+        return true;
+    }
+
+    true
+}
+
+fn remove_finalizer(shared: &Arc<Shared>, stored: &StoredObject, definition: &Value) -> bool {
+    let mut changed = definition.clone();
+    let message = "removed all instances";
+    set_terminating(
+        &mut changed,
+        "InstanceDeletionCompleted",
+        message,
+        shared.environment.now(),
+    );
+
+    if let Some(finalizers) = changed["metadata"]["finalizers"].as_array_mut() {
+        finalizers.retain(|finalizer| finalizer != CLEANUP_FINALIZER);
+        if !finalizers.is_empty() {
+            return is_written(shared, stored, changed);
+        }
+    }
+
+    match shared
+        .store
+        .delete(&definitions(), stored.key(), stored.revision())
+    {
+        Ok(deleted) => {
+            cease(shared, &deleted);
+            false
+        }
+        Err(StoreError::Conflict { .. }) => true,
+        Err(_) => false,
+    }
+}
+
+/// Deletes all objects of a resource, as an administrator.
+async fn delete_objects(shared: &Shared, api: &ApiServer, resource: &GroupResource) {
+    let Some(served) = shared
+        .resources()
+        .preferred(resource.group(), resource.resource())
+    else {
+        return;
+    };
+
+    let listing = shared.store.list(resource, &ListQuery::default());
+    for object in listing.map(|listing| listing.items).unwrap_or_default() {
+        let namespace = object
+            .key()
+            .namespace()
+            .map(|name| format!("namespaces/{name}/"))
+            .unwrap_or_default();
+
+        let path = format!(
+            "/apis/{}/{}/{namespace}{}/{}",
+            served.group,
+            served.version,
+            served.names.plural,
+            object.key().name()
+        );
+        let Ok(request) = http::Request::delete(path).body(Body::full("")) else {
+            continue;
+        };
+
+        // A server in the same process does not fail; a refusal shows in the objects that are left.
+        drop(api.clone().oneshot(request).await);
+    }
+}

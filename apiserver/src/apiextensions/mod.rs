@@ -1,0 +1,44 @@
+//! CustomResourceDefinitions: structural schemas, pruning, defaulting, validation and CEL rules.
+
+pub mod admission;
+mod approval;
+pub(crate) mod controller;
+mod correlate;
+pub(crate) mod custom;
+mod default_rules;
+mod defaults;
+mod definition;
+mod embedded;
+mod finalizers;
+mod formats;
+mod internal;
+mod jsonpath;
+mod list_rules;
+mod listtype;
+pub mod model;
+mod number;
+mod openapi;
+mod openapi_v2;
+mod options;
+mod prune;
+mod published;
+pub mod request;
+pub mod scale;
+pub mod schema;
+mod schema_rules;
+mod selectable;
+mod serving_rules;
+mod status;
+pub(crate) mod strategy;
+mod structural;
+pub mod table;
+mod typed;
+mod types;
+mod validate;
+mod validations;
+pub mod version;
+mod version_name;
+mod version_rules;
+mod violation;
+
+pub use self::version_name::compare as version_order;

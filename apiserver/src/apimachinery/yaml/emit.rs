@@ -1,0 +1,103 @@
+//! YAML text.
+
+use serde_json::Value;
+
+use super::resolve::{Scalar, resolve};
+use crate::{apimachinery::json, golang};
+
+/// Returns a value as a YAML document in block style.
+///
+/// It means the same to readers of YAML 1.1 and 1.2: strings that one of them takes for something
+/// else are quoted.
+#[must_use]
+pub fn from_value(value: &Value) -> String {
+    let mut out = Vec::with_capacity(256);
+    match value {
+        Value::Object(fields) if !fields.is_empty() => write_fields(fields, 0, &mut out),
+        Value::Array(items) if !items.is_empty() => write_items(items, 0, &mut out),
+        scalar => {
+            write_scalar(scalar, &mut out);
+            out.push(b'\n');
+        }
+    }
+
+    golang::string(out)
+}
+
+/// Writes what comes after a key: a scalar on its line, or a block below it.
+fn write_field_value(value: &Value, indent: usize, out: &mut Vec<u8>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            out.push(b'\n');
+            write_indent(indent + 2, out);
+            write_fields(fields, indent + 2, out);
+        }
+        // As Go does it, the items of a list aren't indented further than its key.
+        Value::Array(items) if !items.is_empty() => {
+            out.push(b'\n');
+            write_indent(indent, out);
+            write_items(items, indent, out);
+        }
+        scalar => {
+            out.push(b' ');
+            write_scalar(scalar, out);
+            out.push(b'\n');
+        }
+    }
+}
+
+/// Writes fields, the first of which begins where the text ends.
+fn write_fields(fields: &serde_json::Map<String, Value>, indent: usize, out: &mut Vec<u8>) {
+    for (at, (name, value)) in fields.iter().enumerate() {
+        if at > 0 {
+            write_indent(indent, out);
+        }
+        write_string(name, out);
+        out.push(b':');
+        write_field_value(value, indent, out);
+    }
+}
+
+/// Writes the items of a list, the first of which begins where the text ends.
+fn write_items(items: &[Value], indent: usize, out: &mut Vec<u8>) {
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            write_indent(indent, out);
+        }
+        out.extend_from_slice(b"- ");
+        match item {
+            Value::Object(fields) if !fields.is_empty() => write_fields(fields, indent + 2, out),
+            Value::Array(items) if !items.is_empty() => write_items(items, indent + 2, out),
+            scalar => {
+                write_scalar(scalar, out);
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+fn write_indent(indent: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + indent, b' ');
+}
+
+/// Writes a scalar, or an empty list or object.
+fn write_scalar(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::String(text) => write_string(text, out),
+        other => json::write(other, out),
+    }
+}
+
+/// Writes a string in quotes, unless it can only be a string.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    let begins_as_word =
+        text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '/'));
+    let is_one_line = text.chars().all(|c| matches!(c, ' '..='~'));
+    let has_indicator = text.contains(": ") || text.contains(" #") || text.ends_with([':', ' ']);
+
+    if begins_as_word && is_one_line && !has_indicator && resolve(text) == Scalar::String {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        json::write_string(text, out);
+    }
+}

@@ -1,0 +1,130 @@
+//! `operetta build [DIR]`: compiles a project in any of the languages to a component that the host
+//! accepts.
+//!
+//! The language's own toolchain compiles. If the output is a core module, a component is made from
+//! it here. The component is then stripped, checked as the host checks it, and written atomically.
+
+mod c;
+mod component;
+mod go;
+pub mod helper;
+mod project;
+pub mod python;
+mod rust;
+mod steps;
+mod strip;
+mod tools;
+mod typescript;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use operetta_wasm::Format;
+
+pub use project::Project;
+pub use tools::{Tools, missing, output_of};
+
+use self::{component::Componentized, steps::Steps};
+use super::{
+    check,
+    output_file::{size, write},
+    packed::{Level, Packer},
+};
+use crate::args::{BuildArgs, Language};
+
+/// Builds the project and prints each step.
+///
+/// # Errors
+/// Returns an error if a tool is missing, the compiler fails, or the host would refuse the
+/// component.
+pub async fn build(args: &BuildArgs) -> Result<()> {
+    let project = Project::find(&args.dir)?;
+    let scratch = tempfile::tempdir().context("failed to create a temporary folder")?;
+    let job = Job {
+        project: &project,
+        args,
+        scratch: scratch.path(),
+    };
+    let mut steps = Steps::new(&project);
+
+    let compiled = match project.language {
+        Language::Rust => rust::compile(&job, &mut steps),
+        Language::Go => go::compile(&job, &mut steps),
+        Language::TypeScript => typescript::compile(&job, &mut steps),
+        Language::Python => python::compile(&job, &mut steps),
+        Language::C | Language::Cpp | Language::Zig => c::compile(&job, &mut steps),
+    }?;
+
+    let Componentized {
+        component,
+        snapshot,
+    } = match operetta_wasm::inspect(&compiled).format {
+        Format::Component => Componentized {
+            component: compiled,
+            snapshot: None,
+        },
+        Format::CoreModule => component::componentize(&job, &compiled, &mut steps).await?,
+        Format::NotWasm => anyhow::bail!("the compiler's output is not WebAssembly"),
+    };
+
+    let mut component = steps.run("strip", |note| {
+        let stripped = strip::strip(&component, args.debug)?;
+        *note = format!("{} -> {}", size(component.len()), size(stripped.len()));
+        Ok(stripped)
+    })?;
+
+    if let Some(snapshot) = snapshot {
+        snapshot.append_to(&mut component);
+    }
+
+    let running = steps.begin("check");
+    let found = if args.fast {
+        check::without_compiling(&component)?;
+        "not compiled (--fast): the host does it".to_owned()
+    } else {
+        check::summary(check::load(component.clone()).await?.manifest())
+    };
+    steps.end(running, &found);
+
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
+    write(&output, &component)?;
+
+    let packed = Packer::new(Level::of(args.fast)).pack(&component)?;
+    println!(
+        "{}: {}, {} with zstd",
+        output.display(),
+        size(component.len()),
+        size(packed.len())
+    );
+    Ok(())
+}
+
+/// The input of a language's compiler.
+struct Job<'a> {
+    project: &'a Project,
+    args: &'a BuildArgs,
+    /// A folder for temporary files.
+    scratch: &'a Path,
+}
+
+impl Job<'_> {
+    /// Reads the file that a compiler has written.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such file.
+    fn read(&self, file: &Path) -> Result<Vec<u8>> {
+        std::fs::read(file).with_context(|| {
+            format!(
+                "the compiler succeeded but did not write {}",
+                file.display()
+            )
+        })
+    }
+
+    fn scratch_file(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+}

@@ -1,0 +1,194 @@
+//! The objects in a project's folder: the kind, the plugin's rights and a sample.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The files in the order in which they are applied.
+pub const FILES: [&str; 3] = ["crd.yaml", "rbac.yaml", SAMPLE];
+/// The file of the sample object, which `r` creates anew.
+pub const SAMPLE: &str = "object.yaml";
+const SERVICE_ACCOUNT: &str = "ServiceAccount";
+
+/// The objects of a project.
+pub struct Manifests {
+    folder: PathBuf,
+    /// The namespace of the session.
+    pub namespace: String,
+    objects: Vec<(&'static str, Value)>,
+}
+
+impl Manifests {
+    /// Reads the files that exist.
+    ///
+    /// # Errors
+    /// Returns an error that names the file, if one is not YAML or contains something that is no
+    /// object.
+    pub fn read(folder: &Path, namespace: &str) -> Result<Self> {
+        let mut found = Self {
+            folder: folder.to_owned(),
+            namespace: namespace.to_owned(),
+            objects: Vec::new(),
+        };
+
+        for file in FILES {
+            found.reload(file)?;
+        }
+
+        Ok(found)
+    }
+
+    /// Reads a file again.
+    ///
+    /// # Errors
+    /// As [`Manifests::read`]; the objects stay as they were.
+    pub fn reload(&mut self, file: &'static str) -> Result<()> {
+        let read = read_objects(&self.folder.join(file))?;
+        self.objects.retain(|(from, _)| *from != file);
+        self.objects
+            .extend(read.into_iter().map(|object| (file, object)));
+        Ok(())
+    }
+
+    /// Returns the folder of the files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the objects of a file. Those without a namespace get that of the session; the API
+    /// server ignores it for objects of the whole cluster.
+    pub fn of(&self, file: &str) -> Vec<Value> {
+        let objects = self.objects.iter().filter(|(from, _)| *from == file);
+        objects.map(|(_, object)| self.placed(object)).collect()
+    }
+
+    fn placed(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        let namespace = &mut object["metadata"]["namespace"];
+        if namespace.is_null() {
+            *namespace = self.namespace.as_str().into();
+        }
+
+        object
+    }
+
+    /// Returns the name of the plugin's ServiceAccount.
+    ///
+    /// # Errors
+    /// Returns an error if no file has one.
+    pub fn service_account(&self) -> Result<String> {
+        let account = self
+            .objects
+            .iter()
+            .find(|(_, object)| object["kind"] == SERVICE_ACCOUNT);
+
+        match account.and_then(|(_, object)| object["metadata"]["name"].as_str()) {
+            Some(name) => Ok(name.to_owned()),
+            None => bail!(
+                "{} has no ServiceAccount: write one with `operetta generate rbac build/NAME.wasm`",
+                self.folder.join("rbac.yaml").display()
+            ),
+        }
+    }
+}
+
+/// Reads the objects of a file; none if it does not exist.
+///
+/// # Errors
+/// Returns an error that names the file, if it is not YAML or contains something that is no object.
+pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.with_context(|| format!("failed to read {}", path.display()))?,
+    };
+
+    let mut objects = Vec::new();
+    for document in serde_yaml_ng::Deserializer::from_str(&text) {
+        let object = Value::deserialize(document)
+            .with_context(|| format!("{} is not YAML", path.display()))?;
+        if object.is_null() {
+            continue;
+        }
+
+        if !["apiVersion", "kind"]
+            .iter()
+            .all(|field| object[*field].is_string())
+            || !object["metadata"]["name"].is_string()
+        {
+            bail!(
+                "{} has a document without apiVersion, kind or metadata.name",
+                path.display()
+            );
+        }
+
+        objects.push(object);
+    }
+
+    Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(file: &str, text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join(file), text).expect("written");
+        folder
+    }
+
+    #[test]
+    fn objects_without_namespace_get_that_of_the_session() {
+        let text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: p}\n---\n---\napiVersion: v1\nkind: X\nmetadata: {name: y, namespace: z}\n";
+        let folder = folder("rbac.yaml", text);
+        let manifests = Manifests::read(folder.path(), "dev").expect("read");
+        let namespaces: Vec<_> = manifests
+            .of("rbac.yaml")
+            .iter()
+            .map(|object| object["metadata"]["namespace"].clone())
+            .collect();
+
+        assert_eq!(namespaces, ["dev", "z"]);
+        assert_eq!(manifests.service_account().expect("an account"), "p");
+        assert!(manifests.of("crd.yaml").is_empty());
+    }
+
+    #[test]
+    fn unusable_file_is_named() {
+        for (text, expected) in [
+            ("{", "object.yaml is not YAML"),
+            (
+                "a: 1\n",
+                "object.yaml has a document without apiVersion, kind or metadata.name",
+            ),
+        ] {
+            let folder = folder("object.yaml", text);
+            let error = Manifests::read(folder.path(), "dev")
+                .err()
+                .expect("refused");
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn project_without_account_is_told_how_to_get_one() {
+        let folder = folder("object.yaml", "");
+        let manifests = Manifests::read(folder.path(), "dev").expect("read");
+        let error = manifests
+            .service_account()
+            .expect_err("no account")
+            .to_string();
+        assert!(
+            error.contains(
+                "rbac.yaml has no ServiceAccount: write one with `operetta generate rbac"
+            ),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! The state of a plugin's key, and its last reconciles, as text for people.
+
+use std::fmt::Write;
+
+use operetta_api::reasons;
+use operetta_manager::plugin::{
+    crd::Plugin,
+    history::{History, KeyState, Past, PastTrigger},
+};
+
+use super::text;
+
+/// Describes why a key is or is not reconciled now, and its last reconciles.
+pub fn describe(plugin: &Plugin, key: &str, history: &History) -> String {
+    let name = plugin.metadata.name.as_deref().unwrap_or_default();
+    let mut out = String::new();
+
+    for line in obstacles(plugin) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{line}");
+    }
+
+    if history.states.is_empty() {
+        let _ = writeln!(
+            out,
+            "{key} is not waiting for a reconcile in Plugin {name}: the next change of what it watches triggers one."
+        );
+    }
+
+    for state in &history.states {
+        let _ = writeln!(out, "{}", now(name, state));
+    }
+
+    if history.reconciles.is_empty() {
+        let _ = writeln!(
+            out,
+            "No reconcile of {key} is recorded. The flight recorder keeps an hour by default."
+        );
+    }
+
+    for past in &history.reconciles {
+        write_past(&mut out, past);
+    }
+
+    if history.older > 0 {
+        let _ = writeln!(
+            out,
+            "{} older reconciles are recorded: --limit shows more.",
+            history.older
+        );
+    }
+
+    if history.hidden > 0 {
+        let _ = writeln!(
+            out,
+            "{} triggers and calls are left out: you may not get their objects.",
+            history.hidden
+        );
+    }
+
+    out
+}
+
+/// The conditions that keep the whole plugin from reconciling, with their cures.
+fn obstacles(plugin: &Plugin) -> Vec<String> {
+    let name = plugin.metadata.name.as_deref().unwrap_or_default();
+    let status = plugin.status.as_ref();
+
+    let conditions = status
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+
+    let bad = conditions
+        .iter()
+        .filter(|condition| condition.type_ == "Ready" && condition.status != "True");
+
+    bad.map(|condition| {
+        let mut line = format!(
+            "Plugin {name} is not ready: {} ({})",
+            condition.message, condition.reason
+        );
+
+        if let Some(reason) = reasons::find(&condition.reason) {
+            line.push_str(&format!("\n  cure: {}", reason.cure()));
+        }
+
+        line
+    })
+    .collect()
+}
+
+/// Describes the state of a key.
+fn now(plugin: &str, state: &KeyState) -> String {
+    let KeyState {
+        controller,
+        key,
+        phase,
+        milliseconds,
+        failures,
+        is_looping,
+        reason,
+        message,
+    } = state;
+
+    let time = format!("{:.1} s", *milliseconds as f64 / 1000.0);
+
+    let doing = match (phase.as_str(), is_looping, failures) {
+        ("queued", ..) => {
+            format!(
+                "has been in the queue for {time}: all workers are busy, or the plugin waits for its share"
+            )
+        }
+        ("reconciling", ..) => format!("has been reconciling for {time}"),
+        ("waiting", true, _) => {
+            format!("is held for {time} more, because its reconciles trigger themselves (HotLoop)")
+        }
+        ("waiting", _, 0) => format!("is reconciled again in {time}, as its last reconcile asked"),
+        ("waiting", ..) => format!("waits for {time} more, after {failures} failures in a row"),
+        _ => "is not in the queue: its last reconcile failed and is not retried".to_owned(),
+    };
+
+    let mut text = format!("{key} {doing} (controller {controller})");
+
+    if let Some(message) = message {
+        let reason = reason.as_deref().unwrap_or("failed");
+        text.push_str(&format!(
+            "\n  last failure: {message} ({reason})\n  to retry now: operetta retry {plugin} {key}"
+        ));
+    }
+
+    text
+}
+
+fn write_past(out: &mut String, past: &Past) {
+    let Past {
+        id,
+        controller,
+        started,
+        took_micros,
+        cpu_micros,
+        result,
+        error,
+        ..
+    } = past;
+
+    let millis = |micros: u64| micros as f64 / 1000.0;
+
+    let outcome = match (error, past.requeue_after_milliseconds) {
+        (Some(error), _) => format!("{result} ({error})"),
+        (None, Some(delay)) => format!("requeue after {:.1} s", delay as f64 / 1000.0),
+        (None, None) => result.clone(),
+    };
+
+    let _ = writeln!(
+        out,
+        "{}  {outcome} in {:.1} ms ({:.1} ms of processor time), reconcile {id}, controller {controller}",
+        text::time(*started),
+        millis(*took_micros),
+        millis(*cpu_micros)
+    );
+
+    for trigger in &past.triggers {
+        let _ = writeln!(out, "  because of {}", describe_trigger(trigger));
+    }
+
+    if past.triggers.is_empty() {
+        let _ = writeln!(
+            out,
+            "  because of the reconcile before it, which failed or asked to be repeated"
+        );
+    }
+
+    for call in &past.calls {
+        let version = if call.resource_version.is_empty() {
+            String::new()
+        } else {
+            format!("@{}", call.resource_version)
+        };
+
+        let paths = call
+            .paths
+            .as_deref()
+            .map(|paths| format!(" {}", paths.join(", ")))
+            .unwrap_or_default();
+
+        let result = if call.result == "ok" {
+            String::new()
+        } else {
+            format!(": {}", call.result)
+        };
+
+        let _ = writeln!(
+            out,
+            "  {} {}{version}{paths}{result}",
+            call.verb, call.object
+        );
+    }
+
+    if past.more > 0 {
+        let _ = writeln!(out, "  and {} more triggers and calls", past.more);
+    }
+}
+
+fn describe_trigger(trigger: &PastTrigger) -> String {
+    let PastTrigger {
+        cause,
+        object,
+        resource_version,
+    } = trigger;
+    match cause.as_str() {
+        "initial" => "the start of the controller here, or new code or configuration".to_owned(),
+        "resync" => "the controller's resync".to_owned(),
+        "retry" => "operetta retry".to_owned(),
+        _ => format!("{object}@{resource_version} {cause}"),
+    }
+}

@@ -1,0 +1,108 @@
+//! A guest's call, as the gate describes it.
+
+use crate::{
+    gate::{
+        operation::{Operation, Verb},
+        raw_request::{RawRequest, ResourcePath, Target},
+    },
+    object::{ObjectKey, kind::GroupVersionKind},
+};
+
+/// A guest's call on objects, before it runs. The flight recorder, the audit, the hot-loop detector,
+/// the record of permissions and the overlay of own writes all read this one description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The verb that RBAC would check; for a raw list or a raw deletion of a collection `get` or
+    /// `delete`, without a name.
+    pub verb: Verb,
+    /// The resource.
+    pub resource: Resource,
+    /// The subresource, e.g. `status`.
+    pub subresource: Option<String>,
+    /// The namespace; None for all namespaces and for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The object's name; None for a list, and for a create, whose name the API server may generate.
+    pub name: Option<String>,
+    /// The field selector of a list.
+    pub field_selector: Option<String>,
+    /// The field manager, if a write names one.
+    pub field_manager: Option<String>,
+    /// True for a read that the cache may answer.
+    pub is_cached: bool,
+    /// True for a write that stores nothing.
+    pub is_dry_run: bool,
+}
+
+/// The resource of a call, as the guest named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// By its kind, in a function of `objects`.
+    Kind(GroupVersionKind),
+    /// By the path of a raw request.
+    Path {
+        /// The path, without a query.
+        path: String,
+        /// `group/version`, or the version of the core group; empty for discovery.
+        api_version: String,
+        /// The resource's plural name; empty for discovery.
+        plural: String,
+    },
+}
+
+impl Call {
+    /// Describes an operation on objects. An empty namespace or subresource counts as none.
+    pub fn of(operation: &dyn Operation) -> Self {
+        let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        Self {
+            verb: operation.verb(),
+            resource: Resource::Kind(operation.kind().clone()),
+            subresource: text(operation.subresource()),
+            namespace: text(operation.namespace()),
+            name: operation.name().map(str::to_owned),
+            field_selector: operation.field_selector().map(str::to_owned),
+            field_manager: operation.field_manager().map(str::to_owned),
+            is_cached: operation.is_cached(),
+            is_dry_run: operation.is_dry_run(),
+        }
+    }
+
+    /// Describes a raw request, whose target is parsed.
+    pub fn of_raw(request: &RawRequest, target: &Target) -> Self {
+        let verb = request.verb();
+        let mut parameters = request.parameters().unwrap_or_default();
+        let ResourcePath {
+            api_version,
+            plural,
+            namespace,
+            name,
+            subresource,
+        } = match target {
+            Target::Discovery => ResourcePath::default(),
+            Target::Resource(path) => path.clone(),
+        };
+
+        Self {
+            verb,
+            resource: Resource::Path {
+                path: request.path.clone(),
+                api_version,
+                plural,
+            },
+            subresource,
+            namespace,
+            name,
+            is_cached: request.is_cached(),
+            is_dry_run: verb.is_write() && request.is_dry_run(&parameters),
+            field_selector: parameters.remove("fieldSelector"),
+            field_manager: parameters.remove("fieldManager"),
+        }
+    }
+
+    /// Returns the key of the object, with an empty name if the call names none.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: self.namespace.clone(),
+            name: self.name.clone().unwrap_or_default(),
+        }
+    }
+}

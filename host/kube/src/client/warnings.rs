@@ -1,0 +1,102 @@
+//! The warnings in the API server's answers: unknown fields that were dropped, deprecated versions,
+//! words of webhooks and policies.
+
+use http::{HeaderMap, header::WARNING};
+
+/// The code of a warning that is about the request itself, the only one that Kubernetes sends.
+const MISCELLANEOUS: &str = "299";
+
+/// Returns the texts of the `Warning` headers of an answer, as client-go's
+/// [`ParseWarningHeaders`](https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/net/http.go)
+/// reads them: `299 AGENT "TEXT"`, and several of these in one header after commas. What is not of
+/// this form is left out.
+pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(WARNING).iter();
+    let values = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let mut texts = Vec::new();
+    for mut rest in values {
+        while let Some((code, text, after)) = first(rest) {
+            if code == MISCELLANEOUS && !text.is_empty() {
+                texts.push(text);
+            }
+            rest = after;
+        }
+    }
+    texts
+}
+
+/// Splits a header at its first warning: its code, its text, and what follows.
+fn first(header: &str) -> Option<(&str, String, &str)> {
+    let header = header.trim_start();
+    let (code, rest) = header.split_once(' ')?;
+    let (_agent, rest) = rest.split_once(' ')?;
+    let quoted = rest.trim_start().strip_prefix('"')?;
+
+    let mut text = String::new();
+    let mut characters = quoted.char_indices();
+    let end = loop {
+        match characters.next()? {
+            (at, '"') => break at + 1,
+            (_, '\\') => text.push(characters.next()?.1),
+            (_, other) => text.push(other),
+        }
+    };
+
+    // A date may follow in quotation marks, which have no commas outside.
+    let after = quoted[end..].trim_start();
+    let after = match after
+        .strip_prefix('"')
+        .and_then(|date| date.split_once('"'))
+    {
+        Some((_date, after)) => after.trim_start(),
+        None => after,
+    };
+    Some((code, text, after.strip_prefix(',').unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn of(values: &[&str]) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+            headers.append(WARNING, value);
+        }
+        warnings(&headers)
+    }
+
+    #[test]
+    fn reads_the_texts_of_warning_headers() {
+        assert_eq!(
+            of(&[
+                r#"299 - "unknown field \"spec.a\"""#,
+                r#"299 k "two", 299 - "three""#
+            ]),
+            [r#"unknown field "spec.a""#, "two", "three"]
+        );
+        assert_eq!(
+            of(&[r#"299 - "dated" "Wed, 21 Oct 2026 07:28:00 GMT", 299 - "next""#]),
+            ["dated", "next"]
+        );
+    }
+
+    #[test]
+    fn leaves_out_what_is_no_warning_about_the_request() {
+        for value in [
+            r#"110 - "stale""#,
+            "299",
+            "299 -",
+            "299 - text",
+            r#"299 - "open"#,
+            r#"299 - "ends in \"#,
+            r#"299 - """#,
+            "",
+        ] {
+            assert_eq!(of(&[value]), Vec::<String>::new(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the host's own writes do to the objects of an informer, and the question to the API server
+//! when neither the watch nor an answer shows it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use http::Request;
+use operetta_core::{
+    object::{Object, ObjectKey},
+    status::{ApiError, ErrorKind},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::{Cache, Informer, frames::read_item, list::ListMeta};
+use crate::{
+    client::api_client::{ApiClient, query},
+    store::overlay::{Author, Until},
+};
+
+/// How long a read waits for the watch before it asks the API server: mostly the watch has the change
+/// within a few milliseconds.
+const WATCH_FIRST: Duration = Duration::from_millis(20);
+
+/// The same when there are many objects to ask for, as after the deletion of a collection.
+const WATCH_FIRST_OF_MANY: Duration = Duration::from_secs(2);
+
+/// From how many objects on they are many.
+const MANY: usize = 16;
+
+/// How many objects are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// The timeout of asking for one object.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What the answer to a write says of one object.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    /// It is now as in the answer.
+    Stored(Arc<Object>),
+    /// It is deleted for good.
+    Deleted {
+        key: ObjectKey,
+        /// Empty if the answer has none.
+        uid: String,
+        /// A resourceVersion at which this incarnation existed, if the answer has one.
+        existed: Option<u64>,
+        /// When the request was sent.
+        sent: Instant,
+    },
+    /// It has changed, or may have. The answer does not show how.
+    Changed { key: ObjectKey, until: Until },
+}
+
+impl Effect {
+    pub(super) fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Stored(object) => object.key(),
+            Self::Deleted { key, .. } | Self::Changed { key, .. } => key,
+        }
+    }
+}
+
+impl Informer {
+    /// Makes sure that a read shows all writes of the author that were answered before it: of the
+    /// object of this name, or of all objects of a namespace (or of all). Returns at once if the cache shows
+    /// them, which is nearly always. Otherwise it waits a moment for the watch, and then asks the
+    /// API server for the objects concerned. Nobody else waits.
+    ///
+    /// # Errors
+    /// The API server's error when it has to be asked and cannot be.
+    pub(crate) async fn show_own_writes(
+        &self,
+        api_client: &ApiClient,
+        author: Author,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let unknown = || self.cache.unknown(author, namespace, name);
+        let mut keys = unknown();
+        if keys.is_empty() {
+            return Ok(());
+        }
+
+        let patience = if keys.len() < MANY {
+            WATCH_FIRST
+        } else {
+            WATCH_FIRST_OF_MANY
+        };
+        let watched = async {
+            loop {
+                let caught_up = self.cache.overlay.caught_up();
+                if unknown().is_empty() {
+                    return;
+                }
+                caught_up.await;
+            }
+        };
+        if tokio::time::timeout(patience, watched).await.is_ok() {
+            return Ok(());
+        }
+
+        keys = unknown();
+        stream::iter(keys)
+            .map(|key| self.ask_for(api_client, key))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Asks the API server for the state of one object in this informer's view.
+    async fn ask_for(&self, api_client: &ApiClient, key: ObjectKey) -> Result<(), ApiError> {
+        let began = Instant::now();
+        let answer = async {
+            let text = api_client.send(self.question(&key)?).await?;
+            self.answer(&text, &key)
+        };
+        let unanswered = |_| {
+            let message = format!("no response within {DEADLINE:?}");
+            Err(ApiError::new(ErrorKind::TimedOut, message))
+        };
+        let answer = tokio::time::timeout(DEADLINE, answer)
+            .await
+            .unwrap_or_else(unanswered);
+
+        let Cache { overlay, store, .. } = &self.cache;
+        match answer {
+            Ok((at, object)) => {
+                overlay.asked(&key, began, at, object, store);
+                Ok(())
+            }
+            // What is not known to have changed may be read as it was.
+            Err(_) if overlay.gave_up(&key) => Ok(()),
+            Err(mut error) => {
+                error.status.message = format!(
+                    "the cache does not have this plugin's last write of {} {key} yet, and asking the API server failed: {}",
+                    self.resource.kind.kind, error.status.message
+                );
+                Err(error)
+            }
+        }
+    }
+
+    /// A list of one object. It needs no other permission than the informer's own list and watch.
+    fn question(&self, key: &ObjectKey) -> Result<Request<Vec<u8>>, ApiError> {
+        let mut fields = format!("metadata.name={}", key.name);
+        if !self.scope.fields.is_empty() {
+            fields = format!("{fields},{}", self.scope.fields);
+        }
+        let mut parameters = vec![("fieldSelector", fields.as_str())];
+        if !self.scope.labels.is_empty() {
+            parameters.push(("labelSelector", &self.scope.labels));
+        }
+
+        let path = self.resource.collection_path(key.namespace.as_deref());
+        let accept = if self.scope.metadata_only {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        } else {
+            "application/json"
+        };
+        Request::get(path + &query(&parameters))
+            .header(http::header::ACCEPT, accept)
+            .body(Vec::new())
+            .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
+    }
+
+    /// Reads the answer to [`Self::question`]: the resourceVersion that it is of, and the object.
+    fn answer(&self, text: &str, key: &ObjectKey) -> Result<(u64, Option<Arc<Object>>), ApiError> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            metadata: ListMeta,
+            #[serde(borrow, default)]
+            items: Vec<&'a RawValue>,
+        }
+
+        let unreadable = |why: String| ApiError::new(ErrorKind::Other, why);
+        let list: List<'_> =
+            serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+        let revision = &list.metadata.resource_version;
+        let at = revision
+            .parse()
+            .map_err(|_| unreadable(format!("resourceVersion {revision:?} is not a number")))?;
+        let objects: Result<Vec<Object>, _> = list
+            .items
+            .iter()
+            .map(|item| {
+                read_item(
+                    item.get().as_bytes(),
+                    &self.resource.kind,
+                    &self.cache.prune,
+                )
+            })
+            .collect();
+        let objects = objects.map_err(|what| self.decode_error(&what))?;
+        let found = objects.into_iter().find(|object| object.key() == key);
+        Ok((at, found.map(Arc::new)))
+    }
+}

@@ -1,0 +1,69 @@
+//! What the API server warns about in answers to a plugin's requests: in the plugin's log and in an
+//! Event on the Plugin, once for each text.
+
+use std::{collections::HashSet, sync::Arc};
+
+use operetta_api::reasons;
+use operetta_core::{
+    object::{ObjectKey, kind::GroupVersionKind},
+    ports::{EventSink, LogLevel, ObjectLookup, WarningSink},
+};
+use parking_lot::Mutex;
+
+use crate::{
+    context::Context,
+    events::Regarding,
+    logs::store::PluginLog,
+    plugin::{crd, setup::Setup},
+};
+
+/// How many texts of a version of the code are reported. Beyond that, the texts probably differ each
+/// time.
+const REPORTED: usize = 100;
+
+/// The warnings that a version of a plugin's code has caused.
+pub(super) struct Warnings {
+    plugin: ObjectKey,
+    log: Arc<PluginLog>,
+    context: Arc<Context>,
+    reported: Mutex<HashSet<String>>,
+}
+
+impl Warnings {
+    pub(super) fn new(setup: &Setup<'_>) -> Arc<Self> {
+        Arc::new(Self {
+            plugin: setup.key.clone(),
+            log: setup.log.clone(),
+            context: setup.context.clone(),
+            reported: Mutex::default(),
+        })
+    }
+
+    /// Reports whether this text is new, and is to be reported.
+    fn is_news(&self, text: &str) -> bool {
+        let mut reported = self.reported.lock();
+        reported.len() < REPORTED && reported.insert(text.to_owned())
+    }
+}
+
+impl WarningSink for Warnings {
+    fn warned(&self, request: &str, text: &str) {
+        if !self.is_news(text) {
+            return;
+        }
+
+        let message = format!("the API server warns about {request}: {text}");
+        self.log.write_host_line(LogLevel::Warn, message.clone());
+        let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+        let cluster = &self.context.cluster;
+        let plugin = cluster.api.cached(&kind, &self.plugin);
+        let regarding = Regarding {
+            kind,
+            key: self.plugin.clone(),
+            uid: plugin.map(|plugin| plugin.uid().to_owned()),
+        };
+        cluster
+            .recorder
+            .emit(regarding.warning(reasons::API_WARNING, message));
+    }
+}

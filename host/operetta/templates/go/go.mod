@@ -1,7 +1,0 @@
-module {{name}}
-
-go 1.26.0
-
-require operetta.dev/sdk-go v0.0.0
-
-replace operetta.dev/sdk-go => ./sdk

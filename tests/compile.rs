@@ -1,0 +1,307 @@
+//! Components are compiled by a process of their own, with limits: the program operetta-compiler.
+
+use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duration};
+
+use operetta_core::ports::Nowhere;
+use operetta_testkit::wat_guest::Guest;
+use operetta_wasm::{
+    Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker,
+    WorkerLimits,
+};
+use rustix::thread::{CapabilitySet, capabilities};
+
+/// The worker of `operetta-host`.
+fn worker(limits: WorkerLimits) -> Worker {
+    Worker {
+        program: operetta_testkit::program("operetta-compiler"),
+        arguments: Vec::new(),
+        limits,
+    }
+}
+
+/// An engine whose worker compiles within these limits.
+fn engine(cache: Option<CodeCache>, limits: WorkerLimits) -> Engine {
+    engine_with(worker(limits), cache)
+}
+
+fn engine_with(worker: Worker, cache: Option<CodeCache>) -> Engine {
+    let config = EngineConfig {
+        concurrent_calls: 4,
+        ..EngineConfig::default()
+    };
+
+    Engine::with_code(&config, Code::new(cache, Some(worker))).expect("an engine")
+}
+
+async fn load(engine: &Engine, wasm: Vec<u8>) -> Result<Origin, LoadError> {
+    let plugin = Plugin::load(engine, wasm, &LoadLimits::default(), Arc::new(Nowhere)).await?;
+    Ok(plugin.provenance().origin)
+}
+
+#[tokio::test]
+async fn compiled_code_runs_and_is_kept() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = || Some(CodeCache::open(&place.path().join("compiled"), 1 << 30).expect("a cache"));
+    let wasm = Guest::default().build();
+
+    assert_eq!(
+        load(&engine(cache(), WorkerLimits::default()), wasm.clone())
+            .await
+            .expect("loads"),
+        Origin::Worker
+    );
+
+    assert_eq!(
+        load(&engine(cache(), WorkerLimits::default()), wasm)
+            .await
+            .expect("loads"),
+        Origin::Cache
+    );
+}
+
+#[tokio::test]
+async fn operetta_is_a_worker_too_and_shares_the_cache() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = || Some(CodeCache::open(&place.path().join("compiled"), 1 << 30).expect("a cache"));
+    let limits = WorkerLimits::default();
+    let operetta = Worker {
+        program: operetta_testkit::program("operetta"),
+        arguments: vec!["compile-worker".to_owned()],
+        limits,
+    };
+    let wasm = Guest::default().build();
+
+    let origin = load(&engine_with(operetta, cache()), wasm.clone()).await;
+    assert_eq!(origin.expect("loads"), Origin::Worker);
+    let origin = load(&engine(cache(), limits), wasm).await;
+    assert_eq!(origin.expect("loads"), Origin::Cache);
+}
+
+#[tokio::test]
+async fn a_worker_needs_no_place_on_disk() {
+    let engine = engine(None, WorkerLimits::default());
+    assert_eq!(
+        load(&engine, Guest::default().build())
+            .await
+            .expect("loads"),
+        Origin::Worker
+    );
+}
+
+#[tokio::test]
+async fn a_small_component_does_not_wait_for_a_large_one() {
+    let small = Guest::default().build();
+    let large = Guest::default().with_functions(3000).build();
+    assert!(large.len() > 1 << 20, "{} bytes", large.len());
+
+    let engine = engine(None, WorkerLimits::default());
+    let compiling = async {
+        let origin = load(&engine, large).await.expect("loads");
+        (origin, std::time::Instant::now())
+    };
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let origin = load(&engine, small).await.expect("loads");
+        (origin, std::time::Instant::now())
+    };
+
+    let ((large, large_at), (small, small_at)) = tokio::join!(compiling, meanwhile);
+    assert_eq!((large, small), (Origin::Worker, Origin::Worker));
+    assert!(small_at < large_at, "it waited");
+}
+
+#[tokio::test]
+async fn refuses_component_over_compile_memory() {
+    let wasm = Guest::default().with_functions(12_000).build();
+    let size = format!("{:.1} MB", wasm.len() as f64 / 1e6);
+    let limits = WorkerLimits {
+        memory_bytes: 32 << 20,
+        ..WorkerLimits::default()
+    };
+
+    let error = load(&engine(None, limits), wasm.clone())
+        .await
+        .expect_err("refused");
+    assert_eq!(error.reason(), "CompileMemoryExceeded", "{error}");
+
+    let text = error.to_string();
+    assert!(
+        text.contains(&size) && text.contains("32 MiB") && text.contains("compileMemoryMiB"),
+        "{text}"
+    );
+    assert_eq!(
+        load(&engine(None, WorkerLimits::default()), wasm)
+            .await
+            .expect("loads"),
+        Origin::Worker
+    );
+}
+
+#[tokio::test]
+async fn refuses_component_over_compile_time() {
+    let wasm = Guest::default().with_functions(6000).build();
+    let limits = WorkerLimits {
+        cpu_seconds: 1,
+        ..WorkerLimits::default()
+    };
+
+    let error = load(&engine(None, limits), wasm)
+        .await
+        .expect_err("refused");
+    assert_eq!(error.reason(), "CompileTimedOut", "{error}");
+    assert!(
+        error.to_string().contains("1 s of processor time"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn refuses_component_with_the_compilers_reason() {
+    // It parses, but one function leaves nothing where its type says a number.
+    let broken = wat::parse_str(
+        r#"(component
+            (core module (func (export "f") (result i32)))
+            (component $inner)
+            (instance $r (instantiate $inner))
+            (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#,
+    );
+
+    let broken = broken.expect("text");
+    let here = Engine::new(&EngineConfig {
+        concurrent_calls: 1,
+        ..EngineConfig::default()
+    })
+    .expect("an engine");
+
+    let expected = load(&here, broken.clone())
+        .await
+        .expect_err("refused")
+        .to_string();
+    let error = load(&engine(None, WorkerLimits::default()), broken)
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        (error.reason().as_str(), error.to_string()),
+        ("CompileFailed", expected)
+    );
+}
+
+#[tokio::test]
+async fn refuses_component_too_large_for_any_slot() {
+    let table = |elements: u32| {
+        let guest = Guest::default().with(&format!("(table $t {elements} funcref)"));
+        guest.describe("(drop (table.size $t)) i32.const 8").build()
+    };
+
+    let config = EngineConfig {
+        concurrent_calls: 4,
+        ..EngineConfig::default()
+    };
+    for engine in [
+        engine(None, WorkerLimits::default()),
+        Engine::new(&config).expect("an engine"),
+    ] {
+        assert!(engine.is_pooled(), "this machine reserves the pool");
+        load(&engine, table(65_536))
+            .await
+            .expect("Go with controller-runtime needs half of that");
+
+        let error = load(&engine, table(66_000)).await.expect_err("refused");
+        assert_eq!(error.reason(), "CompileFailed", "{error}");
+        assert!(error.to_string().contains("66000"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_of_another_version_compiles_nothing() {
+    let worker = tokio::process::Command::new(operetta_testkit::program("operetta-compiler"))
+        .env("_RJEM_MALLOC_CONF", "background_thread:false")
+        .args([
+            "--memory-bytes",
+            "1000000000",
+            "--cpu-seconds",
+            "9",
+            "--compatibility",
+            "other",
+        ])
+        .stdin(Stdio::null())
+        .output();
+
+    let output = tokio::time::timeout(Duration::from_secs(60), worker)
+        .await
+        .expect("it ends")
+        .expect("runs");
+
+    assert_eq!(output.status.code(), Some(70));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not of the same version"));
+}
+
+#[tokio::test]
+async fn confined_worker_reaches_neither_token_nor_network() {
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "secret").expect("written");
+    let program = operetta_testkit::program("operetta-compiler");
+    let output = tokio::process::Command::new(&program)
+        .env("_RJEM_MALLOC_CONF", "background_thread:false")
+        .args([
+            "--memory-bytes",
+            "1000000000",
+            "--cpu-seconds",
+            "9",
+            "--check-sandbox",
+        ])
+        .args([token.path(), &program])
+        .output();
+
+    let output = tokio::time::timeout(Duration::from_secs(60), output)
+        .await
+        .expect("it ends")
+        .expect("runs");
+
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+
+    assert!(said.starts_with("seccomp"), "{said}");
+    println!("the confined worker: {}", said.trim_end());
+}
+
+/// Reports whether this process, and so the workers that it starts, may change users.
+fn may_change_users() -> bool {
+    let held = capabilities(None).expect("known").effective;
+    held.contains(CapabilitySet::SETUID | CapabilitySet::SETGID)
+}
+
+#[tokio::test]
+async fn worker_is_another_user_who_reaches_nothing_of_the_host() {
+    // The check attempts these before it applies seccomp and Landlock.
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "secret").expect("written");
+
+    let mode = std::fs::metadata(token.path())
+        .expect("there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600, "only its owner may read it");
+    let checked = Code::new(None, Some(worker(WorkerLimits::default())))
+        .check_sandbox(&[token.path().to_owned()])
+        .await
+        .expect("a worker");
+    let description = checked.expect("nothing is possible");
+
+    let user = rustix::process::geteuid().as_raw();
+    let expected = match may_change_users() {
+        true => "as user 65533".to_owned(),
+        false => {
+            format!("as the host's user {user}: it may not change users (CAP_SETUID, CAP_SETGID)")
+        }
+    };
+
+    assert!(description.ends_with(&expected), "{description}");
+    println!("the worker: {description}");
+}

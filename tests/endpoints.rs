@@ -1,0 +1,231 @@
+//! The endpoints for users on a real API server: what a token of the cluster opens, and what it
+//! does not.
+
+use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest, https};
+
+/// A namespace in which the plugin `touch` runs and has logged.
+async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
+    let namespace = control_plane.namespace(prefix).await;
+    namespace.allow_all("plugin").await;
+    namespace.create_touchable("target").await;
+    namespace
+        .drop_in(&DropIn::new("touch", guest("fixture-touch-v1")))
+        .await;
+    namespace.until_touched("target", "v1").await;
+    namespace
+}
+
+#[tokio::test]
+async fn endpoints_open_to_whom_the_api_server_authorizes() {
+    let control_plane = ControlPlane::shared().await;
+    let config =
+        "{healthAddress: '127.0.0.1:0', secureEndpoints: {address: '127.0.0.1:0'}}".to_owned();
+    let options = HostOptions {
+        config,
+        ..HostOptions::default()
+    };
+
+    let host = Host::start(control_plane, &options).await;
+    let secure = host.logged("secure").expect("an address");
+    let own = stage(control_plane, "reader").await;
+    let other = stage(control_plane, "other").await;
+
+    own.kubectl(&["create", "serviceaccount", "reader"]);
+    let token = own
+        .kubectl(&["create", "token", "reader"])
+        .trim()
+        .to_owned();
+
+    let log_of = |namespace: &TestNamespace<'_>| format!("/logs/{}/touch", namespace.name());
+    let authorization = format!("Bearer {token}");
+    let get =
+        async |path: &str| https::get(&secure, path, &[("authorization", &authorization)]).await;
+
+    let (status, text) = get(&log_of(&own)).await;
+    let words = format!(
+        "User \"system:serviceaccount:{}:reader\" cannot get resource \"plugins/log\"",
+        own.name()
+    );
+    assert!(
+        status == 403 && text.contains(&words),
+        "before it was allowed: {status} {text}"
+    );
+
+    own.kubectl(&[
+        "create",
+        "role",
+        "reader",
+        "--verb=get",
+        "--resource=plugins.operetta.dev/log",
+    ]);
+    let account = format!("--serviceaccount={}:reader", own.name());
+    own.kubectl(&["create", "rolebinding", "reader", "--role=reader", &account]);
+    // A decision is kept for ten seconds.
+    operetta_testkit::eventually("the change of the role", async || {
+        match get(&log_of(&own)).await {
+            (200, text) if text.contains("\"message\"") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+
+    for path in [
+        log_of(&other),
+        "/metrics".to_owned(),
+        "/informers".to_owned(),
+    ] {
+        let (status, text) = get(&path).await;
+        assert!(
+            status == 403 && !text.contains("\"message\""),
+            "{path}: {status} {text}"
+        );
+    }
+
+    // A log that is followed ends with the right to read it.
+    let followed = format!("{}?follow=true", log_of(&own));
+    let reads = get(&followed);
+    let revokes = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        own.kubectl(&["delete", "rolebinding", "reader"]);
+    };
+    let both = async { tokio::join!(reads, revokes).0 };
+    let (status, text) = tokio::time::timeout(std::time::Duration::from_secs(60), both)
+        .await
+        .expect("the log ends");
+    assert!(
+        status == 200 && text.contains("\"message\""),
+        "{status} {text}"
+    );
+    own.kubectl(&["create", "rolebinding", "reader", "--role=reader", &account]);
+    operetta_testkit::eventually("the right is back", async || {
+        match get(&log_of(&own)).await {
+            (200, _) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+
+    // The API server removes the usual header from what it forwards to a Service.
+    let forwarded = https::get(
+        &secure,
+        &log_of(&own),
+        &[("x-operetta-authorization", &authorization)],
+    )
+    .await;
+    assert_eq!(forwarded.0, 200, "{}", forwarded.1);
+
+    for headers in [
+        vec![],
+        vec![("authorization", "Bearer no-token")],
+        vec![("authorization", "Basic YTpi")],
+    ] {
+        let (status, text) = https::get(&secure, &log_of(&own), &headers).await;
+        assert!(
+            status == 401 && text.contains("token"),
+            "{headers:?}: {status} {text}"
+        );
+    }
+
+    // Only a user who may read a log is told what is wrong with the path to one.
+    assert_eq!(get("/logs/nowhere/touch").await.0, 403);
+
+    control_plane.kubectl(&[
+        "create",
+        "clusterrole",
+        "scraper",
+        "--verb=get",
+        "--non-resource-url=/metrics",
+    ]);
+
+    control_plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "scraper",
+        "--clusterrole=scraper",
+        &account,
+    ]);
+    operetta_testkit::eventually("the metrics", async || match get("/metrics").await {
+        (200, text) if text.contains("controller_runtime_reconcile_total") => Ok(()),
+        (status, text) => Err(format!("{status} {text}")),
+    })
+    .await;
+
+    let health = host.logged("health").expect("an address");
+    for (path, status) in [
+        ("/livez", 200),
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/metrics", 404),
+        ("/informers", 404),
+    ] {
+        assert_eq!(https::get_plain(&health, path).await.0, status, "{path}");
+    }
+
+    explanation_names_only_what_the_user_may_get(control_plane, &secure).await;
+    host.assert_sound();
+}
+
+/// Checks that an explanation names only what the user may get. It uses the host of the other test,
+/// because two hosts of one cluster would share the Plugins.
+async fn explanation_names_only_what_the_user_may_get(
+    control_plane: &'static ControlPlane,
+    secure: &str,
+) {
+    let own = stage(control_plane, "asker").await;
+    own.kubectl(&["create", "serviceaccount", "asker"]);
+    let token = own.kubectl(&["create", "token", "asker"]).trim().to_owned();
+    let authorization = format!("Bearer {token}");
+    let get =
+        async |path: &str| https::get(secure, path, &[("authorization", &authorization)]).await;
+
+    let path = format!("/why/core/v1/configmaps/{}/target", own.name());
+    let reconciles = format!("/reconciles/{}/touch", own.name());
+
+    for path in [&path, &reconciles] {
+        let (status, text) = get(path).await;
+        assert!(
+            status == 403 && text.contains("cannot get resource") && !text.contains("touch-"),
+            "{status} {text}"
+        );
+        assert_eq!(https::get(secure, path, &[]).await.0, 401);
+    }
+    let account = format!("--serviceaccount={}:asker", own.name());
+    let allow = |role: &str, resource: &str| {
+        own.kubectl(&["create", "role", role, "--verb=get", "--resource", resource]);
+        own.kubectl(&["create", "rolebinding", role, "--role", role, &account]);
+    };
+
+    allow("objects", "configmaps");
+    let hidden =
+        operetta_testkit::eventually("the permission on the object", async || {
+            match get(&path).await {
+                (200, text) if text.contains("hiddenPlugin") => Ok(text),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+
+    for word in ["/touch\"", "sha256", "serviceAccount", "reconcile"] {
+        assert!(!hidden.contains(word), "{word} in {hidden}");
+    }
+    assert!(!hidden.contains("\"hidden\":0"), "{hidden}");
+
+    allow("plugins", "plugins.operetta.dev");
+    let shown = operetta_testkit::eventually("the permission on the Plugin", async || {
+        match get(&path).await {
+            (200, text) if !text.contains("hiddenPlugin") => Ok(text),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    assert!(
+        shown.contains(&format!("{}/touch", own.name())) && shown.contains("sha256:"),
+        "{shown}"
+    );
+
+    let (status, text) = get(&reconciles).await;
+    assert!(
+        status == 200 && text.contains("ConfigMap"),
+        "{status} {text}"
+    );
+}
