@@ -221,6 +221,7 @@ async fn children(
     let mut found = Vec::new();
     let mut refused = Vec::new();
     // One list after another, because each may be of megabytes.
+    let seat = page.lists.begin(&session.user).await;
     for ((api_version, plural), kind) in searched(page, namespace) {
         let Ok(collection) = Collection::of(&api_version, &plural) else {
             continue;
@@ -248,6 +249,7 @@ async fn children(
             break;
         }
     }
+    drop(seat);
     found.truncate(MAX_CHILDREN);
 
     let links = found.into_iter().enumerate().map(
