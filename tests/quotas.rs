@@ -131,9 +131,46 @@ async fn plugin_over_quota_waits_alone() {
     waiting_requests_end_with_consent(control_plane, &host).await;
     who_makes_the_host_cache_too_much(control_plane, &host).await;
     invented_owners_wait_for_room(control_plane, &host).await;
+    throttled_plugin_says_what_it_waits_for(&noisy, &host).await;
     older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
 
     host.assert_sound();
+}
+
+/// A quota that bites is seen where people look: the Plugin, its Events, `operetta top`.
+async fn throttled_plugin_says_what_it_waits_for(noisy: &TestNamespace<'_>, host: &Host) {
+    let message = noisy
+        .until_condition("floods", "Throttled", "True", "Throttled")
+        .await;
+    assert!(
+        message.contains("its requests waited") && message.contains("(quotas.plugin.apiQps)"),
+        "{message}"
+    );
+
+    let plugin = noisy.get(kinds::PLUGIN, "floods").await.expect("there");
+    assert_eq!(plugin["status"]["reason"], "Throttled");
+    eventually("an Event says so", async || {
+        let events = noisy.kubectl(&["get", "events", "-o", "json"]);
+        let events: Value = serde_json::from_str(&events).map_err(|error| error.to_string())?;
+        let of_plugin = |event: &&Value| {
+            event["reason"] == "Throttled" && event["involvedObject"]["name"] == "floods"
+        };
+        let found = events["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(of_plugin);
+        found.map(|_| ()).ok_or_else(|| format!("{events}"))
+    })
+    .await;
+
+    let printed = host.run(&["top", "-n", noisy.name(), "--once", "-d", "0.5"]);
+    let table = String::from_utf8_lossy(&printed.stdout);
+    let line = table.lines().find(|line| line.contains("floods"));
+    assert!(
+        line.is_some_and(|line| line.contains("Throttled")),
+        "{printed:?}"
+    );
 }
 
 /// Requests that wait for their quota when consent is withdrawn are not sent. Those of all workers

@@ -115,11 +115,8 @@ impl Contestant {
                 rss_idle: None,
             };
         }
-        // The peers have no limit either.
         let recorder = number("RECORDER_MIB", 16);
-        let config = format!(
-            "{{quotas: {{namespace: {{apiQps: 1000000}}}}, flightRecorder: {{sizeMiB: {recorder}}}}}"
-        );
+        let config = format!("flightRecorder: {{sizeMiB: {recorder}}}");
         let options = HostOptions {
             config,
             program: Some(program.clone()),

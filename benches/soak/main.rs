@@ -129,9 +129,7 @@ async fn main() -> anyhow::Result<()> {
 async fn soak(settings: &Settings) -> anyhow::Result<()> {
     let control_plane = ControlPlane::start(&[]).map_err(anyhow::Error::msg)?;
     control_plane.apply(include_str!("../../examples/sample-controller/crd.yaml"));
-    let config = "{quotas: {namespace: {apiQps: 1000000}}}".to_owned();
     let options = HostOptions {
-        config,
         compiles_anew: true,
         ..HostOptions::default()
     };

@@ -52,6 +52,61 @@ async fn values_of_a_secret_are_never_sent() {
     );
 }
 
+/// As many objects of this size as fit into a list of 8 MiB.
+const BULK: usize = 31;
+const BULK_BYTES: usize = 250_000;
+
+#[tokio::test]
+async fn many_readers_of_large_lists_share_the_memory() {
+    let stage = Stage::new("bulk").await;
+    let annotations = json!({"bulk": "x".repeat(BULK_BYTES)});
+    for number in 0..BULK {
+        for kind in [kinds::CONFIG_MAP, kinds::SECRET, kinds::SERVICE_ACCOUNT] {
+            let metadata = json!({"name": format!("bulk-{number}"), "annotations": annotations});
+            let object = json!({"metadata": metadata});
+            stage.namespace.create_object(kind, object).await;
+        }
+    }
+
+    let resources = ["configmaps", "secrets", "serviceaccounts"];
+    let greedy = [
+        stage.user("one", &resources),
+        stage.user("other", &resources),
+    ];
+    let honest = Stage::new("honest").await;
+    honest
+        .namespace
+        .create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "small"}}))
+        .await;
+    let reader = honest.user("reader", &["configmaps"]);
+    let path = |namespace: &str, name: &str| {
+        format!("/page/api/objects/core/v1/configmaps/{namespace}/{name}")
+    };
+    let own = path(honest.namespace.name(), "small");
+    let reads_own = async || {
+        let answer = reader.get(&own).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    reads_own().await;
+    let before = stage.host.memory_bytes();
+
+    let bulk = path(stage.namespace.name(), "bulk-0");
+    let requests = (0..200).map(|number| greedy[number % greedy.len()].get(&bulk));
+    let attack = futures::future::join_all(requests);
+    let reads = async {
+        for _ in 0..20 {
+            reads_own().await;
+        }
+    };
+    let (answers, ()) = tokio::join!(attack, reads);
+
+    let failed = answers.iter().find(|answer| answer.status != 200);
+    assert!(failed.is_none(), "{failed:?}");
+    let grown = stage.host.peak_memory_bytes().saturating_sub(before);
+    assert!(grown < 256 << 20, "by {} MiB", grown >> 20);
+    stage.host.assert_sound();
+}
+
 #[tokio::test]
 async fn object_is_followed_with_what_is_around_it() {
     let stage = Stage::new("object").await;

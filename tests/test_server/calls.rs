@@ -1,5 +1,7 @@
 //! Each call of the protocol.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::{Server, get, map, map_kind};
@@ -62,6 +64,46 @@ fn connections_have_clusters_of_their_own() {
             (&*case, &*message),
             ("not-found", "configmaps \"a\" not found")
         );
+    }
+}
+
+#[test]
+fn controllers_run_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = "garbage-collector,namespaces";
+    let server = Server::with(folder.path(), &["--controllers", names]);
+    let mut connection = server.open();
+    let owner = connection.ok(&json!({"call": "add", "object": map("owner", &json!({}))}));
+    let mut owned = map("owned", &json!({}));
+    owned["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+    }]);
+    connection.ok(&json!({"call": "add", "object": owned}));
+    connection.ok(&json!({"call": "add", "object": map("other", &json!({}))}));
+
+    let key = |name: &str| json!({"namespace": "ns", "name": name});
+    connection.ok(&json!({"call": "delete", "kind": map_kind(), "key": key("owner")}));
+    until_gone(&mut connection, &get("owned", "live"));
+    connection.ok(&get("other", "live"));
+
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace"});
+    let name = json!({"name": "ns"});
+    connection.ok(&json!({"call": "delete", "kind": namespace, "key": name}));
+    until_gone(&mut connection, &get("other", "live"));
+    let read = json!({"call": "get", "kind": namespace, "key": name, "read": "live"});
+    until_gone(&mut connection, &read);
+}
+
+/// Waits until a read finds nothing.
+fn until_gone(connection: &mut crate::Connection, read: &serde_json::Value) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = connection.answer(read);
+        if answer["error"]["type"] == "not-found" {
+            return;
+        }
+        assert!(Instant::now() < end, "{read}: {answer}");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -26,10 +26,16 @@ impl Server {
     }
 
     fn in_folder(dir: &Path) -> Self {
+        Self::with(dir, &[])
+    }
+
+    /// Starts a server with further arguments.
+    fn with(dir: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(operetta_testkit::program("operetta"));
         command
             .args(["test", "--serve"])
             .arg(dir)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
 

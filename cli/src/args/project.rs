@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use operetta_apiserver::Controllers;
 
+use super::values;
 use crate::examples;
 
 #[derive(Args, Debug)]
@@ -61,6 +63,16 @@ pub struct TestArgs {
     /// closes
     #[arg(long, conflicts_with = "runner_args")]
     pub serve: bool,
+    /// The controllers that run beside each test, such as garbage-collector,namespaces, or all
+    /// [default: none]
+    #[arg(
+        long,
+        env = "OPERETTA_TEST_CONTROLLERS",
+        hide_env_values = true,
+        value_name = "NAMES",
+        value_parser = values::controllers
+    )]
+    pub controllers: Option<Controllers>,
     /// Arguments for the language's test runner
     #[arg(last = true, value_name = "RUNNER ARGUMENTS")]
     pub runner_args: Vec<String>,

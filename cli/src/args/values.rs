@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use operetta_api::names::{is_dns_label, is_dns_subdomain, is_path_segment};
+use operetta_apiserver::{ControllerName, Controllers};
 use operetta_core::object::selector::{LabelSelector, SelectorError};
 
 /// Checks the name of an object.
@@ -19,6 +20,16 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
         true => Ok(text.to_owned()),
         false => Err("a namespace has lower case letters, digits and '-', at most 63"),
     }
+}
+
+/// Reads the names of controllers, with commas between them, or `all`.
+pub(super) fn controllers(text: &str) -> Result<Controllers, String> {
+    if text == "all" {
+        return Ok(Controllers::all());
+    }
+    let names: Result<Vec<ControllerName>, String> =
+        text.split(',').map(|name| name.trim().parse()).collect();
+    Ok(Controllers::only(names?))
 }
 
 /// Checks the identity of a replica.

@@ -8,3 +8,6 @@ pub const READY: &str = "Ready";
 
 /// Something is wrong; the condition's message describes it.
 pub const DEGRADED: &str = "Degraded";
+
+/// The plugin waits for a quota; the condition's message names it. Nothing is lost meanwhile.
+pub const THROTTLED: &str = "Throttled";

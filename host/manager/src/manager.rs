@@ -70,6 +70,8 @@ const DROP_INS: &str = "drop-in";
 
 /// The workers of the Plugin controller. They mostly wait for the API server, or for a compilation.
 const PLUGIN_WORKERS: u32 = 8;
+/// The workers of the drop-in controller, so that a slow answer holds up one namespace and not all.
+const DROP_IN_WORKERS: u32 = 4;
 
 /// The manager of a host.
 pub struct Manager {
@@ -279,7 +281,7 @@ impl Manager {
         background.spawn(triggers.follow_group(self.replicas.group()));
         background.spawn(follow(self.replicas.clone(), context.clone()));
         plugins.set_workers(PLUGIN_WORKERS);
-        drop_ins.set_workers(1);
+        drop_ins.set_workers(DROP_IN_WORKERS);
 
         let started = Started {
             journal,

@@ -11,7 +11,7 @@ export function pluginHealth(state: string, needsAttention = false): Health {
 }
 
 /** The conditions that are bad when they are true. */
-const NEGATIVE = /(Failure|Failed|Pressure|Unavailable|Stalled|Degraded|Conflict|Error|Unready|NotReady)$/;
+const NEGATIVE = /(Failure|Failed|Pressure|Unavailable|Stalled|Degraded|Throttled|Conflict|Error|Unready|NotReady)$/;
 
 /** Returns the health of a condition. */
 export function conditionHealth(type: string, status: string): Health {

@@ -3,8 +3,9 @@
 //!
 //! The server speaks the line protocol of [`protocol`] on a loopback port. SDKs find it by the
 //! variable OPERETTA_TEST_ADDRESS, or start `operetta test --serve` themselves. Each connection
-//! gets a [`cluster`] of its own. It behaves like the host and the API server, but has no
-//! controllers (nothing is garbage collected, no Pod becomes ready) and no RBAC.
+//! gets a [`cluster`] of its own. It behaves like the host and the API server, but has no RBAC, and
+//! only the controllers that `--controllers` names: without it nothing is garbage collected, and no
+//! Pod becomes ready.
 
 mod cluster;
 mod connection;
@@ -19,6 +20,7 @@ mod template;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use operetta_apiserver::Controllers;
 use tokio::io::AsyncReadExt;
 
 use self::{definitions::Definitions, server::Server, template::Template};
@@ -35,21 +37,24 @@ const ADDRESS: &str = "OPERETTA_TEST_ADDRESS";
 /// Returns an error if there is no project, the API server refuses one of its definitions, or it
 /// has no tests that can be run.
 pub async fn test(args: &TestArgs) -> Result<ExitCode> {
+    let controllers = args.controllers.clone().unwrap_or_else(Controllers::none);
     if args.serve {
-        let server = start(&Definitions::near(&args.dir, args.manifests.as_deref())?).await?;
+        let definitions = Definitions::near(&args.dir, args.manifests.as_deref())?;
+        let server = start(&definitions, controllers).await?;
         return serve(&server).await;
     }
 
     let project = Project::find(&args.dir)?;
 
     let runner = runner::of(&project, &args.runner_args)?;
-    let server = start(&Definitions::of(&project.dir, args.manifests.as_deref())?).await?;
+    let definitions = Definitions::of(&project.dir, args.manifests.as_deref())?;
+    let server = start(&definitions, controllers).await?;
 
     runner.run(&server.address).await
 }
 
-async fn start(definitions: &Definitions) -> Result<Server> {
-    Server::start(Template::new(definitions).await?).await
+async fn start(definitions: &Definitions, controllers: Controllers) -> Result<Server> {
+    Server::start(Template::new(definitions, controllers).await?).await
 }
 
 /// Prints the address, and serves until stdin is closed.

@@ -14,15 +14,18 @@ use super::{
 pub struct Template {
     server: EmbeddedServer,
     complete_groups: Arc<Vec<String>>,
+    /// Those that run in each cluster.
+    controllers: Controllers,
 }
 
 impl Template {
-    /// Starts an API server with a project's definitions.
+    /// Starts an API server with a project's definitions. These controllers run in each cluster.
     ///
     /// # Errors
     /// Returns an error that names the file, and the definition that the API server refuses.
-    pub async fn new(definitions: &Definitions) -> Result<Self> {
-        let server = EmbeddedServer::start(options()).context("failed to start the API server")?;
+    pub async fn new(definitions: &Definitions, controllers: Controllers) -> Result<Self> {
+        let server = EmbeddedServer::start(options(Controllers::none()))
+            .context("failed to start the API server")?;
 
         let mut complete_groups = server.resources().groups();
         let groups = definitions
@@ -34,6 +37,7 @@ impl Template {
         let template = Self {
             server,
             complete_groups: Arc::new(complete_groups),
+            controllers,
         };
 
         let file = definitions.file.as_deref().unwrap_or(Path::new("crd.yaml"));
@@ -73,7 +77,7 @@ impl Template {
     /// # Errors
     /// Returns an error if no client can be built.
     pub fn cluster(&self) -> Result<Cluster> {
-        self.join(self.server.copy(options()))
+        self.join(self.server.copy(options(self.controllers.clone())))
     }
 
     fn join(&self, server: EmbeddedServer) -> Result<Cluster> {
@@ -81,9 +85,9 @@ impl Template {
     }
 }
 
-fn options() -> Options {
+fn options(controllers: Controllers) -> Options {
     Options {
-        controllers: Controllers::none(),
+        controllers,
         ..Options::in_memory(Environment::system())
     }
 }

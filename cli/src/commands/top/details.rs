@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use operetta_api::{
+    conditions,
     plugin::{Condition, ControllerStatus, PluginStatus},
     reasons::{self, Reason},
 };
@@ -121,7 +122,8 @@ impl Lines {
         }
 
         let is_good = |one: &Condition| {
-            (one.status == "True") != (one.type_ == operetta_api::conditions::DEGRADED)
+            let is_problem = [conditions::DEGRADED, conditions::THROTTLED];
+            (one.status == "True") != is_problem.contains(&one.type_.as_str())
         };
         let (good, bad): (Vec<_>, Vec<_>) = status.conditions.iter().partition(|one| is_good(one));
 

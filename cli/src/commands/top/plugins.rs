@@ -254,6 +254,7 @@ fn status_of<'a>(status: &'a PluginStatus, condition: &str) -> Option<&'a str> {
 
 fn state(status: &PluginStatus, health: Health) -> &'static str {
     match health {
+        Health::Ready if status_of(status, conditions::THROTTLED) == Some("True") => "Throttled",
         Health::Ready => "Ready",
         Health::Degraded => "Degraded",
         Health::NotReady => "NotReady",

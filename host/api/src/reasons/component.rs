@@ -58,11 +58,11 @@ reasons! {
     INVALID_MANIFEST = "InvalidManifest",
         "Correct the field that the message names; wit/manifest.schema.json is the manifest's schema.";
     /// The host crashed while it parsed, decompressed or loaded this object. It loads it last, and
-    /// alone.
+    /// one such object of a namespace at a time.
     CRASH_SUSPECTED = "CrashSuspected",
         "Wait. If it was not the cause, it loads. If the host ran out of memory, raise its limit.";
-    /// The host crashed twice in a row while it parsed, decompressed or loaded this object, and
-    /// does not retry.
+    /// The host crashed twice in a row while it parsed, decompressed or loaded this object (three
+    /// times if it did so with others as well), and does not retry.
     CRASH_QUARANTINED = "CrashQuarantined",
         "Change the component or the configuration. Or, after raising the host's memory limit: `kubectl annotate plugin NAME \
          -n NAMESPACE --overwrite operetta.dev/retry=$(date +%s)`.";

@@ -39,4 +39,10 @@ reasons! {
     QUOTA_EXCEEDED = "QuotaExceeded",
         "Delete or suspend one of the older Plugins, or raise the quota that the message names. The Plugin then starts by \
          itself.";
+    /// For more than a tenth of the time, the plugin waits for a quota or for its share: of
+    /// processors, of requests in each second, or of requests in flight. It is the reason of the
+    /// condition `Throttled`, not of `Ready` or `Degraded`.
+    THROTTLED = "Throttled",
+        "If the plugin needs what it asks for, raise the quota that the message names. Otherwise let it ask for less: cached \
+         reads, writes only where something differs, fewer workers.";
 }

@@ -24,6 +24,7 @@ pub mod audit;
 pub mod bytes;
 pub mod call;
 mod config;
+pub mod in_flight;
 pub mod operation;
 pub mod options;
 mod out_of_reach;
@@ -645,7 +646,7 @@ mod tests {
     use super::*;
     use crate::gate::{
         raw_request::Target,
-        throttle::{CallRate, Throttle},
+        throttle::{CallRate, Delay, Throttle},
     };
     use crate::{
         gate::operation::{Read, WriteAction},
@@ -1021,8 +1022,8 @@ mod tests {
         );
         assert_eq!(one.meter().throttled.load(Ordering::Relaxed), 1);
         assert_eq!(
-            one.meter().throttled_micros.load(Ordering::Relaxed),
-            100_000
+            one.meter().delayed_by(Delay::Rate),
+            Duration::from_millis(100)
         );
         for _ in 0..100 {
             let cached = Get {

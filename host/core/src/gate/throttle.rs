@@ -13,13 +13,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use crate::{
-    gate::operation::Verb,
+    gate::{
+        in_flight::{Flow, Seat, Shortage},
+        operation::Verb,
+    },
     queue::{BucketRateLimiter, RateLimiter as _},
 };
 
@@ -55,8 +55,8 @@ impl CallRate {
 pub struct Throttle {
     /// The quotas of requests in each second.
     pub rates: Vec<Arc<CallRate>>,
-    /// The quota of requests in flight; None for no limit.
-    pub in_flight: Option<Arc<Semaphore>>,
+    /// The namespace's share of the requests in flight; None for no limit.
+    pub in_flight: Option<Arc<Flow>>,
     /// The counters of throttled requests.
     pub meter: Arc<Meter>,
 }
@@ -75,22 +75,22 @@ impl Throttle {
             return;
         }
 
-        self.meter.delayed(wait);
+        self.meter.delayed(Delay::Rate, wait);
         tokio::time::sleep(wait).await;
     }
 
-    /// Waits until one more request may be in flight, first come, first served. The request is in
-    /// flight until the permit is dropped.
-    pub async fn begin(&self) -> Option<OwnedSemaphorePermit> {
-        let in_flight = self.in_flight.clone()?;
-        if let Ok(permit) = in_flight.clone().try_acquire_owned() {
-            return Some(permit);
-        }
+    /// Waits until one more request may be in flight. The request is in flight until the seat is
+    /// dropped. None: there is no limit.
+    pub async fn begin(&self) -> Option<Seat> {
+        let flow = self.in_flight.as_ref()?;
         let began = Instant::now();
-        // Nobody closes the semaphore.
-        let permit = in_flight.acquire_owned().await.ok();
-        self.meter.delayed(began.elapsed());
-        permit
+        let (seat, shortage) = flow.begin().await;
+        match shortage {
+            Some(Shortage::Flow) => self.meter.delayed(Delay::InFlight, began.elapsed()),
+            Some(Shortage::Host) => self.meter.delayed(Delay::Shared, began.elapsed()),
+            None => {}
+        }
+        seat
     }
 
     /// Charges a response of this size, see [`ANSWER_BYTES`].
@@ -98,8 +98,20 @@ impl Throttle {
         let further = u32::try_from(bytes / ANSWER_BYTES).unwrap_or(u32::MAX);
         if further > 0 {
             self.rates.iter().for_each(|rate| rate.spend(further));
+            self.in_flight.iter().for_each(|flow| flow.charge(further));
         }
     }
+}
+
+/// What a request waits for before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// The quota of requests in each second.
+    Rate,
+    /// The namespace's quota of requests in flight.
+    InFlight,
+    /// Its share of the requests that all plugins of the host have in flight.
+    Shared,
 }
 
 /// Counters of a plugin's calls since it was loaded.
@@ -114,10 +126,10 @@ pub struct Meter {
     /// The time spent in calls on objects, in microseconds, without the time that [`CallRate`]
     /// delayed them.
     pub call_micros: AtomicU64,
-    /// The number of requests that a quota delayed.
+    /// The number of requests that were delayed.
     pub throttled: AtomicU64,
-    /// The time that calls were throttled, in microseconds.
-    pub throttled_micros: AtomicU64,
+    /// How long requests were delayed, in microseconds, for each [`Delay`].
+    delayed_micros: [AtomicU64; Delay::Shared as usize + 1],
     /// The peak linear memory of one instance, in bytes.
     pub peak_memory_bytes: AtomicU64,
 }
@@ -128,11 +140,22 @@ impl Meter {
         self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one request that a quota delayed.
-    fn delayed(&self, wait: Duration) {
+    /// Counts one request that was delayed.
+    fn delayed(&self, delay: Delay, wait: Duration) {
         self.throttled.fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        self.throttled_micros.fetch_add(micros, Ordering::Relaxed);
+        self.delayed_micros[delay as usize].fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Returns how long requests have waited for this, added up.
+    pub fn delayed_by(&self, delay: Delay) -> Duration {
+        Duration::from_micros(self.delayed_micros[delay as usize].load(Ordering::Relaxed))
+    }
+
+    /// Returns how long requests have waited, for whatever, added up.
+    pub fn delayed_time(&self) -> Duration {
+        let micros = self.delayed_micros.iter();
+        Duration::from_micros(micros.map(|micros| micros.load(Ordering::Relaxed)).sum())
     }
 
     /// Counts one write that was not sent because it would have changed nothing.
@@ -155,6 +178,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::in_flight::Seats;
 
     #[tokio::test(start_paused = true)]
     async fn large_answers_delay_later_requests() {
@@ -175,15 +199,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn request_waits_while_too_many_are_in_flight() {
         let throttle = Throttle {
-            in_flight: Some(Arc::new(Semaphore::new(1))),
+            in_flight: Some(Seats::new(2).flow(100, 1)),
             ..Throttle::default()
         };
         let first = throttle.begin().await;
         assert!(first.is_some());
         let second = tokio::time::timeout(Duration::from_secs(3), throttle.begin());
         assert!(second.await.is_err(), "one is in flight");
+        let waits = throttle.clone();
+        let third = tokio::spawn(async move { waits.begin().await });
+        tokio::time::sleep(Duration::from_secs(2)).await;
         drop(first);
-        assert!(throttle.begin().await.is_some());
+        assert!(third.await.expect("no panic").is_some());
+        assert_eq!(
+            throttle.meter.delayed_by(Delay::InFlight),
+            Duration::from_secs(2)
+        );
+        assert_eq!(throttle.meter.delayed_time(), Duration::from_secs(2));
         assert!(Throttle::default().begin().await.is_none(), "no limit");
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! A [`WorkQueue`] promises:
 //!
-//! - **fair**: keys of one priority are handed out first in, first out;
+//! - **fair**: keys of one priority are handed out first in, first out, or in turns among flows
+//!   ([`WorkQueue::in_turns`]);
 //! - **stingy**: a key is never handed out twice at the same time, and a key added several times
 //!   before it is handed out is handed out once. A key added while it is processed is handed out
 //!   once more after [`WorkQueue::done`];
@@ -81,7 +82,7 @@ pub use limiter::{
     BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter,
 };
 pub use priority::Priority;
-pub use state::KeyPhase;
+pub use state::{FlowOf, KeyPhase};
 use state::{State, Wake};
 pub use stats::Stats;
 
@@ -173,6 +174,14 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         shared.budget = Some(budget);
         shared.count();
         drop(shared);
+        self
+    }
+
+    /// Lets flows take turns: of the normal keys, one of each flow is handed out before the second
+    /// of any. So whoever adds many keys delays the others by one.
+    #[must_use]
+    pub fn in_turns(self, flow_of: FlowOf<K>) -> Self {
+        self.lock().state.in_turns(flow_of);
         self
     }
 

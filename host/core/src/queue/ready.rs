@@ -6,8 +6,11 @@
 //! fifth of the turns, and a normal key is delayed by at most one low key per [`NORMAL_PER_LOW`]
 //! normal ones. The rule counts turns and not seconds, because with slow workers the waiting time
 //! does not show which key was passed over.
+//!
+//! The normal keys may belong to flows, such as the namespaces of tenants: then the flows take
+//! turns, and keys are first in, first out within a flow only.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::priority::Priority;
 
@@ -23,11 +26,80 @@ pub enum QueuePosition {
     Low(u64),
 }
 
+/// Returns the flow of a key.
+pub type FlowOf<K> = fn(&K) -> u64;
+
+/// The normal keys.
+#[derive(Debug)]
+enum Normal<K> {
+    /// Oldest first.
+    Fifo(VecDeque<K>),
+    /// One key of each flow in turn.
+    InTurns(Turns<K>),
+}
+
+#[derive(Debug)]
+struct Turns<K> {
+    flow_of: FlowOf<K>,
+    /// The keys of each flow, oldest first. None is empty.
+    keys: HashMap<u64, VecDeque<K>>,
+    /// The flows in the order of their turns, each once.
+    order: VecDeque<u64>,
+    len: usize,
+}
+
+impl<K> Normal<K> {
+    fn push(&mut self, key: K) {
+        match self {
+            Self::Fifo(keys) => keys.push_back(key),
+            Self::InTurns(turns) => turns.push(key),
+        }
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        match self {
+            Self::Fifo(keys) => keys.pop_front(),
+            Self::InTurns(turns) => turns.pop(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(keys) => keys.len(),
+            Self::InTurns(turns) => turns.len,
+        }
+    }
+}
+
+impl<K> Turns<K> {
+    fn push(&mut self, key: K) {
+        let flow = (self.flow_of)(&key);
+        let keys = self.keys.entry(flow).or_default();
+        if keys.is_empty() {
+            self.order.push_back(flow);
+        }
+        keys.push_back(key);
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let flow = self.order.pop_front()?;
+        let keys = self.keys.get_mut(&flow)?;
+        let key = keys.pop_front()?;
+        if keys.is_empty() {
+            self.keys.remove(&flow);
+        } else {
+            self.order.push_back(flow);
+        }
+        self.len -= 1;
+        Some(key)
+    }
+}
+
 /// The two queues of ready keys. The caller ensures that a key is in at most one of them.
 #[derive(Debug)]
 pub struct Ready<K> {
-    /// The normal keys, oldest first.
-    normal: VecDeque<K>,
+    normal: Normal<K>,
     /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the
     /// middle.
     low: BTreeMap<u64, K>,
@@ -41,7 +113,7 @@ pub struct Ready<K> {
 impl<K> Default for Ready<K> {
     fn default() -> Self {
         Self {
-            normal: VecDeque::new(),
+            normal: Normal::Fifo(VecDeque::new()),
             low: BTreeMap::new(),
             ticket: 0,
             passed_over: 0,
@@ -50,11 +122,25 @@ impl<K> Default for Ready<K> {
 }
 
 impl<K> Ready<K> {
+    /// Lets flows take turns from now on.
+    pub fn in_turns(&mut self, flow_of: FlowOf<K>) {
+        let mut turns = Turns {
+            flow_of,
+            keys: HashMap::new(),
+            order: VecDeque::new(),
+            len: 0,
+        };
+        while let Some(key) = self.normal.pop() {
+            turns.push(key);
+        }
+        self.normal = Normal::InTurns(turns);
+    }
+
     /// Adds a key at the end of the queue of its priority.
     pub fn push(&mut self, key: K, priority: Priority) -> QueuePosition {
         match priority {
             Priority::Normal => {
-                self.normal.push_back(key);
+                self.normal.push(key);
                 QueuePosition::Normal
             }
             Priority::Low => {
@@ -68,7 +154,9 @@ impl<K> Ready<K> {
 
     /// Moves a low key to the end of the normal queue.
     pub fn raise(&mut self, ticket: u64) -> QueuePosition {
-        self.normal.extend(self.low.remove(&ticket));
+        if let Some(key) = self.low.remove(&ticket) {
+            self.normal.push(key);
+        }
         QueuePosition::Normal
     }
 
@@ -76,11 +164,11 @@ impl<K> Ready<K> {
     pub fn pop(&mut self) -> Option<(K, Priority)> {
         if self.low.is_empty() {
             self.passed_over = 0;
-            return self.normal.pop_front().map(|key| (key, Priority::Normal));
+            return self.normal.pop().map(|key| (key, Priority::Normal));
         }
 
         if self.passed_over < NORMAL_PER_LOW
-            && let Some(key) = self.normal.pop_front()
+            && let Some(key) = self.normal.pop()
         {
             self.passed_over += 1;
             return Some((key, Priority::Normal));
@@ -97,7 +185,7 @@ impl<K> Ready<K> {
 
     /// Reports whether both queues are empty.
     pub fn is_empty(&self) -> bool {
-        self.normal.is_empty() && self.low.is_empty()
+        self.len() == 0
     }
 }
 
@@ -122,6 +210,25 @@ mod tests {
             rest(&mut ready),
             ["n1", "n2", "n3", "n4", "l1", "n5", "n6", "l2", "l3"]
         );
+    }
+
+    #[test]
+    fn flows_take_turns() {
+        let mut ready = Ready::default();
+        for key in ["a1", "a2"] {
+            ready.push(key, Priority::Normal);
+        }
+        ready.in_turns(|key| u64::from(key.as_bytes()[0]));
+        ready.push("l1", Priority::Low);
+        for key in ["a3", "a4", "b1", "c1", "b2"] {
+            ready.push(key, Priority::Normal);
+        }
+        assert_eq!(ready.len(), 8);
+        assert_eq!(
+            rest(&mut ready),
+            ["a1", "b1", "c1", "a2", "l1", "b2", "a3", "a4"]
+        );
+        assert!(ready.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use super::ready::NORMAL_PER_LOW;
+pub use super::ready::{FlowOf, NORMAL_PER_LOW};
 use super::{
     durations::DurationHistogram,
     priority::Priority,
@@ -135,6 +135,11 @@ impl<K> Default for State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
+    /// Lets the flows of normal keys take turns.
+    pub fn in_turns(&mut self, flow_of: FlowOf<K>) {
+        self.ready.in_turns(flow_of);
+    }
+
     /// Marks a key as needing processing. A key that is already dirty keeps its position, unless
     /// its priority is raised.
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) -> Wake {

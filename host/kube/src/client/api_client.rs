@@ -222,7 +222,7 @@ impl ApiClient {
 
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        let _in_flight = self.throttle.begin().await;
+        let seat = self.throttle.begin().await;
         let response = send_permitted(request, &self.permit, |request| self.client.send(request));
         let response = response.await;
 
@@ -237,6 +237,9 @@ impl ApiClient {
         }
 
         let (parts, body) = response?.into_parts();
+        if let Some(seat) = &seat {
+            seat.answered(parts.status == StatusCode::TOO_MANY_REQUESTS);
+        }
         if let Some(sink) = &self.warnings {
             for text in warnings(&parts.headers) {
                 sink.warned(&format!("{method} {path}"), &text);

@@ -33,11 +33,11 @@ use operetta_kube::{
     },
 };
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::{
     headers,
     object_path::{CORE, namespace as namespace_of},
+    shares::Shares,
 };
 
 /// How long a decision is kept.
@@ -45,7 +45,9 @@ const KEPT: Duration = Duration::from_secs(10);
 /// The maximum number of decisions that are kept. Beyond it all are dropped.
 const MAX_KEPT: usize = 1_000;
 /// The maximum number of reviews in flight: invalid tokens cost the API server no more.
-const AT_ONCE: usize = 8;
+const AT_ONCE: u32 = 8;
+/// The maximum number of reviews in flight of one user, and of all tokens that are not known yet.
+const OF_USER: u32 = 4;
 /// The maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 
@@ -208,6 +210,12 @@ impl Asker {
         credentials(&self.headers)
     }
 
+    /// Returns the user's name; empty if the API server knows none any more.
+    pub async fn user(&self) -> String {
+        let user = self.access.user(&self.headers).await;
+        user.ok().and_then(|user| user.username).unwrap_or_default()
+    }
+
     /// Reports whether the user has the permission; false if the API server cannot be asked.
     pub async fn may(&self, required: &Required) -> bool {
         self.access.check(&self.headers, required).await.is_ok()
@@ -273,7 +281,7 @@ impl IntoResponse for Refusal {
 pub struct AccessControl {
     client: Client,
     reviews: SubjectAccessReviews,
-    in_flight: Semaphore,
+    in_flight: Shares,
     users: Kept<Result<UserInfo, Refusal>>,
     decisions: Kept<Result<(), Refusal>>,
 }
@@ -285,7 +293,7 @@ impl AccessControl {
     /// When the client cannot act as the host.
     pub fn new(client: Client) -> Result<Self, ApiError> {
         let reviews = SubjectAccessReviews::new(ApiClient::new(client.clone(), &Identity::Host)?);
-        let in_flight = Semaphore::new(AT_ONCE);
+        let in_flight = Shares::new(AT_ONCE, OF_USER);
         Ok(Self {
             client,
             reviews,
@@ -307,13 +315,14 @@ impl AccessControl {
             return decision;
         }
 
-        let _permit = self.in_flight.acquire().await;
+        let user = self.known_user(about_user, token).await?;
+        let user_name = user.username.clone().unwrap_or_default();
+        let _seat = self.in_flight.begin(&user_name).await;
         // An earlier request may have been waiting with the same question.
         if let Some(decision) = self.decisions.get(about_both) {
             return decision;
         }
 
-        let user = self.known_user(about_user, token).await?;
         self.decisions
             .put(about_both, self.authorize(user, required).await)
     }
@@ -324,15 +333,16 @@ impl AccessControl {
     /// Returns the reason why the API server knows none.
     pub async fn user(&self, headers: &HeaderMap) -> Result<UserInfo, Refusal> {
         let token = token(headers)?;
-        let about_user = self.users.key(&token);
-        if let Some(user) = self.users.get(about_user) {
-            return user;
-        }
-        let _permit = self.in_flight.acquire().await;
-        self.known_user(about_user, token).await
+        self.known_user(self.users.key(&token), token).await
     }
 
     async fn known_user(&self, about_user: [u64; 2], token: String) -> Result<UserInfo, Refusal> {
+        if let Some(user) = self.users.get(about_user) {
+            return user;
+        }
+
+        // Whose token it is, the review says.
+        let _seat = self.in_flight.begin("").await;
         match self.users.get(about_user) {
             Some(user) => user,
             None => self.users.put(about_user, self.authenticate(token).await),

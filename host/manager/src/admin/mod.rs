@@ -22,6 +22,7 @@ mod local;
 mod metrics;
 pub mod object_path;
 pub mod secure;
+pub mod shares;
 pub mod streams;
 mod why;
 
@@ -54,7 +55,8 @@ use crate::{
         certificate::CertificateReads,
         forward::{Forwarder, forward},
         informers::{Informers, ServerRevisions},
-        secure::SecureListener,
+        secure::{Gatekeeper, SecureListener},
+        shares::Readers,
     },
     authz::permissions::{self, PermissionsError},
     config::HostConfig,
@@ -166,12 +168,14 @@ impl Listeners {
             .secure
             .as_ref()
             .map(|_| Arc::new(Forwarder::new(manager.clone())));
+        let readers = Arc::<Readers>::default();
         let page = || {
             Page::new(
                 manager.clone(),
                 access.clone(),
                 forwarder.clone(),
                 user_client,
+                readers.clone(),
             )
         };
         let page = manager.context.config.page.then(page);
@@ -232,7 +236,9 @@ impl Listeners {
                 Some((listener, forwarder)) => {
                     let page = page_routes(true, Some(forwarder.clone()));
                     let routes = users.layer(middleware::from_fn_with_state(forwarder, forward));
-                    listener.serve(routes, access, page).await
+                    listener
+                        .serve(routes, Gatekeeper { access, readers }, page)
+                        .await
                 }
                 None => std::future::pending().await,
             }

@@ -26,6 +26,7 @@ use super::{
     bind::bind,
     certificate::{self, CertificateFiles, CertificateReads, Tls},
     connections::BoundedAcceptor,
+    shares::Readers,
 };
 use crate::replicas::endpoint::Endpoint;
 
@@ -44,6 +45,15 @@ pub struct SecureEndpoints {
     /// The certificate; if left out, the host signs one itself at each start.
     #[serde(default)]
     pub certificate: Option<CertificateFiles>,
+}
+
+/// Who may come in, and how many at once.
+#[derive(Clone)]
+pub struct Gatekeeper {
+    /// Knows users and their permissions.
+    pub access: Arc<AccessControl>,
+    /// The answers that users read at once.
+    pub readers: Arc<Readers>,
 }
 
 /// The bound listener of the endpoints for users.
@@ -112,11 +122,11 @@ impl SecureListener {
     pub async fn serve(
         self,
         routes: Router,
-        access: Arc<AccessControl>,
+        gatekeeper: Gatekeeper,
         checked: Router,
     ) -> Result<()> {
         // In this order, a path that nobody serves is checked as well.
-        let routes = checked.merge(routes.layer(middleware::from_fn_with_state(access, check)));
+        let routes = checked.merge(routes.layer(middleware::from_fn_with_state(gatekeeper, check)));
         let tls = self.tls.clone();
         let reads = self.reads;
         let reload = self
@@ -153,7 +163,7 @@ fn while_allowed(body: Body, asker: Asker, required: Required) -> Body {
 }
 
 async fn check(
-    State(access): State<Arc<AccessControl>>,
+    State(Gatekeeper { access, readers }): State<Gatekeeper>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -162,7 +172,7 @@ async fn check(
         Ok(()) => {
             let asker = Asker::new(access, request.headers());
             request.extensions_mut().insert(asker.clone());
-            let response = next.run(request).await;
+            let response = readers.answer(&asker.user().await, request, next).await;
             response.map(|body| while_allowed(body, asker, required))
         }
         Err(refusal) => refusal.into_response(),

@@ -3,9 +3,10 @@
 //!
 //! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it records in a
 //! file which tenant's bytes it is working on, and erases the record at the end. After a crash,
-//! that work is done last and alone. What the host crashed on twice in a row is not tried again
-//! until its source changes, or an administrator asks for it with the annotation
-//! `operetta.dev/retry`.
+//! that work is done last, one suspect of a namespace at a time: a tenant's suspects hold up no other
+//! work. What the host crashed on twice in a row is not tried again until its source changes, or an
+//! administrator asks for it with the annotation `operetta.dev/retry`; where other work was in flight
+//! as well, it takes a third crash.
 //!
 //! The file is written whole and renamed, without `fsync`: the page cache outlives the process.
 //! After a power loss it may be missing, which blames nobody.
@@ -33,11 +34,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// How often postponed work asks again.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a waiting suspect keeps others from beginning.
-const RESERVATION: Duration = Duration::from_secs(5);
-
 /// When a suspect is tried even if others are still being loaded.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The age at which the journal of another cluster is removed.
 const ABANDONED: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -50,7 +48,8 @@ pub struct CrashJournal {
     /// The file; None where nothing is kept.
     file: Option<PathBuf>,
     table: Mutex<Table>,
-    exclusion: Mutex<Exclusion>,
+    /// The namespaces with a suspect in flight.
+    suspected: Mutex<HashSet<String>>,
     start: Mutex<Start>,
 }
 
@@ -63,49 +62,11 @@ struct Start {
     unwritable: bool,
 }
 
-/// The work in flight: ordinary work side by side, or one suspect alone.
-#[derive(Debug, Default)]
-struct Exclusion {
-    ordinary: u32,
-    alone: bool,
-    /// Until when no ordinary work begins, because a suspect waits.
-    reserved: Option<Instant>,
-}
-
 /// Work that the journal records as in flight. Dropping it erases the record.
 pub struct InFlight {
     journal: Arc<CrashJournal>,
     work: Work,
-    alone: bool,
-}
-
-impl Exclusion {
-    /// Begins a work, if it may begin now.
-    fn try_enter(&mut self, alone: bool, now: Instant) -> bool {
-        let free = match alone {
-            true => !self.alone && self.ordinary == 0,
-            false => !self.alone && self.reserved.is_none_or(|until| now >= until),
-        };
-        match (alone, free) {
-            (true, true) => {
-                *self = Self {
-                    alone: true,
-                    ..Self::default()
-                }
-            }
-            (true, false) => self.reserved = Some(now + RESERVATION),
-            (false, true) => self.ordinary += 1,
-            (false, false) => {}
-        }
-        free
-    }
-
-    fn leave(&mut self, alone: bool) {
-        match alone {
-            true => self.alone = false,
-            false => self.ordinary = self.ordinary.saturating_sub(1),
-        }
-    }
+    is_suspect: bool,
 }
 
 impl CrashJournal {
@@ -138,7 +99,7 @@ impl CrashJournal {
         let journal = Self {
             file,
             table: Mutex::new(table),
-            exclusion: Mutex::default(),
+            suspected: Mutex::default(),
             start: Mutex::new(start),
         };
         journal.remove_abandoned();
@@ -152,11 +113,11 @@ impl CrashJournal {
         self.table.lock().verdict(work)
     }
 
-    /// Notes that a work begins. Returns None if it must wait: a suspect for all other work, others
-    /// for a suspect. A caller that asks again within [`RETRY_INTERVAL`] is admitted.
+    /// Notes that a work begins. Returns None if it must wait: a suspect for another one of its
+    /// namespace.
     pub fn begin(self: &Arc<Self>, work: Work) -> Option<InFlight> {
-        let alone = self.verdict(&work) != Verdict::Ordinary;
-        if !self.exclusion.lock().try_enter(alone, Instant::now()) {
+        let is_suspect = self.verdict(&work) != Verdict::Ordinary;
+        if is_suspect && !self.suspected.lock().insert(work.namespace.clone()) {
             return None;
         }
 
@@ -169,7 +130,7 @@ impl CrashJournal {
         Some(InFlight {
             journal: self.clone(),
             work,
-            alone,
+            is_suspect,
         })
     }
 
@@ -248,7 +209,9 @@ impl Drop for InFlight {
         table.end(&self.work);
         self.journal.write(&table);
         drop(table);
-        self.journal.exclusion.lock().leave(self.alone);
+        if self.is_suspect {
+            self.journal.suspected.lock().remove(&self.work.namespace);
+        }
     }
 }
 
@@ -347,28 +310,24 @@ mod tests {
     }
 
     #[test]
-    fn suspect_works_alone_and_is_admitted() {
+    fn suspects_hold_up_only_those_of_their_namespace() {
         let place = tempfile::tempdir().expect("a directory");
-        let journal = after_death(place.path());
-        let side_by_side = (begin(&journal, "good"), begin(&journal, "second"));
-        assert!(journal.begin(work("bad")).is_none(), "others are in flight");
-        assert!(journal.begin(work("third")).is_none(), "a suspect waits");
+        let suspects = ["one", "two"];
+        let other = Work::new(Step::Load, "other", "bad", "sha256:1", "");
+        let journal = CrashJournal::open(Some(place.path()), "uid-1");
+        // As after a kill: nothing is dropped.
+        for name in suspects {
+            std::mem::forget(begin(&journal, name));
+        }
+        std::mem::forget(journal.begin(other.clone()));
+        let journal = CrashJournal::open(Some(place.path()), "uid-1");
 
-        drop(side_by_side);
-        let bad = begin(&journal, "bad");
-        assert!(journal.begin(work("good")).is_none(), "it is alone");
-
-        drop(bad);
-        drop(begin(&journal, "good"));
-    }
-
-    #[test]
-    fn reservation_of_a_suspect_that_is_gone_expires() {
-        let mut exclusion = Exclusion::default();
-        let now = Instant::now();
-        assert!(exclusion.try_enter(false, now) && !exclusion.try_enter(true, now));
-        assert!(!exclusion.try_enter(false, now), "reserved");
-        assert!(exclusion.try_enter(false, now + RESERVATION));
+        let one = begin(&journal, "one");
+        assert!(journal.begin(work("two")).is_none(), "one at a time");
+        let _ordinary = begin(&journal, "good");
+        let _other = journal.begin(other).expect("of another namespace");
+        drop(one);
+        drop(begin(&journal, "two"));
     }
 
     #[test]

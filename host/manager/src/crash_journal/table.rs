@@ -13,6 +13,9 @@ const MAX_TEXT: usize = 256;
 /// Deaths of the host in a row after which the work is not tried again.
 const MAX_DEATHS: u32 = 2;
 
+/// The same where other work was in flight at the last death, which may have been the cause.
+const MAX_DEATHS_IN_COMPANY: u32 = 3;
+
 /// A step in which the host handles bytes that a tenant wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,9 +65,10 @@ pub struct Work {
 pub enum Verdict {
     /// The work may begin at any time.
     Ordinary,
-    /// The host died during this work: it is done last and alone.
+    /// The host died during this work: it is done last, and after the namespace's other suspects.
     Suspect,
-    /// The host died twice in a row during this work: it is not done.
+    /// The host died during this work twice in a row, or three times if other work was in flight as
+    /// well: it is not done.
     Quarantined,
 }
 
@@ -79,6 +83,9 @@ pub struct Entry {
     pub deaths: u32,
     /// True from its beginning to its end.
     pub in_flight: bool,
+    /// True if other work was in flight at the host's last death.
+    #[serde(default)]
+    pub in_company: bool,
 }
 
 /// The table: at most one entry for each step and object.
@@ -118,12 +125,25 @@ impl Work {
     }
 }
 
+impl Entry {
+    fn is_proven(&self) -> bool {
+        self.deaths
+            >= if self.in_company {
+                MAX_DEATHS_IN_COMPANY
+            } else {
+                MAX_DEATHS
+            }
+    }
+}
+
 impl Table {
     /// Takes up the table of a host that died: each work in flight may be the cause.
     pub fn after_death(mut self) -> Self {
-        for entry in &mut self.entries {
-            entry.deaths = entry.deaths.saturating_add(u32::from(entry.in_flight));
+        let in_company = self.entries.iter().filter(|entry| entry.in_flight).count() > 1;
+        for entry in self.entries.iter_mut().filter(|entry| entry.in_flight) {
+            entry.deaths = entry.deaths.saturating_add(1);
             entry.in_flight = false;
+            entry.in_company = in_company;
         }
         self.entries.retain(|entry| entry.deaths > 0);
         self.entries.truncate(MAX_ENTRIES);
@@ -135,9 +155,7 @@ impl Table {
     pub fn verdict(&self, work: &Work) -> Verdict {
         match self.find(work) {
             None | Some(Entry { deaths: 0, .. }) => Verdict::Ordinary,
-            Some(entry) if entry.work == *work && entry.deaths >= MAX_DEATHS => {
-                Verdict::Quarantined
-            }
+            Some(entry) if entry.work == *work && entry.is_proven() => Verdict::Quarantined,
             Some(_) => Verdict::Suspect,
         }
     }
@@ -162,6 +180,7 @@ impl Table {
             work: work.clone(),
             deaths: earlier.unwrap_or_default(),
             in_flight: true,
+            in_company: false,
         });
         true
     }
@@ -245,6 +264,30 @@ mod tests {
             table.verdict(&load("fine", "sha256:1")),
             Verdict::Ordinary,
             "the name counts, too"
+        );
+    }
+
+    #[test]
+    fn work_in_company_is_quarantined_after_three_deaths() {
+        let (one, other) = (load("one", "sha256:1"), load("other", "sha256:2"));
+        let mut table = Table::default();
+        for verdict in [Verdict::Suspect, Verdict::Suspect, Verdict::Quarantined] {
+            table.begin(&one);
+            table.begin(&other);
+            table = table.after_death();
+            assert_eq!([&one, &other].map(|work| table.verdict(work)), [verdict; 2]);
+        }
+
+        let mut table = Table::default();
+        table.begin(&one);
+        table.begin(&other);
+        table = table.after_death();
+        table.begin(&one);
+        let table = table.after_death();
+        assert_eq!(
+            table.verdict(&one),
+            Verdict::Quarantined,
+            "at last it was alone"
         );
     }
 

@@ -152,8 +152,7 @@ impl Usage {
     fn add(&mut self, labels: Labels, metered: &Metered, cached_bytes: u64) {
         let usage = metered.account.usage();
         let meter = &metered.throttle.meter;
-        let throttled_calls = Duration::from_micros(meter.throttled_micros.load(Ordering::Relaxed));
-        for (quota, time) in [("cpu", usage.throttled_time), ("api", throttled_calls)] {
+        for (quota, time) in [("cpu", usage.throttled_time), ("api", meter.delayed_time())] {
             self.throttled
                 .push((with(&labels, "quota", quota), time.as_secs_f64()));
         }

@@ -296,7 +296,7 @@ pub(super) async fn rows(
     let collection = Collection::new(&group, &version, &plural)?;
     let selection = selection(&collection, &query)?;
     if !stream::is_wanted(&headers) {
-        let table = read_page(&page, &session.api, &selection, &query.continue_token).await?;
+        let table = read_page(&page, &session, &selection, &query.continue_token).await?;
         let body =
             json!({"columns": table.columns, "rows": table.rows, "continue": table.continue_token});
         return Ok(Json(body).into_response());
@@ -314,9 +314,9 @@ pub(super) async fn rows(
         // The list says why.
         Ok(None) | Err(_) => (plural, true),
     };
-    let api = session.api.clone();
+    let reader = session.clone();
     let owned = page.clone();
-    let produce = |events| TableStream::new(owned, api, selection, events, about).run();
+    let produce = |events| TableStream::new(owned, reader, selection, events, about).run();
     Ok(stream::respond(&page, &session, None, produce))
 }
 
@@ -330,7 +330,7 @@ pub(super) async fn show_rows(
     let collection = Collection::new(&group, &version, &plural)?;
     let table = read_page(
         &page,
-        &session.api,
+        &session,
         &selection(&collection, &query)?,
         &query.continue_token,
     )

@@ -114,10 +114,12 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         routes = routes.layer(middleware::from_fn_with_state(forwarder, forward));
     }
 
-    let routes = routes.layer(middleware::from_fn_with_state(
-        page.clone(),
-        session::authenticate,
-    ));
+    let routes = routes
+        .layer(middleware::from_fn_with_state(page.clone(), share))
+        .layer(middleware::from_fn_with_state(
+            page.clone(),
+            session::authenticate,
+        ));
     let open = Router::new()
         .route("/page", get(|| async { Redirect::to("/page/plugins") }))
         .route("/page/assets/{file}", get(assets::serve))
@@ -127,6 +129,16 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
     let all = routes.merge(open).layer(DefaultBodyLimit::max(MAX_BODY));
     all.layer(Extension(IsTls(is_tls)))
         .layer(middleware::from_fn(guard))
+}
+
+/// Answers a user's request once there is room in memory for the answer.
+async fn share(
+    State(page): State<Arc<Page>>,
+    Extension(session): Extension<Session>,
+    request: Request,
+    next: Next,
+) -> Response {
+    page.readers.answer(&session.user, request, next).await
 }
 
 /// Refuses requests of other sites that change something, lets a request carry the token of its

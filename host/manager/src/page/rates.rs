@@ -79,12 +79,7 @@ async fn count_one(hosted: &HostedPlugin, end: Instant) -> Option<Counts> {
     if let Some(metered) = running.metered() {
         let usage = metered.account.usage();
         counts.cpu = usage.polled;
-        let calls = metered
-            .throttle
-            .meter
-            .throttled_micros
-            .load(Ordering::Relaxed);
-        counts.throttled = usage.throttled_time + Duration::from_micros(calls);
+        counts.throttled = usage.throttled_time + metered.throttle.meter.delayed_time();
         counts.memory_bytes = metered
             .throttle
             .meter

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures::{StreamExt, stream};
 use operetta_core::{object::kind::GroupVersionKind, status::ApiError};
 use operetta_kube::client::user_api::Read;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -218,34 +218,38 @@ async fn children(
     namespace: Option<&str>,
     uid: &str,
 ) -> (Vec<Link>, Vec<String>) {
-    let searches =
-        searched(page, namespace)
-            .into_iter()
-            .map(|((api_version, plural), kind)| async move {
-                let collection = Collection::of(&api_version, &plural).ok()?;
-                let url = collection.url(namespace).ok()?;
-                let read = Read {
-                    path: &url,
-                    parameters: &[("limit", LIMIT)],
-                    accept: METADATA,
-                };
-                Some((collection, kind, session.api.read(read, MAX_LIST).await))
-            });
-    let lists: Vec<_> = stream::iter(searches).buffered(AT_ONCE).collect().await;
     let mut found = Vec::new();
-
     let mut refused = Vec::new();
-    for (collection, kind, list) in lists.into_iter().flatten() {
-        match list {
-            Ok(list) => {
-                found
-                    .extend(owned(&list, uid).map(|name| (collection.clone(), kind.clone(), name)));
-            }
+    // One list after another, because each may be of megabytes.
+    let seat = page.lists.begin(&session.user).await;
+    for ((api_version, plural), kind) in searched(page, namespace) {
+        let Ok(collection) = Collection::of(&api_version, &plural) else {
+            continue;
+        };
+        let Ok(url) = collection.url(namespace) else {
+            continue;
+        };
+        let read = Read {
+            path: &url,
+            parameters: &[("limit", LIMIT)],
+            accept: METADATA,
+        };
+        match session.api.read(read, MAX_LIST).await {
+            Ok(list) => found.extend(
+                owned(list, uid.to_owned())
+                    .await
+                    .into_iter()
+                    .map(|name| (collection.clone(), kind.clone(), name)),
+            ),
             Err(error) if error.status.code == 403 => refused.push(error.status.message),
             // For example, a kind that is no longer served.
             Err(_) => {}
         }
+        if found.len() >= MAX_CHILDREN {
+            break;
+        }
     }
+    drop(seat);
     found.truncate(MAX_CHILDREN);
 
     let links = found.into_iter().enumerate().map(
@@ -274,22 +278,46 @@ async fn children(
     )
 }
 
-/// Returns the namespaces and names of the items of a list that an object owns.
-fn owned(list: &str, uid: &str) -> impl Iterator<Item = (String, String)> {
-    let mut list: Value = serde_json::from_str(list).unwrap_or_default();
-    let items = list["items"]
-        .as_array_mut()
-        .map(std::mem::take)
-        .unwrap_or_default();
-    let uid = uid.to_owned();
-    items.into_iter().filter_map(move |item| {
-        let metadata = &item["metadata"];
-        let is_owned = metadata["ownerReferences"]
-            .as_array()?
-            .iter()
-            .any(|owner| owner["uid"] == uid.as_str());
-        is_owned.then(|| (text(&metadata["namespace"]), text(&metadata["name"])))
-    })
+/// What is read of a list, however much there is.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    #[serde(default)]
+    owner_references: Vec<OwnerUid>,
+}
+
+#[derive(Deserialize)]
+struct OwnerUid {
+    uid: String,
+}
+
+/// Returns the namespaces and names of the items of a list that an object owns. Parses beside the
+/// tasks that renew the Lease.
+async fn owned(list: String, uid: String) -> Vec<(String, String)> {
+    let parsed = tokio::task::spawn_blocking(move || {
+        let List { items } = serde_json::from_str(&list).ok()?;
+        let is_owned = |item: &Item| {
+            let mut owners = item.metadata.owner_references.iter();
+            owners.any(|owner| owner.uid == uid)
+        };
+        let owned = items.into_iter().filter(is_owned);
+        let names = owned.map(|item| (item.metadata.namespace, item.metadata.name));
+        Some(names.collect())
+    });
+    parsed.await.ok().flatten().unwrap_or_default()
 }
 
 async fn read_health(
@@ -400,18 +428,19 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn children_are_those_with_the_owners_uid() {
+    #[tokio::test]
+    async fn children_are_those_with_the_owners_uid() {
         let list = json!({"items": [
             {"metadata": {"name": "a", "namespace": "n", "ownerReferences": [{"uid": "other"}, {"uid": "u"}]}},
             {"metadata": {"name": "b", "namespace": "n", "ownerReferences": [{"uid": "other"}]}},
             {"metadata": {"name": "c", "namespace": "n"}},
         ]});
         assert_eq!(
-            owned(&list.to_string(), "u").collect::<Vec<_>>(),
+            owned(list.to_string(), "u".to_owned()).await,
             [("n".to_owned(), "a".to_owned())]
         );
-        assert_eq!(owned("no list", "u").count(), 0);
+        let none = owned("no list".to_owned(), "u".to_owned()).await;
+        assert!(none.is_empty());
     }
 
     #[test]

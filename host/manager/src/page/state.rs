@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use kube::Client;
 use operetta_kube::informer::Informer;
-use tokio::sync::Semaphore;
 
 use super::summaries::Summaries;
 use crate::{
     admin::{
-        access::AccessControl, forward::Forwarder, informers::ServerRevisions, streams::Streams,
+        access::AccessControl,
+        forward::Forwarder,
+        informers::ServerRevisions,
+        shares::{Readers, Shares},
+        streams::Streams,
     },
     manager::Manager,
 };
@@ -18,7 +21,10 @@ use crate::{
 pub(super) const PER_USER: usize = 10;
 
 /// The number of lists of objects that are in memory at once, each at most 32 MiB.
-const LISTS: usize = 4;
+const LISTS: u32 = 4;
+
+/// The number of lists of one user that are in memory at once.
+const LISTS_OF_USER: u32 = 2;
 
 /// The state of the page.
 pub struct Page {
@@ -32,7 +38,9 @@ pub struct Page {
     pub(super) summaries: Summaries,
     pub(super) server_revisions: ServerRevisions,
     /// Bounds the lists that are in memory at once.
-    pub(super) lists: Semaphore,
+    pub(super) lists: Shares,
+    /// The answers that are being read.
+    pub(super) readers: Arc<Readers>,
 }
 
 /// True if the page is served over TLS.
@@ -46,6 +54,7 @@ impl Page {
         access: Arc<AccessControl>,
         forwarder: Option<Arc<Forwarder>>,
         users: Client,
+        readers: Arc<Readers>,
     ) -> Arc<Self> {
         Arc::new(Self {
             manager,
@@ -55,7 +64,8 @@ impl Page {
             streams: Streams::new(PER_USER),
             summaries: Summaries::default(),
             server_revisions: ServerRevisions::default(),
-            lists: Semaphore::new(LISTS),
+            lists: Shares::new(LISTS, LISTS_OF_USER),
+            readers,
         })
     }
 

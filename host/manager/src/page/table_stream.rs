@@ -8,13 +8,14 @@
 use std::{sync::Arc, time::Duration};
 
 use operetta_core::status::{ApiError, ErrorKind};
-use operetta_kube::client::user_api::{Read, UserApi, WatchLines};
+use operetta_kube::client::user_api::{Read, WatchLines};
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     failure::Failure,
+    session::Session,
     state::Page,
     stream::{Events, Gone, Outage},
     table::{self, Row, Table},
@@ -43,7 +44,7 @@ pub(super) struct Selection {
 
 pub(super) struct TableStream {
     page: Arc<Page>,
-    api: UserApi,
+    session: Session,
     selection: Selection,
     events: Events,
     /// The kind, for the event with the columns.
@@ -93,11 +94,11 @@ struct Batch {
 /// The API server's error.
 pub(super) async fn read_page(
     page: &Page,
-    api: &UserApi,
+    session: &Session,
     selection: &Selection,
     continue_token: &str,
 ) -> Result<Table, ApiError> {
-    let _permit = page.lists.acquire().await;
+    let _seat = page.lists.begin(&session.user).await;
     let mut limits = LIMITS.iter().peekable();
     while let Some(limit) = limits.next() {
         let parameters = [
@@ -111,7 +112,7 @@ pub(super) async fn read_page(
             parameters: &parameters,
             accept: table::ACCEPT,
         };
-        match api.read(read, MAX_PAGE).await {
+        match session.api.read(read, MAX_PAGE).await {
             Err(error) if error.status.code == 413 && limits.peek().is_some() => {}
             Err(error) => return Err(error),
             Ok(text) => return Table::read(&text).map_err(|error| undecodable(selection, &error)),
@@ -134,14 +135,14 @@ fn undecodable(selection: &Selection, error: &serde_json::Error) -> ApiError {
 impl TableStream {
     pub(super) fn new(
         page: Arc<Page>,
-        api: UserApi,
+        session: Session,
         selection: Selection,
         events: Events,
         (kind, namespaced): (String, bool),
     ) -> Self {
         Self {
             page,
-            api,
+            session,
             selection,
             events,
             kind,
@@ -203,7 +204,7 @@ impl TableStream {
             parameters: &parameters,
             accept: table::ACCEPT,
         };
-        let lines = self.api.watch(read).await?;
+        let lines = self.session.api.watch(read).await?;
         self.outage.end(&self.events).await?;
 
         self.watch(lines).await
@@ -213,7 +214,7 @@ impl TableStream {
         let mut count = 0;
         let mut token = String::new();
         loop {
-            let table = read_page(&self.page, &self.api, &self.selection, &token).await;
+            let table = read_page(&self.page, &self.session, &self.selection, &token).await;
             let table = match table {
                 // The rows sent so far are no longer a consistent list.
                 Err(error) if !token.is_empty() => {

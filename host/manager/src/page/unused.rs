@@ -97,7 +97,7 @@ pub(super) async fn api(
 }
 
 async fn bindings(page: &Page, session: &Session) -> Result<Bindings, Failure> {
-    let _permit = page.lists.acquire().await;
+    let _seat = page.lists.begin(&session.user).await;
     Ok(Bindings {
         roles: list(session, "roles").await?,
         cluster_roles: list(session, "clusterroles").await?,

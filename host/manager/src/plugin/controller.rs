@@ -755,9 +755,11 @@ impl PluginController {
             object,
             hosted,
         } = plugin;
-        let observed = observe(object, hosted, &state, self.context.admin_address());
+        let quotas = self.context.tenants.quotas();
+        let observed = observe(object, hosted, &state, quotas, self.context.admin_address());
         if hosted.is_leading() {
             self.reporter.report_denials(key, &observed, &mut state);
+            self.reporter.report_throttling(key, &observed, &mut state);
         }
         drop(state);
 

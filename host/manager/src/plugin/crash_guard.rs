@@ -1,5 +1,5 @@
 //! Records work on a tenant's bytes in the crash journal. Work that the host crashed on before is
-//! done last and alone, or not at all.
+//! done last, or not at all.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct CrashGuard {
 
 /// Why work does not begin now.
 pub enum Postponed {
-    /// Other work has to end first.
+    /// Another suspect of its namespace has to end first.
     Busy,
     /// The host crashed during it, so it waits until every other Plugin was reconciled once.
     Suspected(String),
@@ -54,13 +54,13 @@ impl CrashGuard {
     pub fn begin(&self, work: Work) -> Result<InFlight, Postponed> {
         match self.journal.verdict(&work) {
             Verdict::Suspect if !self.are_others_loaded() => Err(Postponed::Suspected(format!(
-                "the host crashed while it {}: retrying alone, after all other plugins are loaded",
+                "the host crashed while it {}: retrying after all other plugins are loaded",
                 work.past_tense()
             ))),
             Verdict::Quarantined => {
                 let work = work.past_tense();
                 let text = format!(
-                    "the host crashed twice in a row while it {work}: it does not retry until the source changes"
+                    "the host crashed at least twice in a row while it {work}: it does not retry until the source changes"
                 );
                 Err(Postponed::Quarantined(text))
             }

@@ -23,7 +23,10 @@ use crate::{
         ownership::local_shards::{LocalShard, LocalShards},
         setup::{missing_kinds::MissingKinds, running_shards::RunningShards},
         source::state::SourceState,
-        status::health::Health,
+        status::{
+            health::Health,
+            throttling::{Throttled, Throttling, Waits},
+        },
     },
     problem::Problem,
 };
@@ -52,6 +55,8 @@ pub struct HostedPlugin {
     pub cached_bytes: AtomicU64,
     /// The time of the last write of its status.
     status_written: SyncMutex<Option<Instant>>,
+    /// Whether it waits for its quotas.
+    throttling: SyncMutex<Throttling>,
     /// The shards that this replica runs or prepares to run.
     shards: SyncMutex<LocalShards>,
 }
@@ -75,6 +80,7 @@ impl HostedPlugin {
             host,
             cached_bytes: AtomicU64::new(0),
             status_written: SyncMutex::default(),
+            throttling: SyncMutex::default(),
             shards: SyncMutex::default(),
         })
     }
@@ -146,6 +152,11 @@ impl HostedPlugin {
         is_revoked
     }
 
+    /// Judges the waits so far, see [`Throttling::observe`].
+    pub(super) fn throttling(&self, waits: Waits) -> Option<Throttled> {
+        self.throttling.lock().observe(Instant::now(), waits)
+    }
+
     /// Reports whether the status was written longer ago than `age`, or never.
     pub fn is_status_older(&self, age: Duration) -> bool {
         self.status_written
@@ -195,6 +206,8 @@ pub struct State {
     pub missing: MissingKinds,
     /// The missing permissions that an Event has reported.
     pub(super) reported_denials: Vec<String>,
+    /// True if an Event has reported that it is throttled.
+    pub(super) reported_throttling: bool,
 }
 
 impl State {

@@ -1,6 +1,11 @@
 //! The work queues of Plugins and of drop-in ConfigMaps, as a handle for all parts of the manager.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use operetta_core::{
     authz::{access_review::Grants, host_permissions::HostPermissions},
@@ -28,10 +33,11 @@ pub struct PluginQueue {
 }
 
 impl PluginQueue {
-    /// Creates an empty queue.
+    /// Creates an empty queue, in which namespaces take turns: one with a thousand Plugins or
+    /// drop-ins delays another by one.
     pub fn new() -> Self {
         Self {
-            queue: WorkQueue::new(),
+            queue: WorkQueue::new().in_turns(namespace),
             changes: Arc::default(),
         }
     }
@@ -92,6 +98,12 @@ impl Default for PluginQueue {
     fn default() -> Self {
         Self::new()
     }
+}
+
+fn namespace(key: &ObjectKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.namespace.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Limits how often the host applies the changes of an object, by a token bucket for each: one that
@@ -236,6 +248,19 @@ mod tests {
             INTERVAL,
             "the next one has to wait again"
         );
+    }
+
+    #[tokio::test]
+    async fn namespaces_take_turns() {
+        let queue = PluginQueue::new();
+        for number in 0..1_000 {
+            queue.enqueue(&ObjectKey::namespaced("many", number.to_string()));
+        }
+        queue.enqueue(&ObjectKey::namespaced("one", "a"));
+
+        let queue = queue.work_queue();
+        let first = [queue.get().await, queue.get().await].map(|key| key.expect("a key").name);
+        assert_eq!(first, ["0", "a"]);
     }
 
     #[test]

@@ -1,23 +1,26 @@
 //! The quotas of plugins and tenants: the section `quotas` of the host's configuration.
 //!
-//! A quota throttles: a plugin over its quota waits, is counted
-//! (`operetta_plugin_throttled_seconds_total`), and loses nothing. The quotas of plugins,
-//! controllers and sources decide which Plugins run: see [`super::admission`].
+//! Processors and requests to the API server are shared by weight: what one namespace leaves,
+//! another may use. A quota is a bound that an administrator sets on top. It throttles: a plugin
+//! over its quota waits, is counted (`operetta_plugin_throttled_seconds_total`), says so in its
+//! status, and loses nothing. The quotas of plugins, controllers and sources decide which Plugins
+//! run: see [`super::admission`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use operetta_core::gate::throttle::CallRate;
+use operetta_core::gate::{
+    in_flight::{Flow, Seats},
+    throttle::CallRate,
+};
 use operetta_scheduler::Share;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 /// The default of a namespace's reconciles in flight: a tenth of the host's.
 pub const NAMESPACE_CONCURRENCY: u32 = 100;
-/// The default of a namespace's requests to the API server in each second: five times that of
-/// kube-controller-manager (`--kube-api-qps`). With more, a tenant slows down all others on a small
-/// API server.
-pub const NAMESPACE_API_QPS: u32 = 100;
+/// The default of the requests to the API server that all plugins have in flight: a quarter of the
+/// seats that a kube-apiserver with default flags gives to ServiceAccounts (`workload-low`).
+pub const API_IN_FLIGHT: u32 = 64;
 /// The default of a namespace's requests to the API server in flight.
 pub const NAMESPACE_API_IN_FLIGHT: u32 = 16;
 /// The default of the bytes that the host caches for a namespace's plugins.
@@ -38,6 +41,10 @@ pub const NAMESPACE_QUEUED_KEYS: u32 = 300_000;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Quotas {
+    /// The requests to the API server that all plugins together have in flight at once, without
+    /// watches. Namespaces share them by weight. Zero counts as 1.
+    #[schemars(extend("default" = API_IN_FLIGHT))]
+    pub api_in_flight: Option<u32>,
     /// The quota of each plugin.
     pub plugin: PluginQuota,
     /// The quota of each namespace, for all of its plugins together.
@@ -69,15 +76,15 @@ pub struct PluginQuota {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NamespaceQuota {
-    /// The weight among the namespaces when processors are short: 1 to 10000; 100 if left out.
+    /// The weight among the namespaces when processors or requests in flight are short: 1 to 10000;
+    /// 100 if left out.
     pub weight: Option<u32>,
     /// The processor seconds in each second, 0.001 at least.
     pub cpu: Option<f64>,
     /// The reconciles in flight at once.
     #[schemars(extend("default" = NAMESPACE_CONCURRENCY))]
     pub concurrency: Option<u32>,
-    /// The requests to the API server in each second.
-    #[schemars(extend("default" = NAMESPACE_API_QPS))]
+    /// The requests to the API server in each second; no limit if left out.
     pub api_qps: Option<u32>,
     /// The burst of requests beyond `apiQps`; as many as in a second if left out.
     pub api_burst: Option<u32>,
@@ -106,6 +113,23 @@ pub struct NamespaceQuota {
 }
 
 impl Quotas {
+    /// Returns the seats of all plugins' requests.
+    pub fn seats(&self) -> Arc<Seats> {
+        Seats::new(self.api_in_flight.unwrap_or(API_IN_FLIGHT))
+    }
+
+    /// Returns where the configuration has this quota of a plugin: its own (`of_plugin`), or that of
+    /// its namespace, or of all namespaces.
+    pub fn path(&self, of_plugin: bool, namespace: &str, field: &str) -> String {
+        match () {
+            () if of_plugin => format!("quotas.plugin.{field}"),
+            () if self.namespaces.contains_key(namespace) => {
+                format!("quotas.namespaces.{namespace}.{field}")
+            }
+            () => format!("quotas.namespace.{field}"),
+        }
+    }
+
     /// Returns the quota of a namespace.
     pub fn of_namespace(&self, namespace: &str) -> NamespaceQuota {
         let own = self.namespaces.get(namespace).copied().unwrap_or_default();
@@ -133,7 +157,6 @@ impl NamespaceQuota {
     fn or_defaults(self) -> Self {
         Self {
             concurrency: self.concurrency.or(Some(NAMESPACE_CONCURRENCY)),
-            api_qps: self.api_qps.or(Some(NAMESPACE_API_QPS)),
             api_in_flight: self.api_in_flight.or(Some(NAMESPACE_API_IN_FLIGHT)),
             cache_bytes: self.cache_bytes.or(Some(NAMESPACE_CACHE_BYTES)),
             memory_bytes: self.memory_bytes.or(Some(NAMESPACE_MEMORY_BYTES)),
@@ -177,14 +200,10 @@ impl NamespaceQuota {
         self.shared().call_rate()
     }
 
-    /// Returns the permits of requests in flight; None without a limit.
-    pub fn in_flight(&self) -> Option<Arc<Semaphore>> {
-        let permits = self.api_in_flight?.max(1);
-        Some(Arc::new(Semaphore::new(
-            usize::try_from(permits)
-                .unwrap_or(usize::MAX)
-                .min(Semaphore::MAX_PERMITS),
-        )))
+    /// Returns the namespace's share of the requests in flight.
+    pub fn flow(&self, seats: &Arc<Seats>) -> Arc<Flow> {
+        let limit = self.api_in_flight.unwrap_or(u32::MAX);
+        seats.flow(self.share().weight, limit)
     }
 }
 
@@ -231,8 +250,7 @@ mod tests {
             }
         );
         assert!(
-            quotas.plugin.call_rate().is_some()
-                && quotas.of_namespace("a").api_qps == Some(NAMESPACE_API_QPS)
+            quotas.plugin.call_rate().is_some() && quotas.of_namespace("a").call_rate().is_none()
         );
         assert_eq!(Quotas::default().plugin.share(), Share::default());
     }

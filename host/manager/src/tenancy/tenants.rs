@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context, Result};
 use operetta_core::{
-    gate::{bytes::ByteBudget, throttle::Throttle},
+    gate::{bytes::ByteBudget, in_flight::Seats, throttle::Throttle},
     handler::unmapped_events::MAX_OLD_STATES,
     nondeterminism,
     object::ObjectKey,
@@ -28,6 +28,8 @@ pub struct Tenants {
     scheduler: Arc<FairScheduler>,
     /// The threads of demoted plugins.
     _background: Option<Background>,
+    /// The requests to the API server that all plugins have in flight.
+    seats: Arc<Seats>,
     /// The quotas of requests that a namespace's plugins share.
     requests: Mutex<HashMap<String, Throttle>>,
     /// The semaphore of each namespace's compilations, with one permit.
@@ -62,6 +64,7 @@ impl Tenants {
             None => FairScheduler::new(slots),
         };
         let memory = ByteBudget::new("the host", memory_bytes);
+        let seats = quotas.seats();
         let requests = Mutex::default();
         let memory_of = Mutex::default();
         let compilations = Mutex::default();
@@ -73,6 +76,7 @@ impl Tenants {
             admission,
             scheduler,
             _background: background,
+            seats,
             requests,
             compilations,
             memory,
@@ -95,7 +99,7 @@ impl Tenants {
         let quota = self.quotas.of_namespace(namespace);
         let new = || Throttle {
             rates: Vec::from_iter(quota.call_rate()),
-            in_flight: quota.in_flight(),
+            in_flight: Some(quota.flow(&self.seats)),
             ..Throttle::default()
         };
         let shared = self

@@ -7,6 +7,7 @@ pub mod observed;
 pub mod records;
 pub mod report;
 pub mod shards;
+pub mod throttling;
 
 use operetta_api::{
     conditions,
@@ -27,7 +28,13 @@ use crate::{
 pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> PluginStatus {
     let ready = ready(observed);
     let degraded = degraded(observed);
-    let summary = degraded.as_ref().unwrap_or(&ready.why).clone();
+    let throttled = throttled(observed);
+    // Nothing is wrong with a throttled plugin, but the summary says why it is slow.
+    let summary = degraded
+        .as_ref()
+        .or(Some(&throttled.why).filter(|_| throttled.holds && ready.holds))
+        .unwrap_or(&ready.why)
+        .clone();
     let degraded = match degraded {
         Some(problem) => Holds {
             holds: true,
@@ -58,6 +65,20 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
         }
     };
 
+    let mut conditions = vec![
+        condition(conditions::LOADED, loaded),
+        condition(conditions::READY, ready),
+        condition(conditions::DEGRADED, degraded),
+    ];
+    // Most plugins never wait, and have one condition less.
+    let was_throttled = previous
+        .conditions
+        .iter()
+        .any(|before| before.type_ == conditions::THROTTLED);
+    if throttled.holds || was_throttled {
+        conditions.push(condition(conditions::THROTTLED, throttled));
+    }
+
     PluginStatus {
         observed_generation: Some(observed.generation),
         digest: observed.loaded.as_ref().map(|code| code.digest.clone()),
@@ -70,11 +91,7 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
         remedies,
         controllers: observed.controllers.iter().map(controller).collect(),
         usage: observed.usage.clone(),
-        conditions: vec![
-            condition(conditions::LOADED, loaded),
-            condition(conditions::READY, ready),
-            condition(conditions::DEGRADED, degraded),
-        ],
+        conditions,
         host: Some(observed.host.clone()),
         owner: previous.owner.clone(),
     }
@@ -277,6 +294,13 @@ fn ready(observed: &Observed) -> Holds {
     )
 }
 
+fn throttled(observed: &Observed) -> Holds {
+    match &observed.throttled {
+        Some(message) if !observed.suspended => Holds::yes(reasons::THROTTLED, message.as_str()),
+        _ => Holds::no(reasons::AS_EXPECTED, "it waits for no quota"),
+    }
+}
+
 /// Returns the problem of the watches that a person has to solve.
 fn watch_problem(watches: &ObservedWatches) -> Option<Problem> {
     let problems = [
@@ -373,6 +397,36 @@ mod tests {
             controllers,
             ..Observed::default()
         }
+    }
+
+    #[test]
+    fn throttled_plugin_is_ready_and_says_what_it_waits_for() {
+        let throttled = Observed {
+            throttled: Some("it waits".to_owned()),
+            ..running()
+        };
+        let of = |status: &PluginStatus| -> Vec<String> {
+            let conditions = status.conditions.iter();
+            conditions
+                .map(|one| format!("{}={}", one.type_, one.status))
+                .collect()
+        };
+
+        let before = status(&running(), &PluginStatus::default(), "t0");
+        assert_eq!(of(&before), ["Loaded=True", "Ready=True", "Degraded=False"]);
+        let now = status(&throttled, &before, "t1");
+        assert_eq!(
+            of(&now)[1..],
+            ["Ready=True", "Degraded=False", "Throttled=True"]
+        );
+        assert_eq!(
+            (now.reason.as_deref(), now.message.as_deref()),
+            (Some("Throttled"), Some("it waits"))
+        );
+
+        let after = status(&running(), &now, "t2");
+        assert_eq!(of(&after)[3], "Throttled=False");
+        assert_eq!(after.reason.as_deref(), Some("Running"));
     }
 
     #[test]

@@ -23,9 +23,10 @@ use crate::{
         crd::{Plugin, Usage},
         hosted_plugin::{HostedPlugin, Problems, State},
         setup::{running_shard::Watching, running_shards::RunningShards},
-        status::health::ControllerHealth,
+        status::{health::ControllerHealth, throttling::Waits},
     },
     problem::Problem,
+    tenancy::quotas::Quotas,
 };
 
 /// What the host knows about a Plugin, as the status shows it.
@@ -47,6 +48,8 @@ pub struct Observed {
     pub refused: Option<Advice>,
     /// Its controllers.
     pub controllers: Vec<ObservedController>,
+    /// What it waits for, if it is throttled.
+    pub throttled: Option<String>,
     /// The resources that it has used.
     pub usage: Option<Usage>,
     /// The address of the host's admin endpoints.
@@ -100,7 +103,13 @@ pub struct ObservedController {
 }
 
 /// Collects what the host knows about a Plugin. `host` is the address of the admin endpoints.
-pub fn observe(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str) -> Observed {
+pub fn observe(
+    plugin: &Plugin,
+    hosted: &HostedPlugin,
+    state: &State,
+    quotas: &Quotas,
+    host: &str,
+) -> Observed {
     hosted.health.begin_read();
     let running = state.running.as_ref();
     let refusal = running.and_then(RunningShards::refusal);
@@ -123,6 +132,7 @@ pub fn observe(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str
         .collect();
 
     let cached_bytes = hosted.cached_bytes.load(Ordering::Relaxed);
+    let metered = running.and_then(RunningShards::metered);
     Observed {
         generation: plugin.metadata.generation.unwrap_or_default(),
         suspended: plugin.spec.suspend,
@@ -135,9 +145,12 @@ pub fn observe(plugin: &Plugin, hosted: &HostedPlugin, state: &State, host: &str
         watches: observe_watches(state, &controllers),
         refused,
         controllers,
-        usage: running
-            .and_then(RunningShards::metered)
-            .map(|metered| metered.usage(cached_bytes)),
+        throttled: metered.and_then(|metered| {
+            let throttled = hosted.throttling(Waits::of(metered))?;
+            let namespace = plugin.metadata.namespace.as_deref().unwrap_or_default();
+            Some(throttled.message(quotas, namespace))
+        }),
+        usage: metered.map(|metered| metered.usage(cached_bytes)),
         host: host.to_owned(),
     }
 }

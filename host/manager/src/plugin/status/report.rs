@@ -75,7 +75,12 @@ impl Reporter {
         observed: &Observed,
     ) -> Result<(), ApiError> {
         if observed.running {
-            self.context.queue.enqueue_after(key, IDLE_INTERVAL);
+            // That it no longer waits is worth a look sooner.
+            let next = match observed.throttled {
+                Some(_) => COUNTS_INTERVAL,
+                None => IDLE_INTERVAL,
+            };
+            self.context.queue.enqueue_after(key, next);
         }
         // Not the Plugin from the start of this reconcile: the reconcile may have written a status
         // since.
@@ -171,6 +176,21 @@ impl Reporter {
             );
         }
         state.reported_denials = denials;
+    }
+
+    /// Reports once, as an Event, that the plugin has begun to wait for a quota.
+    pub fn report_throttling(&self, key: &ObjectKey, observed: &Observed, state: &mut State) {
+        let before =
+            std::mem::replace(&mut state.reported_throttling, observed.throttled.is_some());
+        if let (false, Some(message)) = (before, &observed.throttled) {
+            self.event(
+                key,
+                None,
+                EventType::Warning,
+                reasons::THROTTLED,
+                message.clone(),
+            );
+        }
     }
 
     /// Records why the newest source was not loaded, and reports it once: in the log, and as Events
