@@ -32,7 +32,7 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
     // Nothing is wrong with a throttled plugin, but the summary says why it is slow.
     let summary = degraded
         .as_ref()
-        .or(Some(&throttled.why).filter(|_| throttled.holds && ready.holds))
+        .or((throttled.holds && ready.holds).then_some(&throttled.why))
         .unwrap_or(&ready.why)
         .clone();
     let degraded = match degraded {
