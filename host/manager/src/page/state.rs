@@ -14,24 +14,24 @@ use crate::{
     manager::Manager,
 };
 
-/// The maximum number of open streams of one user.
+/// How many open streams a user may have.
 pub(super) const PER_USER: usize = 10;
 
-/// The number of lists of objects that are in memory at once, each at most 32 MiB.
+/// How many lists of objects may be in memory at once, each up to 32 MiB.
 const LISTS: usize = 4;
 
 /// The state of the page.
 pub struct Page {
     pub(super) manager: Arc<Manager>,
     pub(super) access: Arc<AccessControl>,
-    /// The way to other replicas; None without the secure endpoints.
+    /// Reaches the other replicas; None without the secure endpoints.
     pub(super) forwarder: Option<Arc<Forwarder>>,
-    /// The client without credentials.
+    /// A client without credentials of its own.
     pub(super) users: Client,
     pub(super) streams: Streams,
     pub(super) summaries: Summaries,
     pub(super) server_revisions: ServerRevisions,
-    /// Bounds the lists that are in memory at once.
+    /// Limits the lists in memory.
     pub(super) lists: Semaphore,
 }
 
@@ -40,7 +40,7 @@ pub struct Page {
 pub(super) struct IsTls(pub bool);
 
 impl Page {
-    /// Creates the page. `users` is a client of the API server that has no credentials.
+    /// Creates the page. `users` is a client of the API server without credentials.
     pub fn new(
         manager: Arc<Manager>,
         access: Arc<AccessControl>,
@@ -59,7 +59,7 @@ impl Page {
         })
     }
 
-    /// Returns the informer of CustomResourceDefinitions; None before it starts.
+    /// Returns the informer of CustomResourceDefinitions, or None before it starts.
     pub(super) fn definitions(&self) -> Option<Arc<Informer>> {
         let mut running = self.manager.context.cluster.registry.running().into_iter();
         running.find(|informer| informer.resource.plural == "customresourcedefinitions")
