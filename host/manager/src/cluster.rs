@@ -30,32 +30,32 @@ use operetta_kube::{
 
 use crate::config::HostConfig;
 
-/// The connection of a host to its cluster.
+/// A host's connection to its cluster.
 pub struct Cluster {
-    /// The client. Plugins' requests go out over it, under their own identities.
+    /// The client. Plugins' requests use it too, under their own identities.
     pub client: Client,
-    /// The mapping from kinds to resources.
+    /// Maps kinds to resources.
     pub discovery: Arc<Discovery>,
-    /// The suggestions for kinds that are not served.
+    /// Suggestions for kinds that aren't served.
     pub similar_kinds: SimilarKinds,
     /// The shared informers.
     pub registry: Arc<InformerRegistry>,
-    /// The host's own reads and writes.
+    /// For the host's own reads and writes.
     pub api: Arc<PluginApi>,
-    /// The cached results of access reviews of the plugins' ServiceAccounts.
+    /// Cached access reviews of the plugins' ServiceAccounts.
     pub grants: Arc<Grants>,
     /// The host's permissions to impersonate ServiceAccounts.
     pub impersonation: Impersonation,
-    /// The recorder of the host's own Events.
+    /// Records the host's own Events.
     pub recorder: Arc<EventRecorder>,
 }
 
 impl Cluster {
-    /// Prepares the connection. Nothing is watched yet. `changes` records those that the informers
-    /// see.
+    /// Prepares the connection without starting a watch. `changes` records the changes the
+    /// informers see.
     ///
     /// # Errors
-    /// When the client cannot act as the host.
+    /// When the client can't act as the host.
     pub fn new(client: Client, config: &HostConfig, changes: &Arc<Recorder>) -> Result<Self> {
         let api_client = ApiClient::new(client.clone(), &Identity::Host)?;
         let discovery = Discovery::new(api_client.clone());
@@ -123,10 +123,10 @@ impl Cluster {
         get(&api, kind, key).await
     }
 
-    /// Reads a whole ConfigMap from the API server: the informers hold metadata only.
+    /// Reads a ConfigMap with its data from the API server; the informers keep only metadata.
     ///
     /// # Errors
-    /// The API server's error, or one for a response that is not a ConfigMap.
+    /// The API server's error, or one if the response isn't a ConfigMap.
     pub async fn config_map(&self, key: &ObjectKey) -> Result<ConfigMap, ApiError> {
         let object = self
             .get(&GroupVersionKind::new("v1", "ConfigMap"), key)

@@ -1,4 +1,4 @@
-//! The host's own configuration: a YAML file whose every field has a default.
+//! The host's own configuration: a YAML file in which every field has a default.
 
 use std::{
     net::SocketAddr,
@@ -120,7 +120,7 @@ pub struct HostConfig {
 /// What compiles plugins.
 #[derive(Clone, Debug)]
 pub enum Compiler {
-    /// A program that a host starts for each component, confined: `operetta-compiler`, or `operetta`
+    /// A confined program that is started for each component: `operetta-compiler`, or `operetta`
     /// with a hidden command.
     Worker {
         /// The program.
@@ -128,16 +128,16 @@ pub enum Compiler {
         /// Its arguments, before those of the worker.
         arguments: Vec<String>,
     },
-    /// This process, which keeps compiled functions, for `operetta dev`. It needs the feature
-    /// `compiler` of operetta-wasm.
+    /// This process, which keeps compiled functions, for `operetta dev`. Needs operetta-wasm's
+    /// feature `compiler`.
     InProcess,
 }
 
 impl Compiler {
-    /// The worker of a host that runs in `operetta` itself.
+    /// The worker of a host inside `operetta`.
     pub fn this_program() -> Self {
         Self::Worker {
-            // Also when the file has been replaced by a newer version since.
+            // Not our own path: a newer version may have replaced the file.
             program: "/proc/self/exe".into(),
             arguments: vec!["compile-worker".to_owned()],
         }
@@ -218,10 +218,10 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// Reads a file; without one, returns the defaults.
+    /// Reads a configuration file, or returns the defaults if there is none.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, is not YAML, or has an unknown field.
+    /// When the file can't be read, isn't YAML, or has an unknown field.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             return Ok(Self::default());
@@ -237,13 +237,14 @@ impl HostConfig {
         })
     }
 
-    /// Returns the memory that the reconciles of all plugins may take at once, in bytes.
+    /// Returns how many bytes the reconciles of all plugins may use at once.
     pub fn plugin_memory_bytes(&self) -> u64 {
         self.plugin_memory_mib
             .map_or_else(|| operetta_wasm::memory_bytes() / 2, |mib| mib << 20)
     }
 
-    /// Returns the limits of a plugin's reconciles: its own, within the host's.
+    /// Returns the limits of a plugin's reconciles: its own or the default ones, capped at the
+    /// host's maximum.
     pub fn limits(&self, own: &Limits) -> (CallLimits, GateLimits) {
         let pick = |of: &dyn Fn(&Limits) -> Option<usize>, fallback: usize| {
             let wanted = of(own)
@@ -295,7 +296,7 @@ impl HostConfig {
             .unwrap_or_else(|| "operetta-system".to_owned())
     }
 
-    /// Returns the limits of loading a plugin.
+    /// Returns the limits for loading a plugin.
     pub fn load_limits(&self) -> LoadLimits {
         LoadLimits {
             max_wasm_bytes: self.max_wasm_bytes,
@@ -303,11 +304,11 @@ impl HostConfig {
         }
     }
 
-    /// Opens the cache of compiled code, and configures the worker that compiles.
+    /// Opens the cache of compiled code and configures the compile worker.
     ///
     /// # Errors
-    /// When `cacheDir` is set and cannot be used. The default directory is replaced by a temporary
-    /// one instead.
+    /// When `cacheDir` is set and can't be used. The default directory falls back to a temporary
+    /// one.
     pub fn code(&self) -> Result<Code> {
         let cache = match &self.cache_dir {
             Some(directory) => Some(
@@ -351,7 +352,7 @@ impl HostConfig {
             .ok()
     }
 
-    /// The engine's size: memories as large as the largest limit.
+    /// Returns the engine's configuration. Its memories are as large as the largest limit.
     pub fn engine(&self) -> EngineConfig {
         let engine = EngineConfig::default();
         let most = self
@@ -366,7 +367,7 @@ impl HostConfig {
             warm_instances: self.max_warm_instances,
             max_mapped_code_bytes,
             keep_functions: in_process,
-            // An interpreter is compiled once, and runs in each reconcile.
+            // Optimize an interpreter: it is compiled once and runs in every reconcile.
             optimize: !in_process || self.interpreters.is_some(),
             interpreters: self.interpreters.clone(),
             ..engine
@@ -374,8 +375,8 @@ impl HostConfig {
     }
 }
 
-/// Returns the folder of the user's caches: `$XDG_CACHE_HOME/operetta`, or `~/.cache/operetta` if
-/// that is not set. None without a home.
+/// Returns the user's cache folder: `$XDG_CACHE_HOME/operetta`, or `~/.cache/operetta` if that
+/// isn't set. None without a home directory.
 pub fn user_cache() -> Option<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)

@@ -1,10 +1,10 @@
-//! Reports of field conflicts between two controllers: Warning Events `FightingControllers` on the
-//! object and on each Plugin involved, metrics, and the host's log.
+//! Reports field conflicts between two controllers: as Warning Events `FightingControllers` on the
+//! object and on each Plugin involved, in the metrics and in the host's log.
 //!
-//! Everybody who may read Events in a namespace can read these. Readers of the object's namespace
-//! may know who writes the object, because its managedFields show it. Readers of a Plugin's
-//! namespace may know what that Plugin writes. Of a plugin in another namespace, an Event shows
-//! only the name. No Event has values, because the object may be a Secret.
+//! Anyone who may read Events in a namespace can read these, so each Event says only what its
+//! readers may know. Readers of the object's namespace see its writers in managedFields anyway.
+//! Readers of a Plugin's namespace may know what this Plugin writes, but learn only the name of a
+//! plugin in another namespace. No Event contains values: the object may be a Secret.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ const MAX_TEXT: usize = 256;
 
 /// Reports field conflicts.
 pub struct ConflictReporter {
-    /// The sink of the host's own Events.
+    /// Receives the host's own Events.
     pub events: Arc<dyn EventSink>,
-    /// The metrics that count them.
+    /// Counts the conflicts.
     pub metrics: Arc<Metrics>,
-    /// The informers, one of which holds the Plugins.
+    /// To find the Plugins' uids.
     pub informers: Arc<InformerRegistry>,
 }
 
@@ -82,8 +82,8 @@ impl ConflictSink for ConflictReporter {
     }
 }
 
-/// Describes a conflict for the readers of a namespace, or in full for None. The text stays the
-/// same while the conflict lasts, so that its Events are aggregated into one with a count.
+/// Describes a conflict for the readers of a namespace, or in full if `reader` is None. The text
+/// doesn't change during the conflict, so its Events are aggregated into one with a count.
 fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
     let own = |author: &Author| {
         reader.is_none_or(|reader| author.plugin.namespace.as_deref() == Some(reader))
@@ -102,7 +102,7 @@ fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
         Rival::Author(other) if other.plugin == author.plugin && !own(author) => {
             format!("two controllers of Plugin {}", author.plugin)
         }
-        // The same order, whichever of them wrote last.
+        // Sorted, so the text doesn't depend on who wrote last.
         Rival::Author(other) => format!(
             "{} and {}",
             name(author.min(other)),
@@ -131,7 +131,6 @@ fn describe(conflict: &FieldConflict, reader: Option<&str>) -> String {
     )
 }
 
-/// Cuts a text to [`MAX_TEXT`].
 fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }

@@ -1,4 +1,4 @@
-//! The context that all plugins of a host share. It knows no controller.
+//! What all plugins of a host share. It doesn't know about any controller.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -20,7 +20,7 @@ use crate::{
     tenancy::tenants::Tenants,
 };
 
-/// The context that all plugins of a host share.
+/// What all plugins of a host share.
 pub struct Context {
     /// The host's configuration.
     pub config: HostConfig,
@@ -28,29 +28,29 @@ pub struct Context {
     pub cluster: Cluster,
     /// The sandbox.
     pub engine: Engine,
-    /// The shares of namespaces and plugins.
+    /// How the plugins share the host: weights, quotas and accounts of namespaces and plugins.
     pub tenants: Tenants,
     /// The plugins' logs.
     pub logs: LogStore,
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The audit of plugins' writes.
+    /// The audit log of plugins' writes.
     pub audit: Arc<AuditLog>,
-    /// The detector of field conflicts between writers.
+    /// Detects field conflicts between writers.
     pub conflicts: Arc<FieldConflicts>,
     /// The flight recorder.
     pub recorder: Arc<Recorder>,
     /// The queue of Plugins to reconcile.
     pub queue: PluginQueue,
-    /// The address of the admin endpoints; set when the host starts.
+    /// The address of the admin endpoints, once the host has started.
     pub admin_address: OnceLock<String>,
 }
 
 impl Context {
-    /// Builds the context with this sandbox. Nothing is watched and no plugin runs yet.
+    /// Creates the context without starting a watch or a plugin.
     ///
     /// # Errors
-    /// When the configuration cannot be used: its message names the field.
+    /// When the configuration can't be used; the message names the field.
     pub fn new(
         client: Client,
         config: HostConfig,
@@ -83,12 +83,12 @@ impl Context {
         }))
     }
 
-    /// Returns how long reconciles in flight may take to end when their plugin stops.
+    /// Returns how long in-flight reconciles may take when their plugin stops.
     pub fn shutdown_time(&self) -> Duration {
         Duration::from_secs(self.config.shutdown_seconds)
     }
 
-    /// Returns the address of the admin endpoints; empty before the host has started.
+    /// Returns the address of the admin endpoints, or an empty string before the host has started.
     pub fn admin_address(&self) -> &str {
         self.admin_address.get().map_or("", String::as_str)
     }

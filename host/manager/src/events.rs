@@ -18,12 +18,12 @@ pub struct Regarding {
 }
 
 impl Regarding {
-    /// Makes a Warning Event about this object.
+    /// Creates a Warning Event about this object.
     pub fn warning(self, reason: Reason, message: String) -> EventNote {
         self.event(EventType::Warning, reason, message)
     }
 
-    /// Makes an Event about this object.
+    /// Creates an Event about this object.
     pub fn event(self, event_type: EventType, reason: Reason, message: String) -> EventNote {
         EventNote {
             regarding: self.kind,

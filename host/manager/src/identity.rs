@@ -1,8 +1,8 @@
-//! The identity of a host among all hosts: the machine's name and a random id.
+//! A host's identity among all hosts: the machine's name and a random id.
 //!
-//! A host that was killed and starts again keeps its identity, so that it does not wait until its
-//! own Lease expires. A second host gets another identity. So the id is in a file, which the host
-//! locks for its lifetime.
+//! A restarted host keeps its identity, so it needn't wait for its own Lease to expire. A second
+//! host on the machine must get a different one. That's why the id is in a file, locked as long as
+//! the host runs.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,20 +15,20 @@ use operetta_core::nondeterminism;
 
 const FILE: &str = "host-id";
 
-/// The longest id that is taken from a file.
+/// The longest id accepted from a file.
 const MAX_ID: usize = 64;
 
 /// The identity of this process.
 #[derive(Debug)]
 pub struct HostIdentity {
     name: String,
-    /// Locked while this lives.
+    /// Keeps the lock.
     _file: Option<File>,
 }
 
 impl HostIdentity {
-    /// Takes the identity in a directory, or a new one if there is none or another process has
-    /// locked it.
+    /// Takes the identity stored in a directory, or a new one if there is none or another process
+    /// has locked it.
     pub fn take(directory: Option<&Path>) -> Self {
         let machine =
             read_line("/proc/sys/kernel/hostname").unwrap_or_else(|_| "operetta".to_owned());
@@ -58,13 +58,13 @@ impl HostIdentity {
         }
     }
 
-    /// Returns the name that no other living host has.
+    /// Returns a name no other running host has.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// Reads the id in a file, or writes `new` into it, and keeps the file locked.
+/// Locks the file and reads the id in it, or stores `new` if it has no valid one.
 fn keep(path: &Path, new: String) -> io::Result<(String, File)> {
     let mut file = OpenOptions::new()
         .create(true)

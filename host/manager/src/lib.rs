@@ -1,11 +1,11 @@
-//! The controller manager: the controllers that run Plugins, and what all plugins of a host share.
+//! The controller manager: the controllers for Plugins, and the services that plugins share.
 //!
 //! The crate joins the API server side (`operetta-kube`), the sandbox (`operetta-wasm`) and the
 //! scheduler (`operetta-scheduler`), and adds logs, metrics, traces, quotas, readiness and the
 //! Leases of replicas. A [`manager::Manager`] starts two controllers of its own. One creates
-//! Plugins for drop-in ConfigMaps. The other reconciles Plugins, in [`plugin`]: it checks consent
+//! Plugins for drop-in ConfigMaps. The other, in [`plugin`], reconciles Plugins: it checks consent
 //! ([`authz`]), loads the code, reads the configuration, sets the controllers up and writes the
-//! status. All plugins share the [`context::Context`], which knows no controller.
+//! status. All plugins share the [`context::Context`], which doesn't know about any controller.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client, users: kube::Client) -> anyhow::Result<()> {
@@ -55,8 +55,8 @@ pub mod replicas;
 pub mod tenancy;
 pub mod traces;
 
-/// Returns the number of poll slots, and of the runtime's threads: one for each processor, and one
-/// in a simulation.
+/// Returns the number of poll slots and of runtime threads: one per processor, or 1 in a
+/// simulation.
 pub fn poll_slots() -> usize {
     if operetta_core::nondeterminism::replacement().is_some() {
         return 1;

@@ -1,5 +1,5 @@
-//! The manager, as in controller-runtime: it starts and stops the controllers of Plugins and
-//! drop-in ConfigMaps.
+//! The manager, as in controller-runtime: starts and stops the controllers for Plugins and drop-in
+//! ConfigMaps.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -55,35 +55,35 @@ use crate::{
     traces::Traces,
 };
 
-/// The delay between attempts to read Namespace kube-system and the permissions at startup.
+/// Delay between attempts to read Namespace kube-system and the permissions at startup.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How often the manager checks whether all Plugins are handed over.
+/// How often to check whether all Plugins have been handed over.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The timeout for reading the API server's version.
+/// Timeout for reading the API server's version.
 const VERSION: Duration = Duration::from_secs(1);
 
-/// The names of the host's own controllers.
+/// The host's own controllers.
 const PLUGINS: &str = "plugin";
 const DROP_INS: &str = "drop-in";
 
-/// The workers of the Plugin controller. They mostly wait for the API server, or for a compilation.
+/// More than one, because they mostly wait for the API server or a compilation.
 const PLUGIN_WORKERS: u32 = 8;
 /// The workers of the drop-in controller, so that a slow answer holds up one namespace and not all.
 const DROP_IN_WORKERS: u32 = 4;
 
 /// The manager of a host.
 pub struct Manager {
-    /// The context that plugins share.
+    /// What all plugins share.
     pub context: Arc<Context>,
     /// The state of all Plugins.
     pub hosted_plugins: Arc<HostedPlugins>,
-    /// This host as one of several replicas.
+    /// This host as one of its replicas.
     pub replicas: Arc<Replicas>,
     /// The readiness checks.
     pub readiness: Arc<Readiness>,
-    /// The traces of reconciles; None if none are configured.
+    /// Traces of reconciles, if configured.
     pub traces: Option<Arc<Traces>>,
     _identity: HostIdentity,
     /// Set once by [`Manager::start`].
@@ -94,25 +94,24 @@ pub struct Manager {
 struct Started {
     journal: Arc<CrashJournal>,
     _permission_watch: PermissionWatch,
-    /// The tasks that enforce the quota of cached bytes, and pause plugins while consent cannot be
-    /// watched; they end with this.
+    /// Tasks such as the enforcement of the cache quota. Dropping this aborts them.
     _background: JoinSet<()>,
     plugins: Arc<Controller>,
     drop_ins: Arc<Controller>,
     ownership: Arc<Ownership>,
     informers: Arc<HostInformers>,
-    /// The handlers that fill the two queues, and the one that follows CRDs.
+    /// The event handlers that fill the two queues, and the one for CRDs.
     _subscriptions: Vec<Subscription>,
 }
 
-/// The place where a Plugin runs, if it exists.
+/// Where a Plugin runs, if it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// This replica.
     Here,
     /// The member with this identity.
     Elsewhere(String),
-    /// This replica has not joined the others yet.
+    /// Unknown: this replica hasn't joined the others yet.
     Unknown,
 }
 
@@ -139,22 +138,22 @@ impl Observer for OwnReconciles {
 }
 
 impl Manager {
-    /// Creates a manager that does nothing yet. `metrics` may observe the requests of the client,
-    /// see [`operetta_kube::client::connect::connect_observed`]. Must be called within a tokio
-    /// runtime.
+    /// Creates a manager that does nothing until [`Manager::start`]. To count the client's requests
+    /// in `metrics`, create it with [`operetta_kube::client::connect::connect_observed`]. Must be
+    /// called within a tokio runtime.
     ///
     /// # Errors
-    /// When the configuration cannot be used: the message names the field.
+    /// When the configuration can't be used; the message names the field.
     pub fn new(client: Client, config: HostConfig, metrics: Arc<Metrics>) -> Result<Arc<Self>> {
         let engine = Engine::with_code(&config.engine(), config.code()?)?;
         Self::with_engine(client, config, metrics, engine)
     }
 
-    /// Creates a manager as [`Manager::new`] does, with a sandbox that several managers may share.
-    /// The fields of the configuration about compiled code are not used.
+    /// Like [`Manager::new`], but with a sandbox that managers can share. The configuration's
+    /// fields about compiled code are ignored.
     ///
     /// # Errors
-    /// When the configuration cannot be used: the message names the field.
+    /// When the configuration can't be used; the message names the field.
     pub fn with_engine(
         client: Client,
         config: HostConfig,
@@ -192,8 +191,8 @@ impl Manager {
         }))
     }
 
-    /// Checks the version of the API server. Returns false if that does not respond: another check
-    /// names the cause.
+    /// Refuses an API server that is too old. Returns false if it doesn't respond; the readiness
+    /// checks report that.
     async fn check_version(&self) -> Result<bool> {
         match timeout(VERSION, version::too_old(&self.context.cluster.client)).await {
             Ok(Ok(Some(found))) => {
@@ -207,12 +206,11 @@ impl Manager {
         }
     }
 
-    /// Joins the group of replicas and starts the controllers. Waits until the CRD of Plugins is
-    /// installed. `admin_address` is the address of the admin endpoints, which the status of each
-    /// Plugin shows.
+    /// Joins the group of replicas, waits for the CRD of Plugins, and starts the controllers.
+    /// `admin_address` is the address of the admin endpoints; each Plugin's status shows it.
     ///
     /// # Errors
-    /// When the API server does not serve a kind that the manager needs.
+    /// When the API server is too old or doesn't serve a kind the manager needs.
     pub async fn start(&self, admin_address: String) -> Result<()> {
         let context = &self.context;
         let _first = context.admin_address.set(admin_address);
@@ -222,7 +220,7 @@ impl Manager {
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.replicas.joined().await;
-        // It did not respond above; it does now that this replica has joined.
+        // The API server didn't respond above. It does now: this replica could join.
         if !is_checked {
             self.check_version().await?;
         }
@@ -298,7 +296,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Watches changes of permissions. Retries while the API server is unreachable.
+    /// Watches permissions, retrying while the API server is unreachable.
     async fn watch_permissions(&self) -> Result<PermissionWatch, ApiError> {
         let cluster = &self.context.cluster;
         loop {
@@ -314,7 +312,7 @@ impl Manager {
         }
     }
 
-    /// Opens the crash journal of this cluster, which the uid of `kube-system` identifies.
+    /// Opens this cluster's crash journal. The uid of `kube-system` identifies the cluster.
     async fn open_journal(&self) -> Arc<CrashJournal> {
         let kind = GroupVersionKind::new("v1", "Namespace");
         let cluster = loop {
@@ -333,7 +331,7 @@ impl Manager {
         CrashJournal::open(self.context.engine.code().directory(), &cluster)
     }
 
-    /// Returns the work that was in flight when the host crashed, if known.
+    /// Returns the work in flight when the host crashed, if known.
     pub fn suspects(&self) -> Vec<Entry> {
         self.started
             .get()
@@ -354,7 +352,7 @@ impl Manager {
         Controller::new(name, queue, reconciler, Arc::new(observer))
     }
 
-    /// Returns the host's own controllers; none before they start.
+    /// Returns the host's own controllers, or none before they start.
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
         let started = self
             .started
@@ -363,12 +361,12 @@ impl Manager {
         started.unwrap_or_default()
     }
 
-    /// Returns the informer of Plugins; None before it starts.
+    /// Returns the informer of Plugins, or None before it starts.
     pub fn plugins(&self) -> Option<&Arc<Informer>> {
         self.started.get().map(|started| &started.informers.plugins)
     }
 
-    /// Returns the place where a Plugin runs.
+    /// Returns where a Plugin runs.
     pub fn locate(&self, plugin: &ObjectKey) -> Location {
         let Some(started) = self.started.get() else {
             return Location::Unknown;
@@ -379,8 +377,8 @@ impl Manager {
             .map_or(Location::Here, Location::Elsewhere)
     }
 
-    /// Returns the identities of the other members that run shards of a split Plugin; none if it is
-    /// not split.
+    /// Returns the identities of the other members with shards of this Plugin, or none if it isn't
+    /// split.
     pub fn other_shard_owners(&self, plugin: &ObjectKey) -> Vec<String> {
         let Some(started) = self.started.get() else {
             return Vec::new();
@@ -391,7 +389,7 @@ impl Manager {
             .unwrap_or_default()
     }
 
-    /// Updates discovery when CRDs change.
+    /// Keeps discovery up to date with the CRDs.
     async fn follow_crds(&self) -> Result<Subscription> {
         let cluster = &self.context.cluster;
         let kind = resolve(
@@ -416,8 +414,8 @@ impl Manager {
         ))
     }
 
-    /// Hands all Plugins over to the other replicas, if there are any. Waits until they have taken
-    /// them, for at most the time that reconciles in flight have to end.
+    /// Hands all Plugins to the other replicas, if any, and waits until they have taken over, but
+    /// no longer than the shutdown time.
     async fn hand_over(&self) {
         let Some(started) = self.started.get() else {
             return;
@@ -448,8 +446,9 @@ impl Manager {
         }
     }
 
-    /// Stops: hands the Plugins over, takes no new keys, waits for the reconciles in flight, and
-    /// exports their spans. Without its Lease no reconcile is in flight: they wait for it.
+    /// Stops the manager: hands the Plugins over, takes no new keys, waits for in-flight reconciles
+    /// and exports their spans. A replica that has lost its Lease doesn't wait: its reconciles
+    /// can't send anything until the Lease is renewed.
     pub async fn stop(&self) {
         self.hand_over().await;
         let grace = if self.replicas.is_current() {
@@ -462,7 +461,7 @@ impl Manager {
             let stopped = async {
                 tokio::join!(started.plugins.stop(), started.drop_ins.stop());
             };
-            // A compilation in flight is not waited for.
+            // Don't wait for a compilation in flight.
             let _in_time = timeout(grace, stopped).await;
         }
 
@@ -484,17 +483,16 @@ impl Manager {
     }
 }
 
-/// Follows the Leases of the replicas until the epoch of this one is over.
+/// Follows the other replicas' Leases until this one's epoch ends.
 async fn follow(replicas: Arc<Replicas>, context: Arc<Context>) {
-    // A replica that renews its Lease and follows nobody's would keep Plugins from others and run
-    // none.
+    // Retry forever: a replica that renews its own Lease without watching the others' would keep
+    // Plugins from them and run none.
     while let Err(error) = replicas.clone().follow(&context.cluster).await {
         tracing::error!(%error, "failed to watch the Leases of replicas, retrying");
     }
 }
 
-/// Returns the key under which the host's own controllers are counted: their labels `plugin` and
-/// `namespace` are empty.
+/// The key for the metrics of the host's own controllers: empty labels `plugin` and `namespace`.
 fn host() -> ObjectKey {
     ObjectKey::cluster_scoped("")
 }

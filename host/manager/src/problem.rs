@@ -6,19 +6,19 @@ use operetta_core::remedy::{Advice, Remedy};
 /// The longest message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
-/// A problem: a code for machines, one sentence for people.
+/// A problem of a Plugin: a code for machines, one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The reason, as in a condition.
     pub reason: Reason,
     /// The message: one sentence on one line.
     pub message: String,
-    /// The commands that stand in the message.
+    /// The commands in the message.
     pub remedies: Vec<Remedy>,
 }
 
 impl Problem {
-    /// Creates a problem. Line breaks become blanks, control characters are replaced, and the
+    /// Creates a problem. Line breaks become spaces, control characters are replaced, and the
     /// message is cut at 1 KiB.
     pub fn new(reason: Reason, message: impl Into<Advice>) -> Self {
         let Advice { text, remedies } = message.into();
@@ -38,7 +38,7 @@ impl Problem {
         }
     }
 
-    /// Returns the problem with more text at the end of its message.
+    /// Returns the problem with `text` appended to its message.
     #[must_use]
     pub fn and(&self, text: &str) -> Self {
         Self::new(self.reason, self.advice().and(text))

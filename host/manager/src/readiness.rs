@@ -1,5 +1,5 @@
-//! The host's readiness: one check for each part that it depends on, in the form of the API
-//! server's `/readyz?verbose`.
+//! The host's readiness: one check per dependency, in the format of the API server's
+//! `/readyz?verbose`.
 
 use std::{
     collections::HashMap,
@@ -20,10 +20,9 @@ use crate::{
 /// How soon a change is logged.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The time that a start takes: checks that fail after it are logged.
+/// How long startup takes: only failures after that are logged.
 const START: Duration = Duration::from_secs(1);
 
-/// The name of the check of the informers.
 const INFORMERS: &str = reasons::INFORMERS.as_str();
 
 /// The token of the Pod's ServiceAccount.
@@ -32,16 +31,16 @@ const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The checked part.
+    /// The name of the part.
     pub name: &'static str,
-    /// Why it does not work; None if it does.
+    /// Why it doesn't work; None if it does.
     pub failure: Option<String>,
     /// True if the host works without this part.
     pub optional: bool,
 }
 
 impl Check {
-    /// Reports whether the host is ready as far as this part is concerned.
+    /// Reports whether this part allows the host to be ready.
     pub fn passes(&self) -> bool {
         self.optional || self.failure.is_none()
     }
@@ -64,19 +63,19 @@ impl fmt::Display for Check {
     }
 }
 
-/// The parts that a host depends on.
+/// The parts a host depends on.
 pub struct Readiness {
     context: Arc<Context>,
     replicas: Arc<Replicas>,
     /// The manager's own informers, once they run.
     informers: OnceLock<Arc<HostInformers>>,
-    /// The result of the compile worker's sandbox check, if it has ended: a description, or the
+    /// The outcome of the compile worker's sandbox check, once it has ended: a description, or the
     /// problem.
     sandbox: OnceLock<Result<String, String>>,
 }
 
 impl Readiness {
-    /// Creates the checks of a host that has not started yet.
+    /// Creates the checks of a host that hasn't started yet.
     pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
         Arc::new(Self {
             context,
@@ -91,7 +90,7 @@ impl Readiness {
         let _first = self.informers.set(informers);
     }
 
-    /// Checks each part.
+    /// Runs all checks.
     pub fn checks(&self) -> Vec<Check> {
         let lease = self.replicas.state().borrow().clone();
         let cache = self.context.engine.code().cache_problem();
@@ -128,7 +127,6 @@ impl Readiness {
         }
     }
 
-    /// Returns the reason why the manager's own informers are not current.
     fn informers(&self) -> Option<String> {
         let Some(informers) = self.informers.get() else {
             return Some("not started yet".to_owned());
@@ -141,7 +139,7 @@ impl Readiness {
         failing.or_else(|| (!informers.are_synced()).then(waiting))
     }
 
-    /// Logs each check that begins or stops failing.
+    /// Logs each check when it starts or stops failing.
     pub async fn log_changes(self: Arc<Self>) {
         let mut lease = self.replicas.state();
         let mut logged: HashMap<&'static str, String> = HashMap::new();
@@ -173,7 +171,7 @@ impl Readiness {
         }
     }
 
-    /// Runs the sandbox check of the compile worker once, with the host's own files as bait.
+    /// Checks the compile worker's sandbox once, with the host's own files as bait.
     pub async fn check_sandbox(self: Arc<Self>) {
         let baits = [Path::new(TOKEN), Path::new("/proc/self/exe")].map(|path| path.canonicalize());
         let baits: Vec<_> = baits.into_iter().flatten().collect();

@@ -1,10 +1,9 @@
-//! Who may use the endpoints for users: authentication by TokenReview, authorization by
-//! SubjectAccessReview, as controller-runtime's `WithAuthenticationAndAuthorization` does for
-//! metrics.
+//! Who may use the endpoints for users: TokenReview authenticates, SubjectAccessReview authorizes,
+//! as in controller-runtime's `WithAuthenticationAndAuthorization` for metrics.
 //!
-//! Decisions are kept for ten seconds. The API server removes the header `Authorization` from
-//! requests that it forwards to a Service, so a client that comes through it sends its token in
-//! [`FORWARDED`] instead, as other replicas do.
+//! Decisions are cached for ten seconds. The API server strips the header `Authorization` from
+//! requests it proxies to a Service, so clients behind it, and other replicas, send the token in
+//! [`FORWARDED`] instead.
 
 use std::{
     collections::HashMap,
@@ -40,9 +39,9 @@ use super::{
     shares::Shares,
 };
 
-/// How long a decision is kept.
+/// How long a decision is cached.
 const KEPT: Duration = Duration::from_secs(10);
-/// The maximum number of decisions that are kept. Beyond it all are dropped.
+/// How many decisions are cached. One more clears the cache.
 const MAX_KEPT: usize = 1_000;
 /// The maximum number of reviews in flight: invalid tokens cost the API server no more.
 const AT_ONCE: u32 = 8;
@@ -51,21 +50,20 @@ const OF_USER: u32 = 4;
 /// The maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 
-/// The message of a request without a token.
 const NO_TOKEN: &str = "send a bearer token of the cluster in the header Authorization, such as that of `kubectl create token NAME`";
 
-/// The permission for a request.
+/// The permission a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Required {
     need: Need,
-    /// The Plugin's name, for a subresource of one.
+    /// The Plugin's name, if this is about a subresource of one.
     name: Option<String>,
 }
 
 impl Required {
-    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin
-    /// (`create` on `plugins/retry`, as a request to it changes something), or `get` on the path
-    /// itself (`nonResourceURLs` of a ClusterRole).
+    /// Returns the permission for a path of the endpoints: `get` on a subresource of the Plugin, or
+    /// `get` on the path itself (`nonResourceURLs` of a ClusterRole). Since `plugins/retry` changes
+    /// something, it needs `create`.
     pub fn of(path: &str) -> Self {
         let subresource = Self::plugin_resource;
         match path.split('/').collect::<Vec<_>>()[..] {
@@ -118,7 +116,7 @@ impl Required {
         }
     }
 
-    /// Returns the permission of a verb on a Plugin, or on a subresource of it.
+    /// Returns the permission for a verb on a Plugin or one of its subresources.
     pub fn plugin_resource(verb: &str, resource: &str, namespace: &str, name: &str) -> Self {
         Self {
             need: Need::resource(verb, GROUP, resource, Some(namespace)),
@@ -126,7 +124,7 @@ impl Required {
         }
     }
 
-    /// Returns the permission to list the Plugins of a namespace, or of all.
+    /// Returns the permission to list the Plugins in one namespace, or in all.
     pub fn list_plugins(namespace: Option<&str>) -> Self {
         Self {
             need: Need::resource("list", GROUP, "plugins", namespace),
@@ -134,7 +132,7 @@ impl Required {
         }
     }
 
-    /// Returns the Plugin that a request is about.
+    /// Returns the Plugin this request is about.
     pub fn plugin(&self) -> Option<ObjectKey> {
         let Need {
             group, resource, ..
@@ -189,7 +187,7 @@ impl fmt::Display for Required {
     }
 }
 
-/// The user of a request that was authorized, for the permissions that its answer depends on.
+/// The user of an authorized request. The response may depend on more of the user's permissions.
 #[derive(Clone)]
 pub struct Asker {
     access: Arc<AccessControl>,
@@ -197,7 +195,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Creates the asker of a request with these headers.
+    /// Creates the asker for a request with these headers.
     pub fn new(access: Arc<AccessControl>, headers: &HeaderMap) -> Self {
         Self {
             access,
@@ -205,7 +203,7 @@ impl Asker {
         }
     }
 
-    /// Returns the header with the user's token, as it was sent.
+    /// Returns the header with the user's token, unchanged.
     pub fn credentials(&self) -> Option<&HeaderValue> {
         credentials(&self.headers)
     }
@@ -221,8 +219,8 @@ impl Asker {
         self.access.check(&self.headers, required).await.is_ok()
     }
 
-    /// Waits until the user no longer has the permission, or the token is no longer valid. An API
-    /// server that cannot be asked takes nothing away.
+    /// Waits until the user loses the permission or the token expires. An unreachable API server
+    /// revokes nothing.
     pub async fn until_refused(&self, required: &Required) {
         loop {
             tokio::time::sleep(KEPT).await;
@@ -237,13 +235,13 @@ impl Asker {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no token.
+    /// The request has no token.
     NoToken,
-    /// The token is not valid.
+    /// The token is invalid.
     Unauthorized(String),
     /// The user lacks the permission.
     Forbidden(String),
-    /// The API server cannot be asked.
+    /// The API server can't be reached.
     Unavailable(String),
 }
 
@@ -287,10 +285,10 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// Creates an access control that creates reviews as the host.
+    /// Creates an access control. It sends its reviews as the host.
     ///
     /// # Errors
-    /// When the client cannot act as the host.
+    /// When the client can't act as the host.
     pub fn new(client: Client) -> Result<Self, ApiError> {
         let reviews = SubjectAccessReviews::new(ApiClient::new(client.clone(), &Identity::Host)?);
         let in_flight = Shares::new(AT_ONCE, OF_USER);
@@ -306,7 +304,7 @@ impl AccessControl {
     /// Checks that the request's user has the permission.
     ///
     /// # Errors
-    /// Returns the reason why not.
+    /// Why the user doesn't.
     pub async fn check(&self, headers: &HeaderMap, required: &Required) -> Result<(), Refusal> {
         let token = token(headers)?;
         let about_user = self.users.key(&token);
@@ -330,7 +328,7 @@ impl AccessControl {
     /// Returns the user of a request.
     ///
     /// # Errors
-    /// Returns the reason why the API server knows none.
+    /// Why the API server doesn't accept the token.
     pub async fn user(&self, headers: &HeaderMap) -> Result<UserInfo, Refusal> {
         let token = token(headers)?;
         self.known_user(self.users.key(&token), token).await
@@ -350,7 +348,7 @@ impl AccessControl {
     }
 
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refusal> {
-        // A token is for the API server, as that of a kubeconfig, or for hosts alone.
+        // A token's audience is either the API server, as in a kubeconfig, or only hosts.
         for audiences in [None, Some(vec![AUDIENCE.to_owned()])] {
             let spec = TokenReviewSpec {
                 token: Some(token.clone()),
@@ -417,14 +415,14 @@ pub fn token(headers: &HeaderMap) -> Result<String, Refusal> {
     }
 }
 
-/// Returns the header with the token of a request, as it was sent.
+/// Returns the header with the request's token, unchanged.
 pub fn credentials(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers
         .get(FORWARDED)
         .or_else(|| headers.get(header::AUTHORIZATION))
 }
 
-/// Decisions by the hash of what they are about, so that no token stays in memory.
+/// Decisions by the hash of their subject, so that no token stays in memory.
 struct Kept<T> {
     hasher: [RandomState; 2],
     decisions: Mutex<HashMap<[u64; 2], (Instant, T)>>,
@@ -455,7 +453,7 @@ impl<T: Clone> Kept<T> {
 }
 
 impl<T: Clone> Kept<Result<T, Refusal>> {
-    /// Keeps a decision, unless the API server could not be asked. Returns it.
+    /// Caches and returns a decision. An unreachable API server isn't a decision.
     fn put(&self, key: [u64; 2], decision: Result<T, Refusal>) -> Result<T, Refusal> {
         if !matches!(decision, Err(Refusal::Unavailable(_))) {
             let mut decisions = self.decisions.lock();

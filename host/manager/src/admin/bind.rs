@@ -1,4 +1,4 @@
-//! Binding of the endpoints' addresses.
+//! Binds the endpoints' addresses.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use operetta_api::reasons;
 use tokio::net::TcpListener;
 
-/// Binds an address of the configuration.
+/// Binds an address from the configuration.
 ///
 /// # Errors
-/// When it cannot be bound; the message names the address and its field.
+/// When it can't be bound; the message names the address and its field.
 pub async fn bind(address: SocketAddr, field: &str) -> Result<TcpListener> {
     let failed =
         || reasons::ADDRESS_UNAVAILABLE.error(format!("failed to listen on {address} ({field})"));

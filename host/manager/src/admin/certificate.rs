@@ -1,10 +1,8 @@
-//! The certificates of the endpoints for users: that of the configured files, which is read again
-//! when they change, or one that the host signs itself at each start, as controller-runtime does
-//! for metrics.
+//! The certificates of the endpoints for users: from configured files, which are reloaded when they
+//! change, or self-signed at each start, as controller-runtime does for metrics.
 //!
-//! The other replicas always get the one that the host signed, which they ask for by its name
-//! ([`SERVER_NAME`]). It stays the same for the life of the process, so they can trust exactly this
-//! one.
+//! Other replicas ask for the server name [`SERVER_NAME`] and always get the self-signed
+//! certificate. It stays the same for the life of the process, so they can pin it.
 
 use std::{
     path::{Path, PathBuf},
@@ -33,13 +31,13 @@ use crate::replicas::endpoint::SERVER_NAME;
 /// How often the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The numbers of reads of the files, under controller-runtime's names.
+/// Counts reads of the files, under controller-runtime's names.
 #[derive(Debug, Default)]
 pub struct CertificateReads {
-    /// `certwatcher_read_certificate_total`: attempts to read the files, with the one at the start.
+    /// `certwatcher_read_certificate_total`: attempts to read the files, including the first one.
     pub total: AtomicU64,
-    /// `certwatcher_read_certificate_errors_total`: attempts after which the former certificate
-    /// stayed.
+    /// `certwatcher_read_certificate_errors_total`: failed attempts, which leave the old
+    /// certificate in use.
     pub errors: AtomicU64,
 }
 
@@ -56,18 +54,18 @@ pub struct CertificateFiles {
 /// The TLS of the endpoints for users.
 #[derive(Clone)]
 pub struct Tls {
-    /// The configuration of the server.
+    /// The server's configuration.
     pub config: RustlsConfig,
     /// The certificate for the other replicas, in PEM.
     pub replica_certificate: String,
-    /// The same certificate with its key.
+    /// The same certificate, with its key.
     own: Arc<CertifiedKey>,
 }
 
-/// Returns the TLS of the endpoints.
+/// Returns the TLS setup of the endpoints.
 ///
 /// # Errors
-/// When a file cannot be read or has no certificate or key; the message names it.
+/// When a file can't be read or has no certificate or key; the message names it.
 pub fn load(files: Option<&CertificateFiles>) -> Result<Tls> {
     let names = ["localhost", "127.0.0.1", SERVER_NAME].map(str::to_owned);
     let made = rcgen::generate_simple_self_signed(names).context("failed to sign a certificate")?;
@@ -90,10 +88,10 @@ pub fn load(files: Option<&CertificateFiles>) -> Result<Tls> {
     })
 }
 
-/// Reads the files again when they have changed, until it is cancelled. A certificate that cannot
-/// be used is logged, and the former one stays.
+/// Reloads the files whenever they change, until it is cancelled. An unusable certificate is logged
+/// and the old one kept.
 pub async fn reload(files: CertificateFiles, tls: Tls, reads: Arc<CertificateReads>) {
-    // That of the start.
+    // The read at startup.
     reads.total.fetch_add(1, Ordering::Relaxed);
     let mut last = contents(&files);
 

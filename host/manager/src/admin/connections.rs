@@ -1,4 +1,4 @@
-//! The bound on connections to the endpoints for users, to which everybody may connect.
+//! Limits the connections to the endpoints for users, since anybody can connect to them.
 
 use std::{
     io,
@@ -14,10 +14,10 @@ use tokio::{
 };
 use tower::Service;
 
-/// The maximum number of connections. One more is closed at once.
+/// The maximum number of connections. One more is closed immediately.
 const AT_ONCE: usize = 1_024;
 
-/// Accepts TLS connections, as long as there are not too many.
+/// Accepts TLS connections up to the limit.
 #[derive(Clone)]
 pub struct BoundedAcceptor {
     tls: RustlsAcceptor,
@@ -58,7 +58,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for BoundedAcceptor {
     }
 }
 
-/// The service of a connection, which counts until it is dropped.
+/// The service of a connection, which counts towards the limit until this is dropped.
 #[derive(Clone)]
 pub struct Counted<S> {
     service: S,

@@ -1,11 +1,10 @@
-//! User requests about a Plugin of another replica. A Service picks any replica, and
-//! only the one that runs the Plugin has its log.
+//! User requests about a Plugin on another replica. A Service picks any replica, but only the one
+//! that runs the Plugin has its log.
 //!
-//! The replica that got a request sends it on, with the user's token, which the other one checks
-//! again. The name of the other one comes from the group of replicas, its address and its
-//! certificate from its Lease, and nothing from what a tenant can write. The status of a Plugin may
-//! at most select a wrong member. A request that was forwarded has the header [`FORWARDED_BY`] and
-//! is never forwarded again.
+//! The first replica forwards the request with the user's token, and the other one checks it again.
+//! Nothing a tenant can write decides where the token goes: the other replica's name comes from the
+//! group, its address and certificate from its Lease. A Plugin's status can at most select the
+//! wrong member. A forwarded request has the header [`FORWARDED_BY`] and is never forwarded again.
 
 use std::{
     sync::{
@@ -41,25 +40,25 @@ use crate::{
     manager::{Location, Manager},
 };
 
-/// The timeout of the other replica's response, up to its headers.
+/// Timeout until the headers of the other replica's response.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long a response may take. A user who follows a log for longer connects again, and is
-/// authorized again.
+/// How long a response may take. A user who follows a log for longer reconnects and is authorized
+/// again.
 const LONGEST: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// Answers requests of users here, or lets the replica answer that runs the Plugin.
+/// Responds to users' requests here, or forwards them to the replica that runs the Plugin.
 pub struct Forwarder {
     manager: Arc<Manager>,
     identity: HeaderValue,
-    /// The open responses, with those that another replica sends.
+    /// The open responses, including those from other replicas.
     pub streams: Streams,
-    /// The number of requests that were sent on.
+    /// The number of forwarded requests.
     pub forwarded: AtomicU64,
 }
 
 impl Forwarder {
-    /// Creates it for the replica of this manager.
+    /// Creates a forwarder for this manager's replica.
     pub fn new(manager: Arc<Manager>) -> Self {
         let identity = manager.replicas.identity();
         let identity =
@@ -126,7 +125,7 @@ impl Forwarder {
         }
     }
 
-    /// Returns the other replicas that have to retry keys as well, because the Plugin is split.
+    /// Returns the other replicas that must retry keys too, because they run shards of the Plugin.
     fn other_shard_owners(&self, target: &Target, uri: &Uri) -> Vec<String> {
         match target {
             Target::Plugin(required) if uri.path().starts_with("/retry/") => required
@@ -137,7 +136,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends a retry to these replicas, and handles it here.
+    /// Forwards a retry to these replicas and handles it here too.
     async fn retry_everywhere(&self, others: &[String], request: Request, next: Next) -> Response {
         let (head, body) = request.into_parts();
         let copy = || Request::from_parts(head.clone(), Body::empty());
@@ -146,9 +145,9 @@ impl Forwarder {
         gather::sum_of(sent, own).await
     }
 
-    /// Sends a request on to another replica, and returns its response.
+    /// Forwards a request and returns the response, or an error response.
     async fn forward(&self, identity: &str, request: Request) -> Response {
-        // The endpoints read no body.
+        // No endpoint reads a body.
         let (head, _body) = request.into_parts();
         match self.send(identity, head).await {
             Ok(response) => response,
@@ -164,10 +163,10 @@ impl Forwarder {
         }
     }
 
-    /// Sends a request to another replica, and returns its response.
+    /// Sends a request to another replica and returns its response.
     ///
     /// # Errors
-    /// Returns the reason why there is no response.
+    /// Why there is no response.
     pub async fn send(&self, identity: &str, request: Parts) -> Result<Response, String> {
         let endpoint = self
             .manager
@@ -219,7 +218,7 @@ impl Forwarder {
     }
 }
 
-/// The layer of the endpoints for users behind the access control.
+/// The layer that forwards requests, behind the access control.
 pub async fn forward(
     State(forwarder): State<Arc<Forwarder>>,
     request: Request,
@@ -233,17 +232,17 @@ pub async fn forward(
     response
 }
 
-/// The target of a request.
+/// The replica a request is for.
 enum Target {
-    /// The one that runs this Plugin.
+    /// The one running this Plugin.
     Plugin(Required),
     /// The one with this identity.
     Replica(String),
 }
 
 impl Target {
-    /// Returns the target of a request: that of its Plugin, or the parameter `replica`. None means
-    /// any replica.
+    /// Returns the target of a request: its Plugin's replica, or the one in the parameter
+    /// `replica`. None means any.
     fn of(uri: &Uri) -> Option<Self> {
         let required = Required::of(uri.path());
         if required.plugin().is_some() {
@@ -255,7 +254,7 @@ impl Target {
             .map(|name| Self::Replica(name.to_owned()))
     }
 
-    /// Returns the namespace whose share of the open responses the request takes.
+    /// Returns the namespace whose limit of open responses applies.
     fn namespace(&self) -> String {
         match self {
             Self::Plugin(required) => required

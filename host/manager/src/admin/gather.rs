@@ -1,5 +1,4 @@
-//! A retry of a split Plugin: each replica that runs shards of it retries those keys that are its
-//! own.
+//! Retries of a split Plugin: each replica retries the keys in its own shards.
 
 use axum::{
     Json,
@@ -13,8 +12,8 @@ use crate::plugin::retry::Retried;
 /// The maximum size of a replica's result, in bytes.
 const MAX_RESULT: usize = 1 << 20;
 
-/// Adds up the results of a retry on this replica and on the others that run shards. If this one
-/// runs no shard, its error does not count.
+/// Adds up the results of a retry on all replicas with shards of the Plugin. Errors matter only if
+/// no replica succeeded: this one may have no shard, for example.
 pub(super) async fn sum_of(others: Vec<Response>, own: Response) -> Response {
     let others = join_all(others.into_iter().map(result)).await;
     let has_others = others.iter().any(Result::is_err);
@@ -39,7 +38,7 @@ pub(super) async fn sum_of(others: Vec<Response>, own: Response) -> Response {
     }
 }
 
-/// Returns the result in a response, or the response of an error.
+/// Parses the result in a response, or returns the error response.
 async fn result(response: Response) -> Result<Retried, Response> {
     if !response.status().is_success() {
         return Err(response);
@@ -49,7 +48,7 @@ async fn result(response: Response) -> Result<Retried, Response> {
     serde_json::from_slice(&bytes).map_err(|_| Response::from_parts(head, Body::from(bytes)))
 }
 
-/// Adds results up. A key is unknown if no replica has it.
+/// Adds up results. A key is unknown if no replica has it.
 fn sum(results: Vec<Retried>) -> Option<Retried> {
     results.into_iter().reduce(|mut sum, next| {
         sum.keys += next.keys;

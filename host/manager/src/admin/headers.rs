@@ -6,25 +6,26 @@ use axum::{
 };
 use operetta_api::reasons::Reason;
 
-/// The header of a response: the identity of the replica that made it.
+/// Response header: the replica that answered.
 pub const REPLICA: &str = "x-operetta-replica";
 
-/// The header of an error: its code.
+/// Header of an error: its code.
 pub const REASON: &str = "x-operetta-reason";
 
-/// The header of a request: the identity of the replica that forwarded it. Such a request is not
-/// forwarded again.
+/// Request header: the replica that forwarded the request. It isn't forwarded again.
 pub const FORWARDED_BY: &str = "x-operetta-forwarded-by";
 
-/// Returns an error with its code.
+/// Returns an error response with its code.
 pub fn error(status: StatusCode, reason: Reason, message: impl Into<String>) -> Response {
     (status, [(REASON, reason.as_str())], message.into()).into_response()
 }
 
-/// The header with which a browser says whether a request comes from the same site.
+/// The request header in which a browser tells whether the request comes from the same site ([Fetch
+/// Metadata](https://www.w3.org/TR/fetch-metadata/)).
 pub const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Reports whether a request that changes something comes from a page of this host, as browsers say.
+/// Reports whether, according to the browser, a request comes from a page of this host. Check this
+/// before a request changes anything.
 pub fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text(FETCH_SITE) {

@@ -1,13 +1,12 @@
-//! The informers of a host, as it serves them at /informers for `operetta informers`: each
-//! informer, its state and its users.
+//! The host's informers, as served at /informers for `operetta informers`: each one's state and
+//! users.
 //!
-//! An informer learns of the API server's progress with each event and, when nothing happens, with
-//! a bookmark about once a minute. So the list has both resourceVersions, the informer's and the
-//! API server's, and the time since the informer last received anything; only that time tells
-//! whether an informer behind the API server's version misses events.
+//! An informer learns of the API server's progress from each event and, when nothing happens, from
+//! a bookmark about once a minute. Being behind the API server's resourceVersion therefore doesn't
+//! mean that events are missing. Only the time since the informer last received anything tells, so
+//! the list has this time beside both resourceVersions.
 //!
-//! A list costs the API server one list of one object for each collection, at most every two
-//! seconds.
+//! A list costs the API server one list of one object per collection, at most every two seconds.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,18 +32,18 @@ const AT_ONCE: usize = 4;
 const DEADLINE: Duration = Duration::from_secs(3);
 /// The timeout of all requests together.
 const TOTAL_DEADLINE: Duration = Duration::from_secs(10);
-/// How long to wait for a plugin that is being reconciled.
+/// How long to wait for plugins being set up.
 const BUSY: Duration = Duration::from_millis(500);
-/// The name of the host among the users of an informer.
+/// The host's name among the users of an informer.
 const HOST: &str = "host";
 
 /// All informers of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Informers {
-    /// The informers, sorted by kind, namespace and selectors.
+    /// Sorted by kind, namespace and selectors.
     pub informers: Vec<InformerView>,
-    /// The plugins that are being set up at this moment and are missing in `users`.
+    /// Plugins being set up right now, and therefore missing in `users`.
     pub being_set_up: Vec<String>,
 }
 
@@ -52,24 +51,24 @@ pub struct Informers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerView {
-    /// The objects that it watches.
+    /// The objects it watches.
     #[serde(flatten)]
     pub scope: InformerScope,
     /// True once its first list is complete.
     pub synced: bool,
-    /// The objects that it holds, and its events.
+    /// The objects in its cache, and its events.
     #[serde(flatten)]
     pub counts: InformerCounts,
     /// Its resourceVersion beside the API server's.
     #[serde(flatten)]
     pub lag: InformerLag,
-    /// The users: plugins as NAMESPACE/NAME, and `host` for the host itself.
+    /// Its users: plugins as NAMESPACE/NAME, and `host` for the host itself.
     pub users: Vec<String>,
-    /// The API server's last error, while it is recent.
+    /// The API server's last error, if recent.
     pub error: Option<String>,
 }
 
-/// The objects that an informer watches.
+/// The objects an informer watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerScope {
@@ -81,19 +80,19 @@ pub struct InformerScope {
     pub label_selector: String,
     /// The field selector; empty selects all.
     pub field_selector: String,
-    /// True if it holds apiVersion, kind and metadata only.
+    /// True if it keeps only apiVersion, kind and metadata.
     pub metadata_only: bool,
 }
 
-/// The objects that an informer holds, and its events.
+/// The objects in an informer's cache, and its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerCounts {
-    /// The number of objects that it holds.
+    /// The number of cached objects.
     pub objects: u64,
-    /// The memory of these objects, in bytes.
+    /// Their memory, in bytes.
     pub bytes: u64,
-    /// The number of watch requests begun.
+    /// The number of watch requests so far.
     pub watches: u64,
     /// The number of lists after the first one.
     pub relists: u64,
@@ -103,7 +102,7 @@ pub struct InformerCounts {
     pub heard_seconds: Option<u64>,
 }
 
-/// The resourceVersion of an informer beside the API server's.
+/// An informer's resourceVersion beside the API server's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InformerLag {
@@ -111,17 +110,17 @@ pub struct InformerLag {
     pub revision: u64,
     /// The API server's current resourceVersion; None if the request failed.
     pub server_revision: Option<u64>,
-    /// True if `revision` has reached `serverRevision`; None when that is unknown.
+    /// True if `revision` has reached `serverRevision`; None if that is unknown.
     pub current: Option<bool>,
     /// Why there is no `serverRevision`.
     pub server_error: Option<String>,
 }
 
-/// A collection of the API server: its path, and the name in its field selector.
+/// The path of a collection, and its field selector.
 type Collection = (String, String);
 type Answers = HashMap<Collection, Result<u64, String>>;
 
-/// The API server's resourceVersions of its collections, kept for a moment.
+/// The API server's current resourceVersions per collection, cached briefly.
 #[derive(Default)]
 pub struct ServerRevisions(
     /// Locked during the requests, so that concurrent callers share the responses.
@@ -207,7 +206,7 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
     }
 }
 
-/// Returns the users of each informer, and the plugins that are being set up.
+/// Returns the plugins that use each informer, and the plugins being set up.
 async fn users(
     hosted_plugins: &[(ObjectKey, Arc<HostedPlugin>)],
 ) -> (HashMap<usize, Users>, Vec<String>) {

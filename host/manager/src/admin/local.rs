@@ -1,6 +1,6 @@
-//! The loopback port serves whoever reaches it, without asking who it is. A browser on the same
-//! machine reaches it too, for any site that is open in it, so this refuses what only a browser on
-//! behalf of another site sends.
+//! Guards the loopback port, which serves whoever reaches it without authentication. A browser on
+//! this machine reaches it too, on behalf of any site open in it. So we refuse requests that only a
+//! browser sends for another site.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use operetta_api::reasons;
 
 use super::headers::{FETCH_SITE, error, is_same_origin};
 
-/// Refuses requests for another host's name, and those of other sites that change something.
+/// Refuses requests to another host name, and changes requested by other sites.
 pub async fn guard(request: Request, next: Next) -> Response {
     match refusal(request.method(), request.headers()) {
         Some(message) => error(StatusCode::FORBIDDEN, reasons::ENDPOINT_FORBIDDEN, message),
@@ -23,14 +23,14 @@ pub async fn guard(request: Request, next: Next) -> Response {
 }
 
 fn refusal(method: &Method, headers: &HeaderMap) -> Option<&'static str> {
-    // A site can give its own name this address (DNS rebinding), and is then of the same origin.
+    // DNS rebinding: a site can point its own name at this address and is then of the same origin.
     let host = headers.get(header::HOST);
     let host = host.map(|host| host.to_str().unwrap_or_default());
     if host.is_some_and(|host| !is_this_machine(host)) {
         return Some("this port is reached as localhost or by an address, not by another name");
     }
 
-    // Commands send neither header.
+    // Commands such as `operetta` and curl send neither header.
     let is_browser = [FETCH_SITE, header::ORIGIN.as_str()]
         .iter()
         .any(|name| headers.contains_key(*name));
@@ -39,7 +39,7 @@ fn refusal(method: &Method, headers: &HeaderMap) -> Option<&'static str> {
         .then_some("a request of another site may not change anything here")
 }
 
-/// Reports whether a `Host` is an address, which no site can have as its name, or localhost.
+/// Reports whether a `Host` is localhost or an IP address, which can't be a site's name.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),

@@ -1,5 +1,5 @@
-//! The endpoint /metrics: the counts so far, and samples that are taken at each scrape, in the
-//! format that the scraper prefers.
+//! The endpoint /metrics: counters, and samples taken at each scrape, in the scraper's preferred
+//! format.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -21,14 +21,11 @@ use crate::{
     replicas::Standing,
 };
 
-/// The media type of the text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The media type of the Protobuf format.
 const PROTOBUF: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 
-/// Responds to a scrape.
 pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
     let Manager {
         context,
@@ -71,8 +68,8 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) 
     encoded.unwrap_or_else(|error| (StatusCode::INTERNAL_SERVER_ERROR, error).into_response())
 }
 
-/// Reports whether a scraper prefers Protobuf to the text format: its quality in the header Accept
-/// is higher, or it is the first of two that are equal.
+/// Reports whether a scraper prefers Protobuf to the text format: it has the higher quality in the
+/// header Accept, or the same and comes first.
 fn prefers_protobuf(accept: &str) -> bool {
     let mut best = (0.0, false);
     for range in accept.split(',') {

@@ -1,13 +1,17 @@
-//! The endpoints of the host: /healthz, /livez, /readyz, /metrics, the informers at /informers, a
-//! plugin's log at /logs/NAMESPACE/PLUGIN, and the permissions that it needs at
-//! /rbac/NAMESPACE/PLUGIN. A POST to /retry/NAMESPACE/PLUGIN retries its failed keys.
-//! /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME explains the changes of an object, and
-//! /reconciles/NAMESPACE/PLUGIN lists the reconciles of a plugin. The page for people is below
-//! /page/ ([`page`]), and authenticates on each address.
+//! The endpoints of the host:
 //!
-//! `adminAddress` serves all of them without authentication, so it is loopback by default.
-//! `healthAddress` serves the probes only, `secureEndpoints` the others with TLS, authentication
-//! and authorization. There a request about a Plugin is answered by the replica that runs it
+//! - /healthz, /livez, /readyz and /metrics
+//! - /informers: the informers
+//! - /logs/NAMESPACE/PLUGIN: a plugin's log
+//! - /rbac/NAMESPACE/PLUGIN: the permissions it needs
+//! - /retry/NAMESPACE/PLUGIN: a POST retries its failed keys
+//! - /reconciles/NAMESPACE/PLUGIN: its last reconciles
+//! - /why/GROUP/VERSION/PLURAL/NAMESPACE/NAME: the changes of an object and their causes
+//! - /page/: the page for people ([`page`]), which always authenticates
+//!
+//! `adminAddress` serves all of them without authentication and is therefore loopback by default.
+//! `healthAddress` serves only the probes, `secureEndpoints` the others, with TLS, authentication
+//! and authorization. There, the replica that runs a Plugin answers requests about it
 //! ([`mod@forward`]).
 
 pub mod access;
@@ -69,8 +73,8 @@ use crate::{
     replicas::endpoint::Endpoint,
 };
 
-/// How often a followed log without other lines gets a blank one. So both ends notice when the
-/// other is gone, and no proxy in between takes the connection for an idle one.
+/// How often a quiet followed log gets a blank line. It lets both ends notice when the other is
+/// gone, and keeps proxies from closing an idle connection.
 const BLANK_LINE: Duration = Duration::from_secs(20);
 
 /// The state of the admin endpoints.
@@ -78,9 +82,9 @@ struct Admin {
     manager: Arc<Manager>,
     informer_metrics: InformerMetrics,
     server_revisions: ServerRevisions,
-    /// The numbers of reads of the certificate; None if the secure endpoints have none of files.
+    /// Reads of the certificate files, if the secure endpoints use any.
     certificate_reads: Option<Arc<CertificateReads>>,
-    /// The requests of users that other replicas answer; None without the secure endpoints.
+    /// Forwards users' requests to other replicas; None without the secure endpoints.
     forwarder: Option<Arc<Forwarder>>,
 }
 
@@ -92,10 +96,10 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the addresses in the configuration.
+    /// Binds the configured addresses.
     ///
     /// # Errors
-    /// When an address cannot be bound; the message names it and its field.
+    /// When an address can't be bound; the message names it and its field.
     pub async fn bind(config: &HostConfig) -> Result<Self> {
         let admin = bind(config.admin_address, "adminAddress").await?;
         let health = match config.health_address {
@@ -114,18 +118,18 @@ impl Listeners {
         })
     }
 
-    /// Returns the admin address with the port that was chosen.
+    /// Returns the admin address with its actual port.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn admin_address(&self) -> Result<String> {
         Ok(self.admin.local_addr()?.to_string())
     }
 
-    /// Returns the way of the other replicas to the secure endpoints; None if there is none.
+    /// Returns how other replicas reach the secure endpoints, if they can.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn endpoint(&self) -> Result<Option<Endpoint>> {
         let Some(secure) = &self.secure else {
             return Ok(None);
@@ -143,7 +147,7 @@ impl Listeners {
     /// Logs the addresses of the other endpoints.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn log(&self) -> Result<()> {
         if let Some(health) = &self.health {
             tracing::info!(health = %health.local_addr()?, "serving probes");
@@ -157,8 +161,8 @@ impl Listeners {
         Ok(())
     }
 
-    /// Serves the endpoints until the process ends. `user_client` is a client of the API server
-    /// without credentials, with which the page sends requests that carry the token of a user.
+    /// Serves the endpoints until the process ends. `user_client` has no credentials of its own:
+    /// the page sends requests with a user's token through it.
     ///
     /// # Errors
     /// When a listener fails.
@@ -252,8 +256,8 @@ impl Listeners {
     }
 }
 
-/// Responds as an API server does: with `ok`, or with the list of checks after a failure or for
-/// `?verbose`. Each `exclude=NAME` leaves a check out.
+/// Responds like an API server: `ok`, or the list of checks after a failure or for `?verbose`. Each
+/// `exclude=NAME` skips a check.
 async fn ready(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<Vec<(String, String)>>,
@@ -304,7 +308,7 @@ struct LogQuery {
     tail: Option<usize>,
 }
 
-/// Returns one JSON object for each line; with `follow` the response continues until the client
+/// Responds with one JSON object per line. With `follow` the response goes on until the client
 /// disconnects, with a blank line now and then.
 async fn logs(
     State(admin): State<Arc<Admin>>,
@@ -347,7 +351,7 @@ async fn rbac(
     }
 }
 
-/// Retries the keys in the query, or all failed ones.
+/// Retries the keys in the query, or all failed ones if it names none.
 async fn retry(
     State(admin): State<Arc<Admin>>,
     Path((namespace, plugin)): Path<(String, String)>,
@@ -374,13 +378,13 @@ fn not_running(plugin: &ObjectKey) -> Response {
         .into_response()
 }
 
-/// Streams new lines until the host drops the plugin's log, and blank ones meanwhile.
+/// Streams new lines, and blank ones in between, until the host drops the plugin's log.
 fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(tail, |mut tail| async move {
         loop {
             match tokio::time::timeout(BLANK_LINE, tail.recv()).await {
                 Ok(Ok(line)) => return Some((Ok(bytes(&line)), tail)),
-                // A slow reader loses lines, not the connection.
+                // A slow reader loses lines, but keeps its connection.
                 Ok(Err(RecvError::Lagged(_))) => {}
                 Ok(Err(RecvError::Closed)) => return None,
                 Err(_elapsed) => return Some((Ok(Bytes::from_static(b"\n")), tail)),

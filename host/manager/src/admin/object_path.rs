@@ -1,14 +1,13 @@
-//! The path of an object at the endpoints and at the page: GROUP/VERSION/PLURAL/NAMESPACE/NAME.
+//! The path of an object in the endpoints and the page: GROUP/VERSION/PLURAL/NAMESPACE/NAME.
 
 use operetta_core::{gate::path::encoded, object::ObjectKey};
 
-/// The segment of the core group, whose name is empty.
+/// Stands for the core group, whose name is empty.
 pub const CORE: &str = "core";
-/// The segment of the namespace of a cluster-scoped object.
+/// Stands for the namespace of a cluster-scoped object.
 pub const CLUSTER: &str = "_";
 
-/// Returns the path of an object, without a slash in front, and with escapes where its name needs
-/// them.
+/// Returns the path of an object, escaped and without a leading slash.
 ///
 /// ```
 /// use operetta_core::object::ObjectKey;
@@ -27,7 +26,7 @@ pub fn object_path(api_version: &str, plural: &str, key: &ObjectKey) -> String {
     )
 }
 
-/// Returns the `apiVersion` in a path.
+/// Returns the `apiVersion` for a group and version in a path.
 pub fn api_version(group: &str, version: &str) -> String {
     if group == CORE {
         version.to_owned()
@@ -36,7 +35,7 @@ pub fn api_version(group: &str, version: &str) -> String {
     }
 }
 
-/// Returns the namespace in a path; None for a cluster-scoped object.
+/// Returns the namespace in a path, or None for a cluster-scoped object.
 pub fn namespace(segment: &str) -> Option<&str> {
     Some(segment).filter(|segment| !segment.is_empty() && *segment != CLUSTER)
 }

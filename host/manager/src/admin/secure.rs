@@ -1,5 +1,5 @@
-//! The endpoints for users: metrics, informers, logs and needed permissions over TLS, for whoever
-//! the API server authenticates and authorizes.
+//! The endpoints for users: metrics, informers, logs and permissions over TLS, for everybody the
+//! API server authenticates and authorizes.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -30,10 +30,10 @@ use super::{
 };
 use crate::replicas::endpoint::Endpoint;
 
-/// The timeout for the headers of a request.
+/// Timeout for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(30);
 
-/// The variable with the IP address of the Pod.
+/// The variable with the Pod's IP address.
 const POD_IP: &str = "POD_IP";
 
 /// The configuration of the endpoints for users.
@@ -68,7 +68,7 @@ impl SecureListener {
     /// Binds the address.
     ///
     /// # Errors
-    /// When the address cannot be bound or the certificate cannot be used; the message names the
+    /// When the address can't be bound or the certificate can't be used; the message names the
     /// address or the file.
     pub async fn bind(endpoints: &SecureEndpoints) -> Result<Self> {
         let SecureEndpoints {
@@ -85,19 +85,19 @@ impl SecureListener {
         })
     }
 
-    /// Returns the address with the port that was chosen.
+    /// Returns the address with its actual port.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn address(&self) -> Result<String> {
         Ok(self.listener.local_addr()?.to_string())
     }
 
-    /// Returns the way of the other replicas to these endpoints. None if the address is that of all
-    /// interfaces, and `POD_IP` does not name one.
+    /// Returns how other replicas reach these endpoints. None if they listen on all interfaces and
+    /// `POD_IP` doesn't say which address to use.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn endpoint(&self) -> Result<Option<Endpoint>> {
         let bound = self.listener.local_addr()?;
         let pod = std::env::var(POD_IP)
@@ -109,13 +109,13 @@ impl SecureListener {
         }))
     }
 
-    /// Returns the numbers of reads of the certificate's files; None if there are none.
+    /// Returns the counters of certificate reads, or None without certificate files.
     pub fn certificate_reads(&self) -> Option<Arc<CertificateReads>> {
         self.files.as_ref().map(|_| self.reads.clone())
     }
 
-    /// Serves routes to whoever may use them, and those that check users by themselves, until the
-    /// process ends.
+    /// Serves until the process ends: `routes` behind the access control, and `checked`, which
+    /// check their users themselves.
     ///
     /// # Errors
     /// When the listener fails.
@@ -137,7 +137,7 @@ impl SecureListener {
             .context("failed to serve TLS")?;
         let mut server = server.map(BoundedAcceptor::new);
 
-        // Also the longest time that a connection is idle.
+        // Also how long a connection may be idle.
         server
             .http_builder()
             .http1()
@@ -152,8 +152,8 @@ impl SecureListener {
     }
 }
 
-/// Ends a body that is still being written, such as a log that is followed, when its reader's token
-/// or right ends.
+/// Ends a streamed body, such as a followed log, when the reader's token expires or its permission
+/// is revoked.
 fn while_allowed(body: Body, asker: Asker, required: Required) -> Body {
     if body.size_hint().exact().is_some() {
         return body;
@@ -179,7 +179,7 @@ async fn check(
     }
 }
 
-/// Returns the address by which others reach what is bound here.
+/// Returns the address that reaches `bound` from other Pods.
 fn reachable(bound: SocketAddr, pod: Option<IpAddr>) -> Option<SocketAddr> {
     let ip = if bound.ip().is_unspecified() {
         pod?

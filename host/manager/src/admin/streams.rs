@@ -1,16 +1,16 @@
-//! The responses that users read from this replica at once. A log that is followed is open for
-//! hours, so their number is bounded, and the share of one owner as well: the users of one
-//! namespace cannot take all, and one user of the page cannot.
+//! Limits the responses that users read from this replica at the same time, since a followed log
+//! stays open for hours. One owner gets only a share: the users of one namespace, or one user of
+//! the page, can't take them all.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// The maximum number of responses for the Plugins of one namespace.
+/// The maximum number of responses about the Plugins of one namespace.
 const PER_NAMESPACE: usize = 32;
 const IN_ALL: usize = 256;
 
-/// The numbers of open responses.
+/// Counts open responses.
 #[derive(Clone, Debug)]
 pub struct Streams {
     open: Arc<Mutex<Open>>,
@@ -20,13 +20,13 @@ pub struct Streams {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The sum of all in `by_owner`.
+    /// The sum of `by_owner`.
     in_all: usize,
-    /// No number is zero.
+    /// No zeros: the last response of an owner removes the entry.
     by_owner: HashMap<String, usize>,
 }
 
-/// With the limit of a namespace.
+/// Uses the limit for a namespace.
 impl Default for Streams {
     fn default() -> Self {
         Self::new(PER_NAMESPACE)
@@ -41,7 +41,7 @@ pub struct OpenStream {
 }
 
 impl Streams {
-    /// Creates it with this maximum for one owner.
+    /// Creates a counter with a limit per owner.
     pub fn new(per_owner: usize) -> Self {
         Self {
             open: Arc::default(),
@@ -49,7 +49,7 @@ impl Streams {
         }
     }
 
-    /// Opens a response for an owner, which is a namespace or a user; None if there are too many.
+    /// Opens a response for an owner (a namespace or a user), unless there are too many.
     pub fn open(&self, owner: &str) -> Option<OpenStream> {
         let mut open = self.open.lock();
         let of_owner = open.by_owner.get(owner).copied().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The endpoints over the flight recorder: the changes of an object with their causes, and the
-//! reconciles of a plugin.
+//! The endpoints of the flight recorder: an object's changes with their causes, and a plugin's
+//! reconciles.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::{Admin, access::Asker};
 use crate::recorder::visible::{ObjectPath, Visible};
 
-/// The number of changes or reconciles without a limit in the query.
+/// How many changes or reconciles to return if the query sets no limit.
 const DEFAULT_LIMIT: usize = 10;
 /// The maximum number of changes or reconciles in a response.
 const MAX_LIMIT: usize = 1_000;
@@ -28,15 +28,14 @@ fn visible(admin: &Admin, asker: Option<Extension<Asker>>) -> Visible<'_> {
     )
 }
 
-/// The query of [`why`].
 #[derive(Deserialize)]
 pub(super) struct WhyQuery {
-    /// The field, such as `.spec.replicas`.
+    /// A path such as `.spec.replicas`.
     field: Option<String>,
     limit: Option<usize>,
 }
 
-/// Explains the changes of an object.
+/// Explains an object's changes.
 pub(super) async fn why(
     State(admin): State<Arc<Admin>>,
     asker: Option<Extension<Asker>>,
@@ -61,7 +60,7 @@ pub(super) async fn why(
         })
 }
 
-/// Serves what this replica has recorded about an object, for the replica that explains it to a user.
+/// Serves this replica's records of an object to the replica that explains it to a user.
 pub(super) async fn facts(
     State(admin): State<Arc<Admin>>,
     asker: Option<Extension<Asker>>,
@@ -69,7 +68,7 @@ pub(super) async fn facts(
 ) -> Response {
     let visible = visible(&admin, asker);
     match visible.object(path).await {
-        // The names of the path are decoded here, and were not where the permission was checked.
+        // Ask again: the names in the path are decoded only now, after the first permission check.
         Ok(object) => visible
             .own_facts(&object)
             .await
@@ -82,7 +81,6 @@ fn permission_lost() -> Response {
     (StatusCode::FORBIDDEN, "the permission was lost meanwhile").into_response()
 }
 
-/// The query of [`reconciles`].
 #[derive(Deserialize)]
 pub(super) struct ReconcilesQuery {
     /// NAMESPACE/NAME, or NAME in the Plugin's namespace or of a cluster-scoped kind.
@@ -90,7 +88,7 @@ pub(super) struct ReconcilesQuery {
     limit: Option<usize>,
 }
 
-/// Lists the last reconciles of a plugin, or of one of its keys with the key's state.
+/// Lists a plugin's last reconciles, or those of one key together with the key's state.
 pub(super) async fn reconciles(
     State(admin): State<Arc<Admin>>,
     asker: Option<Extension<Asker>>,

@@ -1,27 +1,27 @@
-//! The code that a ServiceAccount allows to act as it: any code of a Plugin of that name, or only
-//! code with certain digests.
+//! The code a ServiceAccount allows to act as it: any code of the Plugin it names, or only code
+//! with certain digests.
 
 use std::collections::BTreeSet;
 
 const PREFIX: &str = "sha256:";
 
-/// The code that may act as a ServiceAccount.
+/// The code allowed to act as a ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedCode {
     /// The annotation's value.
     annotation: String,
-    /// The digests that it names for the plugin. Empty allows any code of the Plugin: whoever may
+    /// The digests listed for the plugin. Empty allows any code of the Plugin, so whoever may
     /// change its source decides.
     digests: BTreeSet<String>,
 }
 
 impl AllowedCode {
-    /// Reads the entries of an annotation that concern a plugin: `NAME` and `*` allow any code,
-    /// `NAME@sha256:HASH` allows one digest. Entries with digests take precedence. None when no
-    /// entry concerns the plugin.
+    /// Parses the entries of an annotation about this plugin: `NAME` and `*` allow any code,
+    /// `NAME@sha256:HASH` allows one digest. Entries with digests take precedence. Returns None if
+    /// there is no entry for the plugin.
     ///
     /// # Errors
-    /// The entry whose digest is invalid.
+    /// The entry with an invalid digest.
     pub fn parse(annotation: &str, plugin: &str) -> Result<Option<Self>, String> {
         let mut is_named = false;
         let mut digests = BTreeSet::new();
@@ -46,25 +46,24 @@ impl AllowedCode {
         }))
     }
 
-    /// Reports whether no digest is named.
+    /// Reports whether code with any digest may act.
     pub fn is_any(&self) -> bool {
         self.digests.is_empty()
     }
 
-    /// Reports whether code of this digest may act.
+    /// Reports whether code with this digest may act.
     pub fn permits(&self, digest: &str) -> bool {
         self.is_any() || self.digests.contains(digest)
     }
 
-    /// Returns the annotation with this digest of a plugin as well, and without the plugin's bare
-    /// name.
+    /// Returns the annotation with this digest added and the plugin's bare name removed.
     pub fn with(&self, plugin: &str, digest: &str) -> String {
         let pin = format!("{plugin}@{digest}");
         let kept = entries(&self.annotation).filter(|entry| *entry != plugin);
         kept.chain([pin.as_str()]).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the digests as one text, which changes with them.
+    /// Returns a text that changes when the digests do.
     pub fn version(&self) -> String {
         self.digests
             .iter()
@@ -80,7 +79,7 @@ fn entries(annotation: &str) -> impl Iterator<Item = &str> {
         .filter(|entry| !entry.is_empty())
 }
 
-/// Reports whether a text is `sha256:` and 64 hexadecimal digits.
+/// Reports whether a text is `sha256:` and 64 lowercase hexadecimal digits.
 fn is_digest(text: &str) -> bool {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.strip_prefix(PREFIX)

@@ -1,9 +1,10 @@
-//! Consent: whether a Plugin may run at all. Its namespace must be opted in, and a ServiceAccount
+//! Consent: whether a Plugin may run at all. Its namespace must be opted in and a ServiceAccount
 //! must consent.
 //!
 //! Creating a ConfigMap is a weaker right than creating a Pod, so it must not be enough to act as a
-//! ServiceAccount: a cluster administrator opts the namespace in, and whoever may change the
-//! ServiceAccount names the plugins that act as it. Only these pure functions decide.
+//! ServiceAccount. Therefore a cluster administrator opts the namespace in, and someone who may
+//! change the ServiceAccount names the plugins allowed to act as it. The pure functions here make
+//! the whole decision.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +19,25 @@ use crate::{authz::allowed_code::AllowedCode, problem::Problem};
 
 pub use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS as NAMESPACE_LABEL};
 
-/// The way in which a namespace is opted in.
+/// How a namespace is opted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptIn {
-    /// Consent may name a Plugin alone: label value `enabled`.
+    /// Label value `enabled`: consent may name a Plugin without digests.
     Enabled,
-    /// Consent must name digests: label value `pinned`.
+    /// Label value `pinned`: consent must name digests.
     Pinned,
 }
 
 impl OptIn {
-    /// The values of the namespace's label.
+    /// The valid values of the namespace's label.
     pub const VALUES: [&str; 2] = ["enabled", "pinned"];
 }
 
-/// The namespaces of the cluster and of the host's default installation, in which no plugin runs.
+/// The namespaces of the cluster and of the host's default installation; no plugin runs in them.
 const RESERVED: [&str; 2] = ["kube-system", "operetta-system"];
 
-/// Checks that a namespace is neither the cluster's nor the host's own (`own`), whatever labels it
-/// has. Those in `allowed` are exempt.
+/// Checks that a namespace isn't the cluster's or the host's own (`own`), whatever its labels.
+/// Namespaces in `allowed` are exempt.
 ///
 /// # Errors
 /// The problem, with the field of the host's configuration that allows the namespace.
@@ -63,8 +64,8 @@ pub fn check_not_reserved(
     Err(Problem::new(reasons::NAMESPACE_RESERVED, message))
 }
 
-/// Builds the problem of a ServiceAccount that the host (`host`, its user name) may not
-/// impersonate.
+/// Returns the problem when the host (user name `host`) isn't allowed to impersonate a
+/// ServiceAccount.
 pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
     let ServiceAccount { namespace, name } = account;
     let arguments = ["operetta", "grant", name, "-n", namespace].map(str::to_owned);
@@ -93,7 +94,7 @@ pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
     Problem::new(reasons::HOST_FORBIDDEN, advice)
 }
 
-/// Checks that a namespace is opted in; None stands for a namespace that does not exist.
+/// Checks that a namespace is opted in. Pass None if it doesn't exist.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
@@ -116,7 +117,7 @@ pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<OptIn, 
 /// Returns a Plugin's ServiceAccount.
 ///
 /// # Errors
-/// When the Plugin names none, or `default`, which every Pod without a ServiceAccount has.
+/// When the Plugin names none, or `default`, which all Pods without a ServiceAccount share.
 pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAccount, Problem> {
     let namespace = plugin.namespace.clone().unwrap_or_default();
     match name {
@@ -144,8 +145,8 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
     }
 }
 
-/// Checks that a ServiceAccount consents to a Plugin acting as it; None stands for one that does
-/// not exist. Returns the allowed code.
+/// Checks that a ServiceAccount consents to a Plugin acting as it, and returns the allowed code.
+/// Pass None if it doesn't exist.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
@@ -185,14 +186,14 @@ pub fn check_account(
     Err(Problem::new(reasons::CONSENT_MISSING, advice))
 }
 
-/// Returns the commands that create a ServiceAccount which consents to a plugin.
+/// Returns the commands for creating a ServiceAccount with consent to a plugin.
 fn create(account: &ServiceAccount, plugin: &str) -> Option<Remedy> {
     let ServiceAccount { namespace, name } = account;
     Remedy::new(["kubectl", "create", "serviceaccount", name, "-n", namespace])?
         .then(annotate(account, plugin, false))
 }
 
-/// Returns the command that names the plugins to which a ServiceAccount consents.
+/// Returns the command for setting a ServiceAccount's consent.
 fn annotate(account: &ServiceAccount, plugins: &str, overwrite: bool) -> Option<Remedy> {
     let ServiceAccount { namespace, name } = account;
     let annotation = format!("{ALLOW_PLUGINS}={plugins}");
@@ -212,18 +213,18 @@ fn annotate(account: &ServiceAccount, plugins: &str, overwrite: bool) -> Option<
     )
 }
 
-/// The consent under which a Plugin runs.
+/// What a Plugin is allowed to run as.
 pub struct Consent {
-    /// The ServiceAccount that it acts as.
+    /// The ServiceAccount it acts as.
     pub account: ServiceAccount,
-    /// The code that consent allows.
+    /// The code the ServiceAccount allows.
     pub code: AllowedCode,
     /// True if consent must name digests.
     pub needs_digest: bool,
 }
 
 impl Consent {
-    /// Checks that code of this digest may run as this Plugin.
+    /// Checks that code with this digest may run as this Plugin.
     ///
     /// # Errors
     /// The problem, with the command that solves it.
@@ -251,7 +252,7 @@ impl Consent {
         Ok(())
     }
 
-    /// Returns a text that changes with the allowed code.
+    /// Returns a text that changes when the allowed code does.
     pub fn version(&self) -> String {
         format!("{}{}", u8::from(self.needs_digest), self.code.version())
     }

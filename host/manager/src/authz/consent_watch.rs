@@ -1,5 +1,5 @@
-//! Failing closed: while the host cannot watch Plugins, namespaces or ServiceAccounts, it would not
-//! notice withdrawn consent. So all plugins are paused.
+//! Fails closed: while the host can't watch Plugins, namespaces or ServiceAccounts, it wouldn't
+//! notice withdrawn consent, so all plugins are paused.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,12 +8,12 @@ use operetta_core::gate::permit::RequestPermit;
 use operetta_kube::informer::Informer;
 use tokio::time::Instant;
 
-/// How long a watch may fail before plugins are paused. Reconnecting after a lost
-/// connection takes less.
+/// How long a watch may fail before plugins are paused. Reconnecting after a lost connection is
+/// faster.
 pub const MAX_STALE: Duration = Duration::from_secs(10);
 
-/// Pauses `consent`, the parent of all plugins' tokens, while one of these informers has failed for
-/// longer than [`MAX_STALE`]. Never returns.
+/// Pauses `consent`, the parent of all plugins' permits, while one of these informers has been
+/// failing for longer than [`MAX_STALE`]. Never returns.
 pub async fn pause_while_stale(consent: Arc<RequestPermit>, informers: [Arc<Informer>; 3]) {
     let mut states = informers.each_ref().map(|informer| informer.state());
     let mut failing_since: Option<Instant> = None;
@@ -57,10 +57,10 @@ pub async fn pause_while_stale(consent: Arc<RequestPermit>, informers: [Arc<Info
     }
 }
 
-/// Waits until the state of one of the informers changes.
+/// Waits until one informer's state changes.
 async fn wait_for_change<T>(states: &mut [tokio::sync::watch::Receiver<T>; 3]) {
     let changes = states.iter_mut().map(|state| Box::pin(state.changed()));
-    // The informers live as long as the manager: a closed channel is the end of the host.
+    // The informers live as long as the manager, so a closed channel means the host is ending.
     if future::select_all(changes).await.0.is_err() {
         future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! Permissions: whether a Plugin may run here at all, and which permissions it needs.
+//! Permissions: whether a Plugin may run here at all, and what it needs to be granted.
 
 pub mod allowed_code;
 pub mod consent;

@@ -1,5 +1,4 @@
-//! The permissions of a plugin, as the host serves them at /rbac/NAMESPACE/PLUGIN for
-//! `operetta rbac`.
+//! A plugin's permissions, as served at /rbac/NAMESPACE/PLUGIN for `operetta rbac`.
 
 use k8s_openapi::jiff::Timestamp;
 use operetta_core::{object::ObjectKey, status::ApiError};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{context::Context, plugin::hosted_plugins::HostedPlugins};
 
-/// The required permissions of one plugin.
+/// A plugin's required permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Permissions {
@@ -19,30 +18,30 @@ pub struct Permissions {
     pub namespace: String,
     /// The name of the ServiceAccount.
     pub service_account: String,
-    /// The start of the recording of its calls; RFC 3339.
+    /// When the recording of its calls started; RFC 3339.
     pub since: String,
-    /// True if any call was recorded. The plugin's watches are in `needs` in any case.
+    /// True if any call was recorded. `needs` has the plugin's watches in any case.
     pub called: bool,
-    /// The number of calls that are not in `needs`, because there were too many different ones.
+    /// The number of calls missing in `needs`, because there were too many different ones.
     pub missed: u64,
-    /// The kinds not served by the API server; `needs` lacks their permissions.
+    /// Kinds the API server doesn't serve; `needs` lacks their permissions.
     pub missing_kinds: Vec<String>,
     /// Each permission, and whether the ServiceAccount has it.
     pub needs: Vec<Needed>,
 }
 
-/// Why a plugin's permissions cannot be listed.
+/// Why a plugin's permissions can't be listed.
 #[derive(Debug)]
 pub enum PermissionsError {
     /// The host has no such plugin.
     Unknown,
-    /// The plugin is suspended or refused, so its recording is gone.
+    /// The plugin is suspended or refused, so its recording was dropped.
     NotRunning,
-    /// The API server does not respond; the caller may retry.
+    /// The API server doesn't respond; the caller may retry.
     Unavailable(ApiError),
 }
 
-/// Lists the permissions that a plugin needs for its calls so far and for its watches.
+/// Lists the permissions a plugin needs for its watches and its calls so far.
 ///
 /// # Errors
 /// See [`PermissionsError`].

@@ -8,8 +8,8 @@
 //! administrator asks for it with the annotation `operetta.dev/retry`; where other work was in flight
 //! as well, it takes a third crash.
 //!
-//! The file is written whole and renamed, without `fsync`: the page cache outlives the process.
-//! After a power loss it may be missing, which blames nobody.
+//! The file is rewritten and renamed, without `fsync`: the page cache outlives the process. A power
+//! loss may lose the file, and then nobody is blamed.
 
 mod table;
 
@@ -28,24 +28,24 @@ use parking_lot::Mutex;
 use table::Table;
 pub use table::{Entry, Step, Verdict, Work};
 
-/// The largest file that is read.
+/// The largest file to read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How often postponed work asks again.
+/// How soon to ask again after [`CrashJournal::begin`] returned None.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// When a suspect is tried even if others are still being loaded.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The age at which the journal of another cluster is removed.
+/// When to remove another cluster's journal.
 const ABANDONED: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The prefix of the file's name; the cluster's id follows.
+/// The file name's prefix; the cluster's id follows.
 const PREFIX: &str = "crash-journal-";
 
 /// The journal of one host.
 pub struct CrashJournal {
-    /// The file; None where nothing is kept.
+    /// None if nothing is saved.
     file: Option<PathBuf>,
     table: Mutex<Table>,
     /// The namespaces with a suspect in flight.
@@ -53,12 +53,11 @@ pub struct CrashJournal {
     start: Mutex<Start>,
 }
 
-/// The progress of the host's start.
 struct Start {
     began: Instant,
-    /// The Plugins that were reconciled once; None if nobody waits for the others.
+    /// The Plugins reconciled so far; None once nobody waits for the others.
     attempted: Option<HashSet<ObjectKey>>,
-    /// True once a failure to write was logged, until a write succeeds.
+    /// True after a failed write was logged, until a write succeeds.
     unwritable: bool,
 }
 
@@ -70,8 +69,8 @@ pub struct InFlight {
 }
 
 impl CrashJournal {
-    /// Opens the journal of the host of this cluster, in a directory that is this user's alone.
-    /// Without a directory it keeps nothing beyond this process.
+    /// Opens this cluster's journal in a directory that only this user may access. Without a
+    /// directory, nothing is saved beyond this process.
     pub fn open(directory: Option<&Path>, cluster: &str) -> Arc<Self> {
         let id: String = cluster
             .chars()
@@ -134,15 +133,15 @@ impl CrashJournal {
         })
     }
 
-    /// Records that a Plugin was reconciled once since the start.
+    /// Records that a Plugin was reconciled since the start.
     pub fn record_attempt(&self, plugin: &ObjectKey) {
         if let Some(attempted) = &mut self.start.lock().attempted {
             attempted.insert(plugin.clone());
         }
     }
 
-    /// Reports whether the start is over: each of these Plugins was reconciled once and no work is
-    /// in flight. Once it was over it stays so.
+    /// Reports whether startup is over: each of these Plugins was reconciled and no work is in
+    /// flight, or ten minutes have passed. Once true, it stays true.
     pub fn are_others_loaded(&self, mut plugins: impl Iterator<Item = ObjectKey>) -> bool {
         let busy = self.table.lock().is_busy();
         let mut start = self.start.lock();
@@ -159,19 +158,19 @@ impl CrashJournal {
         over || late
     }
 
-    /// Returns the work during which the host died.
+    /// Returns the work the host died during.
     pub fn suspects(&self) -> Vec<Entry> {
         self.table.lock().suspects().cloned().collect()
     }
 
-    /// Records that the host stops in an orderly way.
+    /// Records a graceful stop.
     pub fn stop(&self) {
         let mut table = self.table.lock();
         table.stop();
         self.write(&table);
     }
 
-    /// Replaces the file. Failures are logged once: work goes on without notes.
+    /// Replaces the file. A failure doesn't stop the work and is logged once.
     fn write(&self, table: &Table) {
         let Some(file) = &self.file else { return };
         let written = replace(file, table);
@@ -183,7 +182,7 @@ impl CrashJournal {
         start.unwritable = written.is_err();
     }
 
-    /// Removes the journals of clusters that this user's hosts have not served for long.
+    /// Removes old journals of clusters that this user's hosts no longer serve.
     fn remove_abandoned(&self) {
         let Some(directory) = self.file.as_deref().and_then(Path::parent) else {
             return;
@@ -215,8 +214,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Reads a table. A missing file is an empty one; so is a file that cannot be read, which is
-/// logged.
+/// Reads a table. A missing file counts as empty; so does an unreadable one, with a log line.
 fn read(file: &Path) -> Table {
     let parsed = || -> io::Result<Table> {
         let size = fs::symlink_metadata(file)?.len();
@@ -235,7 +233,7 @@ fn read(file: &Path) -> Table {
     }
 }
 
-/// Replaces a table's file at once. A table without entries has no file.
+/// Replaces a table's file atomically, or removes it if the table is empty.
 fn replace(file: &Path, table: &Table) -> io::Result<()> {
     if table.is_empty() {
         return match fs::remove_file(file) {

@@ -1,16 +1,14 @@
-//! The table of the crash journal: work in flight, and the deaths of the host that each work may
-//! have caused. A pure state machine, tested as a table; [`super::CrashJournal`] keeps it in a
-//! file.
+//! The crash journal's table: work in flight, and the host's deaths each piece of work may have
+//! caused. A pure state machine, tested as a table; [`super::CrashJournal`] stores it in a file.
 
 use serde::{Deserialize, Serialize};
 
-/// The most entries that the table holds.
 const MAX_ENTRIES: usize = 128;
 
-/// The longest text of an entry, in bytes. Names of objects and digests are shorter.
+/// The longest text of an entry, in bytes. Object names and digests are shorter.
 const MAX_TEXT: usize = 256;
 
-/// Deaths of the host in a row after which the work is not tried again.
+/// How many deaths in a row quarantine the work.
 const MAX_DEATHS: u32 = 2;
 
 /// The same where other work was in flight at the last death, which may have been the cause.
@@ -20,13 +18,13 @@ const MAX_DEATHS_IN_COMPANY: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Step {
-    /// The configuration in a drop-in ConfigMap is parsed.
+    /// Parsing the configuration in a drop-in ConfigMap.
     ParseDropIn,
-    /// A Plugin's compressed component is decompressed.
+    /// Decompressing a Plugin's component.
     Decompress,
-    /// The ConfigMaps and Secrets in a Plugin's `spec.configFrom` are parsed.
+    /// Parsing the ConfigMaps and Secrets in a Plugin's `spec.configFrom`.
     ParseConfig,
-    /// A Plugin's component is checked, compiled, linked and described.
+    /// Checking, compiling, linking and describing a Plugin's component.
     Load,
 }
 
@@ -42,7 +40,7 @@ impl Step {
     }
 }
 
-/// One work on one object.
+/// A piece of work: one step for one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Work {
@@ -52,18 +50,17 @@ pub struct Work {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// The version of the bytes: their digest, or the uid and resourceVersion of the object that
-    /// has them.
+    /// The version of the bytes: their digest, or the uid and resourceVersion of the object they
+    /// are in.
     pub version: String,
-    /// The value of the annotation with which an administrator asks for another try; empty without
-    /// it.
+    /// The value of the annotation that asks for another try; empty without it.
     pub retry: String,
 }
 
-/// The decision whether a work may begin.
+/// Whether a piece of work may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The work may begin at any time.
+    /// It may start at any time.
     Ordinary,
     /// The host died during this work: it is done last, and after the namespace's other suspects.
     Suspect,
@@ -72,32 +69,32 @@ pub enum Verdict {
     Quarantined,
 }
 
-/// An entry: a work that is in flight, or during which the host died.
+/// Work that is in flight or that the host died during.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The work.
     #[serde(flatten)]
     pub work: Work,
-    /// The host's deaths in a row while the work was in flight.
+    /// How often in a row the host died during the work.
     pub deaths: u32,
-    /// True from its beginning to its end.
+    /// True while the work is in flight.
     pub in_flight: bool,
     /// True if other work was in flight at the host's last death.
     #[serde(default)]
     pub in_company: bool,
 }
 
-/// The table: at most one entry for each step and object.
+/// At most one entry per step and object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Table {
-    /// The entries, in the order of their beginning.
+    /// Oldest first.
     entries: Vec<Entry>,
 }
 
 impl Work {
-    /// Creates a work. Overlong texts are cut.
+    /// Creates a piece of work. Long texts are cut.
     pub fn new(step: Step, namespace: &str, name: &str, version: &str, retry: &str) -> Self {
         let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
         Self {
@@ -109,7 +106,7 @@ impl Work {
         }
     }
 
-    /// Returns the work as it follows "while the host".
+    /// Returns the work in words that follow "while the host".
     pub fn past_tense(&self) -> String {
         let version = &self.version;
         match self.step {
@@ -137,7 +134,8 @@ impl Entry {
 }
 
 impl Table {
-    /// Takes up the table of a host that died: each work in flight may be the cause.
+    /// Turns the table of a host that died into that of its successor: any work in flight may be
+    /// the cause.
     pub fn after_death(mut self) -> Self {
         let in_company = self.entries.iter().filter(|entry| entry.in_flight).count() > 1;
         for entry in self.entries.iter_mut().filter(|entry| entry.in_flight) {
@@ -150,8 +148,8 @@ impl Table {
         self
     }
 
-    /// Decides about a work. A changed source or a new request of an administrator ends a
-    /// quarantine, not the suspicion.
+    /// Decides whether work may start. A changed source or an administrator's new request ends a
+    /// quarantine, but the work stays suspect.
     pub fn verdict(&self, work: &Work) -> Verdict {
         match self.find(work) {
             None | Some(Entry { deaths: 0, .. }) => Verdict::Ordinary,
@@ -160,7 +158,7 @@ impl Table {
         }
     }
 
-    /// Notes that a work begins. Reports whether the table has room for it.
+    /// Records that work starts. Returns false if the table has no room for it.
     pub fn begin(&mut self, work: &Work) -> bool {
         let earlier = self.find(work).map(|entry| {
             if entry.work == *work {
@@ -185,12 +183,12 @@ impl Table {
         true
     }
 
-    /// Records that work has ended with the host alive, which clears it of all suspicion.
+    /// Records that work ended and the host is still alive, which clears it of all suspicion.
     pub fn end(&mut self, work: &Work) {
         self.entries.retain(|entry| entry.work != *work);
     }
 
-    /// Notes that the host stops in an orderly way: no work in flight will be blamed.
+    /// Records a graceful stop: work in flight isn't to blame.
     pub fn stop(&mut self) {
         self.entries.retain(|entry| entry.deaths > 0);
         for entry in &mut self.entries {
@@ -198,17 +196,17 @@ impl Table {
         }
     }
 
-    /// Reports whether some work is in flight.
+    /// Reports whether any work is in flight.
     pub fn is_busy(&self) -> bool {
         self.entries.iter().any(|entry| entry.in_flight)
     }
 
-    /// Returns the work that the host crashed on.
+    /// Returns the work the host died during.
     pub fn suspects(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.deaths > 0)
     }
 
-    /// Reports whether the table has no entry.
+    /// Reports whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -219,7 +217,7 @@ impl Table {
             .find(|entry| entry.work.is_on_same_object(work))
     }
 
-    /// Drops the oldest entry with the fewest deaths that is not in flight. Reports whether there
+    /// Drops the oldest entry with the fewest deaths, except work in flight. Reports whether there
     /// was one.
     fn make_room(&mut self) -> bool {
         let idle = self

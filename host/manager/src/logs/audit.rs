@@ -1,5 +1,5 @@
-//! The audit log: one structured line of the host's log for each write of a plugin (target
-//! `audit`), and a line of JSON in a file if the configuration names one.
+//! The audit log: a structured line in the host's log for each write of a plugin (target `audit`),
+//! and a line of JSON in a file if one is configured.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,7 +13,7 @@ use operetta_core::gate::audit::{AuditRecord, AuditSink, AuditSource};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// The audit of plugins' writes.
+/// The audit log of plugins' writes.
 pub struct AuditLog {
     file: Option<Mutex<File>>,
 }
@@ -26,10 +26,10 @@ struct Line<'a> {
 }
 
 impl AuditLog {
-    /// Opens the audit. Appends to `file`, if one is named, which only this user may read.
+    /// Opens the audit log. If there is a `file`, appends to it; only this user may read it.
     ///
     /// # Errors
-    /// When the file cannot be opened; the message names it.
+    /// When the file can't be opened; the message names it.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let open = |path: &Path| {
             let file = OpenOptions::new()
@@ -80,7 +80,7 @@ impl AuditSink for AuditLog {
         let written = serde_json::to_string(&line)
             .map_err(std::io::Error::other)
             .and_then(|line| {
-                // One write, so that lines of several plugins do not mix.
+                // A single write, so that lines of different plugins don't mix.
                 file.lock().write_all(format!("{line}\n").as_bytes())
             });
         if let Err(error) = written {

@@ -1,4 +1,4 @@
-//! Logs: what plugins log, how much of it is kept, and the audit of their writes.
+//! Logs: what plugins log, how much of it is kept, and the audit log of their writes.
 
 pub mod audit;
 mod quota;

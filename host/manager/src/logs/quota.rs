@@ -2,26 +2,26 @@
 
 use tokio::time::Instant;
 
-/// The bytes that the host adds to a line's text.
+/// What the host adds to a line's text, in bytes.
 const LINE: u64 = 128;
 
-/// The rate, in bytes a second.
+/// Bytes per second.
 const RATE: u64 = 256 * 1024;
 
-/// The burst after a pause, in bytes.
+/// The bytes allowed after a pause.
 const BURST: u64 = 2 * 1024 * 1024;
 
 /// Why lines are missing.
 pub const TOO_MUCH: &str = "over the limit of 256 KiB per second with bursts of 2 MiB";
 
-/// The bytes that a plugin may log now: a token bucket.
+/// How much a plugin may log now: a token bucket.
 #[derive(Debug)]
 pub struct LogQuota {
-    /// The tokens in bytes, at most [`BURST`].
+    /// Tokens in bytes, at most [`BURST`].
     left: u64,
-    /// The time up to which tokens were added.
+    /// When tokens were last added.
     at: Instant,
-    /// The lines dropped since the last one that was kept.
+    /// Lines dropped since the last one was kept.
     dropped: u64,
 }
 
@@ -35,11 +35,11 @@ impl LogQuota {
         }
     }
 
-    /// Takes the tokens of a line. Returns the number of lines dropped before it, or None if this
-    /// line is dropped.
+    /// Takes the tokens for a line. Returns how many lines were dropped before it, or None if this
+    /// one is dropped.
     ///
-    /// After a dropped line, lines are dropped until half of the burst is available again. A flood
-    /// is then logged in contiguous pieces with gaps of some seconds, instead of every tenth line.
+    /// After dropping a line we drop all others until half the burst is available again. That way a
+    /// flood is logged in contiguous pieces, some seconds apart, and not as every tenth line.
     pub fn admit(&mut self, bytes: u64, now: Instant) -> Option<u64> {
         let grown =
             now.saturating_duration_since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
@@ -61,7 +61,7 @@ impl LogQuota {
     }
 }
 
-/// Returns the bytes of a text in a JSON log, where each control character takes six.
+/// Returns the size of a text in a JSON log; a control character takes six bytes.
 pub fn escaped(text: &str) -> u64 {
     text.bytes()
         .map(|byte| if byte < b' ' { 6 } else { 1 })

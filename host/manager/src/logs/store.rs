@@ -1,5 +1,5 @@
-//! The logs of plugins: the last lines of each in memory, for `operetta logs`, and every line in
-//! the host's own log.
+//! The plugins' logs: the last lines of each in memory, for `operetta logs`, and every line in the
+//! host's own log.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,13 +22,13 @@ use tokio::{sync::broadcast, time::Instant};
 use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
 
 const KEPT: usize = 1_000;
-/// The bytes of a plugin's kept lines.
+/// The bytes kept per plugin.
 const KEPT_BYTES: usize = 2 * 1024 * 1024;
-/// The lines that a slow follower may be behind.
+/// How many lines a follower may lag behind.
 const WAITING: usize = 256;
-/// The longest message that is kept, and the longest sum of its fields, in bytes.
+/// The longest message to keep, and the longest sum of its fields, in bytes.
 const MESSAGE: usize = 16 * 1024;
-/// The characters that are read of an annotation with a level.
+/// How much of an annotation with a level is read, in characters.
 const MAX_LEVEL: usize = 32;
 
 /// One line, as `operetta logs -o json` prints it.
@@ -64,20 +64,18 @@ pub struct LogStore {
     plugins: Mutex<HashMap<ObjectKey, Arc<PluginLog>>>,
 }
 
-/// The log of one plugin. It outlives the plugin's code, and has the reason when code does not
-/// load.
+/// One plugin's log. It outlives the plugin's code, and says why code doesn't load.
 pub struct PluginLog {
     plugin: String,
-    /// The least important level that is kept, as a number.
+    /// The least important level to keep, as a number.
     level: AtomicU8,
-    /// The level that the Plugin's annotation named last.
+    /// The level last set by the Plugin's annotation.
     annotated: Mutex<Option<String>>,
     kept: Mutex<Kept>,
-    /// Sends each line to the followers, from the first one on.
+    /// Sends each line to the followers, once there has been one.
     tail: OnceLock<broadcast::Sender<Arc<LogLine>>>,
 }
 
-/// The last lines.
 struct Kept {
     lines: VecDeque<Arc<LogLine>>,
     bytes: usize,
@@ -98,7 +96,7 @@ impl Kept {
 }
 
 impl LogLine {
-    /// Returns its size in memory, in bytes.
+    /// Returns the line's size in memory, in bytes.
     fn bytes(&self) -> usize {
         let texts = [
             &self.time,
@@ -114,13 +112,12 @@ impl LogLine {
     }
 }
 
-/// Returns a field's size in memory, in bytes.
 fn field_bytes((name, value): &(String, String)) -> usize {
     size_of::<(String, String)>() + name.len() + value.len()
 }
 
 impl LogStore {
-    /// Returns the log of a plugin; a new one with this level when there is none.
+    /// Returns a plugin's log, or creates it with this level.
     pub fn get_or_create(&self, plugin: &ObjectKey, level: LogLevel) -> Arc<PluginLog> {
         let mut plugins = self.plugins.lock();
         let create = || {
@@ -140,20 +137,20 @@ impl LogStore {
         plugins.entry(plugin.clone()).or_insert_with(create).clone()
     }
 
-    /// Returns the log of a plugin.
+    /// Returns a plugin's log.
     pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<PluginLog>> {
         self.plugins.lock().get(plugin).cloned()
     }
 
-    /// Drops the log of a plugin that is gone.
+    /// Drops the log of a deleted plugin.
     pub fn remove(&self, plugin: &ObjectKey) {
         self.plugins.lock().remove(plugin);
     }
 }
 
 impl PluginLog {
-    /// Returns the kept lines, at most the last `tail`, and a receiver of those that follow. No
-    /// line is missing or duplicated.
+    /// Returns at most the last `tail` lines and a receiver of the lines to come. No line is
+    /// missing or duplicated in between.
     pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
@@ -164,8 +161,8 @@ impl PluginLog {
         )
     }
 
-    /// Applies the level in the Plugin's annotation, or `default` without one or with one that is
-    /// not a level. A change is logged. Reconciles in flight follow at their next line.
+    /// Sets the level from the Plugin's annotation, or `default` if it's missing or invalid. A
+    /// change is logged, and applies to the next line of in-flight reconciles.
     pub fn set_level(&self, annotation: Option<&str>, default: LogLevel) {
         let annotation = annotation.map(|text| text.chars().take(MAX_LEVEL).collect::<String>());
         let mut annotated = self.annotated.lock();
@@ -194,7 +191,7 @@ impl PluginLog {
         }
     }
 
-    /// Writes a line of the host about the plugin, outside the plugin's quota.
+    /// Writes a line of the host itself to the plugin's log, outside the plugin's quota.
     pub fn write_host_line(&self, level: LogLevel, message: String) {
         self.append(LogRecord {
             level,
@@ -306,7 +303,7 @@ fn level(name_of: &str) -> Option<LogLevel> {
     levels.into_iter().find(|level| name(*level) == name_of)
 }
 
-/// Returns the level's name in lines.
+/// Returns a level's name in log lines.
 pub fn name(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Error => "error",

@@ -1,4 +1,4 @@
-//! The field conflicts of plugins.
+//! Metrics of field conflicts between plugins.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use prometheus_client::{
 pub(super) struct ConflictMetrics {
     conflicts: Family<ConflictLabels, Counter>,
     writes: Family<ConflictLabels, Counter>,
-    /// The series of each Plugin, to remove them with it.
+    /// Each Plugin's series, to remove them together with it.
     series: Mutex<HashMap<ObjectKey, HashSet<ConflictLabels>>>,
 }
 
@@ -25,7 +25,6 @@ pub(super) struct ConflictMetrics {
 struct ConflictLabels {
     plugin: String,
     namespace: String,
-    /// The object's kind.
     kind: String,
     /// The other writer: `plugin` or `outside`.
     against: &'static str,
@@ -41,7 +40,7 @@ impl ConflictMetrics {
         metrics
     }
 
-    /// Counts a field conflict for each plugin in it, and the write for the plugin that wrote.
+    /// Counts a conflict for each plugin involved, and the write for the plugin that wrote.
     pub(super) fn count(&self, conflict: &FieldConflict) {
         let labels = |plugin: &ObjectKey, against| ConflictLabels {
             plugin: plugin.name.clone(),
@@ -78,7 +77,6 @@ impl ConflictMetrics {
         }
     }
 
-    /// Removes all series of a Plugin.
     pub(super) fn forget(&self, plugin: &ObjectKey) {
         for labels in self.series.lock().remove(plugin).unwrap_or_default() {
             self.conflicts.remove(&labels);

@@ -1,4 +1,4 @@
-//! The reconciles of controllers, under controller-runtime's names.
+//! Metrics of reconciles, under controller-runtime's names.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,15 +20,15 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// controller-runtime's buckets of reconcile times and request durations, in seconds.
+/// controller-runtime's buckets for reconcile times and request durations, in seconds.
 const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
-/// Creates a histogram with [`BUCKETS`], and native buckets with the resolution of
-/// controller-runtime's.
+/// Creates a histogram with [`BUCKETS`], and with native buckets in controller-runtime's
+/// resolution.
 pub(super) fn histogram() -> Histogram {
     let native = NativeHistogramConfig::new(1.1)
         .max_buckets(100)
@@ -36,10 +36,10 @@ pub(super) fn histogram() -> Histogram {
     Histogram::new_classic_and_native(BUCKETS, native)
 }
 
-/// The results of reconciles, as controller-runtime names them.
+/// The results of reconciles, under controller-runtime's names.
 const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
 
-/// Returns the name of a result, one of [`RESULTS`].
+/// Returns a result's name, one of [`RESULTS`].
 pub(crate) fn result_name(result: &Result<Action, Failure>) -> &'static str {
     match result {
         Ok(Action::Done) => "success",
@@ -49,7 +49,7 @@ pub(crate) fn result_name(result: &Result<Action, Failure>) -> &'static str {
     }
 }
 
-/// The counters of a controller that have no label of their own, with their help texts.
+/// A controller's counters without further labels, and their help texts.
 const COUNTERS: [(&str, &str); 5] = [
     (
         "controller_runtime_reconcile_errors",
@@ -78,15 +78,15 @@ const PANICS: usize = 2;
 const TIMEOUTS: usize = 3;
 const SLOWED: usize = 4;
 
-/// The metrics of reconciles. All series of a controller exist from its start, at zero, as in
-/// controller-runtime.
+/// Metrics of reconciles. As in controller-runtime, all series of a controller exist from its
+/// start, at zero.
 pub(super) struct ControllerMetrics {
     reconciles: Family<OutcomeLabels, Counter>,
     /// In the order of [`COUNTERS`].
     counters: [Family<ControllerLabels, Counter>; COUNTERS.len()],
     time: Family<ControllerLabels, Histogram, fn() -> Histogram>,
-    /// The controllers of each Plugin that have series. Read while counting, so that no series is
-    /// created beside it.
+    /// The controllers with series, per Plugin. Locked for reading while counting, so that a
+    /// reconcile which ends late can't recreate removed series.
     known: RwLock<HashMap<ObjectKey, HashSet<String>>>,
 }
 
@@ -157,7 +157,7 @@ impl ControllerMetrics {
         metrics
     }
 
-    /// Creates the series of these controllers, and removes those of all others of the Plugin.
+    /// Creates the series of these controllers and removes those of the Plugin's other ones.
     pub(super) fn keep<'a>(
         &self,
         plugin: &ObjectKey,
@@ -175,7 +175,6 @@ impl ControllerMetrics {
             .for_each(|controller| self.create(plugin, controller));
     }
 
-    /// Removes all series of a Plugin.
     pub(super) fn forget(&self, plugin: &ObjectKey) {
         let mut known = self.known.write();
         for controller in known.remove(plugin).unwrap_or_default() {
@@ -209,8 +208,7 @@ impl ControllerMetrics {
         }
     }
 
-    /// Counts a reconcile. One that ends after its controller is gone does not bring the series
-    /// back.
+    /// Counts a reconcile, unless its controller is already gone.
     pub(super) fn reconciled(
         &self,
         plugin: &ObjectKey,
@@ -246,7 +244,6 @@ impl ControllerMetrics {
             .inc();
     }
 
-    /// Counts a delay of a key in a hot loop.
     pub(super) fn slowed(&self, plugin: &ObjectKey, controller: &str) {
         let known = self.known.read();
         if known

@@ -1,8 +1,8 @@
-//! Samples of informers, by kind. Informers of a kind are summed up, because plugins choose as many
-//! selectors as they like.
+//! Samples of informers, by kind. They are sums over a kind's informers, since plugins may choose
+//! any number of selectors.
 //!
-//! Counters never decrease when informers end: each scrape adds their counts to totals. Counts
-//! between the last scrape and the end of an informer are lost.
+//! Each scrape adds the informers' counts to totals, so counters never decrease when an informer
+//! ends. What an informer counts between the last scrape and its end is lost.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 
 use crate::metrics::samples::{Labels, Samples};
 
-/// The counts of informers so far, also of those that have ended.
+/// Counts of all informers so far, including those that have ended.
 #[derive(Default)]
 pub struct InformerMetrics(Mutex<Counted>);
 
 #[derive(Default)]
 struct Counted {
-    /// The counts that were added up, by address. While an entry is here, no other informer has
-    /// that address.
+    /// What `totals` already includes, by the informer's address. The Weak keeps the allocation, so
+    /// no other informer gets this address.
     known: HashMap<usize, (Weak<Informer>, Counts)>,
-    /// The sums by kind.
+    /// By kind.
     totals: BTreeMap<String, Counts>,
 }
 
@@ -34,7 +34,7 @@ struct Counts {
     unreadable: u64,
 }
 
-/// The current size of the informers of a kind.
+/// The current size of a kind's informers.
 #[derive(Clone, Copy, Default)]
 struct CachedKind {
     informers: u64,
@@ -43,7 +43,7 @@ struct CachedKind {
 }
 
 impl InformerMetrics {
-    /// Takes samples of these informers.
+    /// Adds samples of these informers.
     pub fn sample(&self, informers: &[Arc<Informer>], samples: &mut Samples) {
         let mut by_kind = BTreeMap::<String, CachedKind>::new();
         for informer in informers {

@@ -1,7 +1,7 @@
-//! The host's metrics, under controller-runtime's names where it has one, in the OpenMetrics text
-//! format and in Prometheus' Protobuf format, which also has native histograms.
+//! The host's metrics, under controller-runtime's names where those exist, in the OpenMetrics text
+//! format and in Prometheus' Protobuf format. Only the latter has native histograms.
 //!
-//! [`Metrics`] counts as things happen; a [`samples::Samples`] is taken at each scrape.
+//! [`Metrics`] counts as things happen; [`samples::Samples`] are taken at each scrape.
 
 mod conflicts;
 mod controllers;
@@ -65,7 +65,7 @@ struct LoadLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CompileLabels {
-    /// The origin of the code: `cache`, `host` or `worker`.
+    /// `cache`, `host` or `worker`.
     origin: &'static str,
 }
 
@@ -110,18 +110,18 @@ impl Metrics {
         })
     }
 
-    /// Returns the metrics of requests to the API server, for the client to count them.
+    /// Returns the metrics of requests to the API server. The client counts them.
     pub fn rest_client(&self) -> Arc<RestClientMetrics> {
         self.rest_client.clone()
     }
 
-    /// Counts a field conflict for each plugin in it, and the write for the plugin that wrote.
+    /// Counts a conflict for each plugin involved, and the write for the plugin that wrote.
     pub fn conflict(&self, conflict: &FieldConflict) {
         self.conflicts.count(conflict);
     }
 
-    /// Creates the series of these controllers of a Plugin, and removes those of controllers that
-    /// it no longer has.
+    /// Creates the series of a Plugin's controllers and removes those of controllers it no longer
+    /// has.
     pub fn keep_controllers<'a>(
         &self,
         plugin: &ObjectKey,
@@ -130,7 +130,7 @@ impl Metrics {
         self.controllers.keep(plugin, controllers);
     }
 
-    /// Removes all series of a Plugin that is gone.
+    /// Removes all series of a deleted Plugin.
     pub fn forget(&self, plugin: &ObjectKey) {
         self.controllers.forget(plugin);
         self.conflicts.forget(plugin);
@@ -153,7 +153,7 @@ impl Metrics {
         self.controllers.slowed(plugin, controller);
     }
 
-    /// Counts a load; `result` is `loaded` or the reason of the refusal.
+    /// Counts a load; `result` is `loaded` or the reason for refusing it.
     pub fn loaded(&self, result: &str) {
         self.code
             .loads
@@ -163,7 +163,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Counts the origin of a loaded component's code, and the time it took.
+    /// Counts where a loaded component's code came from, and how long that took.
     pub fn obtained(&self, provenance: &Provenance) {
         let origin = match provenance.origin {
             Origin::Cache => "cache",
@@ -194,7 +194,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Encodes the metrics and these samples as Protobuf messages, each with its length in front.
+    /// Encodes the metrics and these samples as length-delimited Protobuf messages.
     ///
     /// # Errors
     /// The encoder's errors.

@@ -1,4 +1,4 @@
-//! Samples of the process, under the names of Prometheus' client libraries, and the build.
+//! Samples of the process, under the names of Prometheus' client libraries, and of the build.
 
 use std::{fs, io};
 
@@ -9,7 +9,7 @@ use rustix::{
 
 use crate::metrics::samples::{Labels, Samples, Value};
 
-/// Adds samples of the process. What /proc does not tell is left out.
+/// Adds samples of the process, as far as /proc provides them.
 pub fn sample(samples: &mut Samples) {
     if let Err(error) = sample_process(samples) {
         tracing::debug!(%error, "failed to read /proc");
@@ -59,7 +59,7 @@ fn sample_process(samples: &mut Samples) -> io::Result<()> {
     );
 
     let open = fs::read_dir("/proc/self/fd")?.count() as u64;
-    // The directory itself is open while it is read.
+    // Don't count the directory: it is open while we read it.
     samples.gauge(
         "process_open_fds",
         "Number of open file descriptors",
@@ -77,8 +77,8 @@ fn one<V: Into<Value>>(value: V) -> [(Labels, V); 1] {
     [(Labels::new(), value)]
 }
 
-/// Returns a field of /proc/PID/stat by its number in proc(5). The second one, the program's name,
-/// may contain anything.
+/// Returns a field of /proc/PID/stat by its number in proc(5). Only the second one, the program's
+/// name, can contain spaces and parentheses.
 fn number(stat: &str, field: usize) -> io::Result<u64> {
     let after_name = stat.rsplit_once(')').map(|(_, rest)| rest);
     let text = after_name.and_then(|rest| rest.split_whitespace().nth(field.checked_sub(3)?));
@@ -86,7 +86,7 @@ fn number(stat: &str, field: usize) -> io::Result<u64> {
         .ok_or_else(|| io::Error::other(format!("no field {field} in {stat:?}")))
 }
 
-/// Returns the start of the machine since the Unix epoch in seconds.
+/// Returns when the machine booted, in seconds since the Unix epoch.
 fn boot_time() -> io::Result<u64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let time = stat
@@ -95,8 +95,7 @@ fn boot_time() -> io::Result<u64> {
     time.ok_or_else(|| io::Error::other("no btime in /proc/stat"))
 }
 
-/// Returns a limit, in floating point as Prometheus' client libraries do: the one that stands for
-/// none is 2^64 - 1.
+/// Returns a limit as a float, as Prometheus' client libraries do. Unlimited is 2^64 - 1.
 fn limit(resource: Resource) -> f64 {
     getrlimit(resource).current.unwrap_or(u64::MAX) as f64
 }

@@ -4,12 +4,10 @@ use operetta_core::{controller::Controller, queue::DurationHistogram};
 
 use crate::metrics::samples::{Labels, Samples};
 
-/// The priorities of keys as controller-runtime numbers them: that of changes, and that of initial
-/// lists and resyncs.
+/// controller-runtime's priorities: of changes, and of initial lists and resyncs.
 const NORMAL: &str = "0";
 const LOW: &str = "-100";
 
-/// The samples of work queues.
 #[derive(Default)]
 pub(super) struct Queues {
     depth: Vec<(Labels, u64)>,
@@ -29,7 +27,7 @@ struct Workers {
 }
 
 impl Queues {
-    /// Adds samples of a controller; the labels are those of its plugin.
+    /// Adds samples of a controller. `plugin` are its plugin's labels.
     pub(super) fn add(&mut self, controller: &Controller, plugin: &Labels) {
         let stats = controller.queue().stats();
         let with = |own: &[(&'static str, &str)]| -> Labels {
@@ -38,7 +36,7 @@ impl Queues {
         };
         let name = controller.name();
 
-        // controller-runtime has both: `name` is the older one.
+        // controller-runtime has both; `name` is the older one.
         let labels = with(&[("name", name), ("controller", name)]);
         let normal = stats.depth.saturating_sub(stats.depth_low);
         for (priority, depth) in [(NORMAL, normal), (LOW, stats.depth_low)] {

@@ -1,12 +1,11 @@
-//! Samples of the quotas of plugins, controllers, sources and queued keys: what each namespace uses
-//! of them.
+//! Samples of quotas: how many plugins, controllers, sources and queued keys each namespace uses.
 
 use crate::{
     metrics::samples::{Labels, Samples},
     tenancy::tenants::Tenants,
 };
 
-/// Adds samples of all namespaces with Plugins.
+/// Adds samples for all namespaces with Plugins.
 pub fn sample(tenants: &Tenants, samples: &mut Samples) {
     let mut used = Vec::new();
     let mut limits = Vec::new();

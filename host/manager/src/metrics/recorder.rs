@@ -4,7 +4,7 @@ use operetta_core::recorder::Counts;
 
 use crate::metrics::samples::{Labels, Samples};
 
-/// Adds the counts of the recorder.
+/// Adds the recorder's counts.
 pub fn sample(counts: Counts, samples: &mut Samples) {
     let Counts {
         records,

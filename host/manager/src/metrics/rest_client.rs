@@ -1,4 +1,4 @@
-//! The requests to the API server, under client-go's names.
+//! Metrics of requests to the API server, under client-go's names.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use prometheus_client::{
 
 use super::controllers::histogram;
 
-/// The metrics of requests. Their labels are bounded: methods, status codes and one host.
+/// Counts requests. The labels are bounded: methods, status codes and one host.
 pub struct RestClientMetrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
@@ -20,7 +20,7 @@ pub struct RestClientMetrics {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    /// The status, or `<error>` without a response, as in client-go.
+    /// The status, or `<error>` if there was no response, as in client-go.
     code: String,
     method: &'static str,
     host: String,
@@ -76,8 +76,8 @@ impl RequestObserver for RestClientMetrics {
     }
 }
 
-/// Returns the method's name. A plugin cannot invent methods, but the label must be bounded
-/// whatever calls this.
+/// Returns the method's name. Plugins can't invent methods, but the label must stay bounded no
+/// matter who calls this.
 fn name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! Samples that are taken at a scrape, as a collector of `prometheus-client`.
+//! Samples taken at a scrape, as a collector of `prometheus-client`.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
 };
 
-/// Labels with their values, in order.
+/// Labels and their values, in order.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// A sample's value.
@@ -65,7 +65,7 @@ impl Samples {
         self.add(name, help, MetricType::Gauge, samples);
     }
 
-    /// Adds a counter. The name is without `_total`, which the format adds.
+    /// Adds a counter. `name` lacks the suffix `_total`, which the format adds.
     pub fn counter<V: Into<Value>>(
         &mut self,
         name: &'static str,

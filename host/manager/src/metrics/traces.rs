@@ -7,7 +7,7 @@ use crate::{
     traces::SpanCounts,
 };
 
-/// Adds the counts of spans; zeros for None, if nothing is traced.
+/// Adds the counts of spans, or zeros if nothing is traced.
 pub fn sample(counts: Option<&SpanCounts>, samples: &mut Samples) {
     let none = SpanCounts::default();
     let counts = counts.unwrap_or(&none);

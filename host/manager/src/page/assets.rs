@@ -1,5 +1,5 @@
-//! The script and the style of the page, which the build embeds from `page/dist`. They have no data
-//! and need no sign-in.
+//! The page's script and style, embedded from `page/dist` by the build. They contain no data and
+//! need no sign-in.
 
 use axum::{
     extract::Path,
@@ -7,11 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// A file of the page.
 struct Asset {
-    /// The name without the hash of its content.
+    /// Its name without the hash of its content.
     name: &'static str,
-    /// The name with the hash.
+    /// Its name with the hash.
     file: &'static str,
     plain: &'static [u8],
     gzip: &'static [u8],
@@ -19,8 +18,7 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/page_assets.rs"));
 
-/// Returns the name of a file with the hash of its content; the name itself if there is no such
-/// file.
+/// Returns a file's name with the hash of its content, or `name` itself if there is no such file.
 pub(super) fn hashed(name: &'static str) -> &'static str {
     FILES
         .iter()
@@ -28,7 +26,7 @@ pub(super) fn hashed(name: &'static str) -> &'static str {
         .map_or(name, |asset| asset.file)
 }
 
-/// Serves a file. Its name changes with its content, so browsers keep it.
+/// Serves a file. Browsers may cache it forever: its name changes with its content.
 pub(super) async fn serve(Path(file): Path<String>, headers: HeaderMap) -> Response {
     let Some(asset) = FILES.iter().find(|asset| asset.file == file) else {
         return (StatusCode::NOT_FOUND, "the page has no such file").into_response();

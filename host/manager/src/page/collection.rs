@@ -1,5 +1,5 @@
-//! The collection of a kind, as paths of the page name it: GROUP/VERSION/PLURAL, with `core` for
-//! the empty group and `_` for the namespace of cluster-scoped objects.
+//! The collection of a kind, as the page's paths name it: GROUP/VERSION/PLURAL, with `core` for the
+//! empty group and `_` for the namespace of cluster-scoped objects.
 
 use operetta_kube::client::user_api::segment;
 
@@ -15,10 +15,10 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// Reads the names of a path.
+    /// Parses the segments of a path.
     ///
     /// # Errors
-    /// When one of them is not a name.
+    /// When one of them isn't a valid name.
     pub(super) fn new(group: &str, version: &str, plural: &str) -> Result<Self, Failure> {
         for name in [group, version, plural] {
             segment(name).ok_or_else(|| Failure::bad_name(name))?;
@@ -44,10 +44,10 @@ impl Collection {
         }
     }
 
-    /// Returns the path at the API server, in a namespace if one is given.
+    /// Returns the collection's path at the API server, in a namespace if one is given.
     ///
     /// # Errors
-    /// When the namespace is not a name.
+    /// When the namespace isn't a valid name.
     pub(super) fn url(&self, namespace: Option<&str>) -> Result<String, Failure> {
         let name = |name: &str| segment(name).ok_or_else(|| Failure::bad_name(name));
         let root = if self.group.is_empty() {
@@ -64,10 +64,10 @@ impl Collection {
         })
     }
 
-    /// Returns the path of an object at the API server.
+    /// Returns an object's path at the API server.
     ///
     /// # Errors
-    /// When a name is not one.
+    /// When the namespace or the name isn't valid.
     pub(super) fn object_url(
         &self,
         namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! The errors of the page: JSON for its script, a page for people.
+//! The page's errors: JSON for its script, a page for people.
 
 use axum::{
     body::{Body, to_bytes},
@@ -12,15 +12,15 @@ use serde::Serialize;
 use super::{html::Html, shell};
 use crate::admin::{access::Refusal, headers::REASON};
 
-/// The maximum size of an error's text.
+/// The maximum size of an error's text, in bytes.
 const MAX_TEXT: usize = 64 << 10;
 
-/// An error, as the script gets it.
+/// An error as the script gets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Failure {
     /// The HTTP status.
     pub status: u16,
-    /// The code: one of the host's reasons, or of the API server's.
+    /// One of the host's reasons, or of the API server's.
     pub reason: String,
     /// One sentence.
     pub message: String,
@@ -35,7 +35,6 @@ impl Failure {
         }
     }
 
-    /// Returns the error for an invalid name.
     pub(super) fn bad_name(name: &str) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -88,7 +87,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Presents an error in the form of its path: JSON below `/page/api/`, a page elsewhere.
+/// Renders an error to suit its path: JSON below `/page/api/`, a page elsewhere.
 pub(super) async fn present(response: Response, is_api: bool, user: Option<&str>) -> Response {
     let status = response.status();
     let is_text = response
@@ -140,7 +139,7 @@ pub(super) async fn present(response: Response, is_api: bool, user: Option<&str>
     Response::from_parts(head, Body::from(text))
 }
 
-/// Returns the error of a Plugin that does not exist.
+/// Returns the error for a Plugin that doesn't exist.
 pub(super) fn no_plugin(plugin: &ObjectKey) -> Failure {
     let message = format!(
         "there is no Plugin {plugin}, or no host has seen it: check that it exists, and its conditions"

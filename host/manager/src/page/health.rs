@@ -1,5 +1,5 @@
 //! The health of any object, from what most kinds have in common: deletion, generation, replicas,
-//! phase and conditions. A status may have any form: what is not as expected counts as nothing.
+//! phase and conditions. A status may look like anything; unexpected values are ignored.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Health {
     }
 }
 
-/// The conditions that are bad if true.
+/// Conditions that are bad if true.
 const BAD: [&str; 5] = [
     "Failed",
     "Degraded",
@@ -34,7 +34,7 @@ const BAD: [&str; 5] = [
     "ReplicaFailure",
     "NamesConflict",
 ];
-/// The conditions that are bad if false, and good if true.
+/// Conditions that are bad if false, and good if true.
 const GOOD: [&str; 9] = [
     "Ready",
     "Available",
@@ -46,10 +46,10 @@ const GOOD: [&str; 9] = [
     "Reconciled",
     "Bound",
 ];
-/// The maximum number of conditions of one object that are shown.
+/// How many conditions of an object are shown.
 const MAX_CONDITIONS: usize = 50;
 
-/// Returns the status of each condition by its type.
+/// Returns the conditions' statuses by type.
 pub(super) fn conditions(object: &Value) -> BTreeMap<String, String> {
     let all = object["status"]["conditions"]
         .as_array()
@@ -74,10 +74,10 @@ pub(super) fn health(object: &Value) -> Health {
     let conditions = conditions(object);
     let is = |type_: &str, status: &str| conditions.get(type_).is_some_and(|found| found == status);
 
-    // Progressing is False when a Deployment exceeds its deadline; others set it to False when they
+    // A Deployment sets Progressing to False when it exceeds its deadline. Others do so when they
     // are done.
     let is_stuck = is("Progressing", "False") && is("Available", "False");
-    // The phases of Kubernetes begin with a capital letter, those of operators often do not.
+    // Kubernetes' phases start with a capital letter, those of operators often don't.
     let phase = status["phase"].as_str().map(capitalized);
     let phase = phase.as_deref();
 
@@ -115,7 +115,7 @@ pub(super) fn health(object: &Value) -> Health {
         [] if phase == Some("Running") => Health::Ok,
         [] if status["active"].as_u64() > Some(0) => Health::Progressing,
         [] => Health::Unknown,
-        // A Pod that starts has such a condition as well, for a moment.
+        // A starting Pod isn't Ready for a moment.
         ref found if found.contains(&"False") && phase == Some("Running") => Health::Progressing,
         ref found if found.contains(&"False") => Health::Bad,
         ref found if found.contains(&"Unknown") => Health::Progressing,
@@ -123,7 +123,7 @@ pub(super) fn health(object: &Value) -> Health {
     }
 }
 
-/// Returns the health of an object with replicas; None if it has none.
+/// Returns the health of an object with replicas, or None if it has none.
 fn replicas(object: &Value) -> Option<Health> {
     let status = &object["status"];
     let number = |value: &Value| value.as_u64();
@@ -145,7 +145,6 @@ fn replicas(object: &Value) -> Option<Health> {
     })
 }
 
-/// Returns a word with a capital first letter.
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| {

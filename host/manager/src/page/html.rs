@@ -1,9 +1,9 @@
-//! HTML that escapes: markup is text of this program, everything else is escaped.
+//! HTML that escapes: only this program's own text becomes markup.
 
 use operetta_kube::client::user_api::segment;
 
-/// A piece of HTML. [`Self::markup`] takes constants only, so nothing that an object or a plugin
-/// says can become markup.
+/// A piece of HTML. [`Self::markup`] takes only constants, so nothing an object or a plugin says
+/// can become markup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Html(String);
 
@@ -28,7 +28,7 @@ impl<T: ToString> From<T> for Cell {
 }
 
 impl Cell {
-    /// Returns the cell of a number; empty if it is not known.
+    /// Returns a cell with a number, or an empty one if it is unknown.
     pub fn number(number: Option<f64>) -> Self {
         Self::Text(
             number
@@ -128,7 +128,7 @@ impl Html {
     }
 }
 
-/// Returns the path of a page, whose segments may be any names.
+/// Returns the path of a page. The segments may be any text.
 pub(super) fn path(segments: &[&str]) -> String {
     segments.iter().fold("/page".to_owned(), |path, name| {
         path + "/" + &segment(name).unwrap_or_else(|| "_".to_owned())

@@ -1,4 +1,4 @@
-//! The informers of this replica, as /informers has them.
+//! This replica's informers, as at /informers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ pub(super) const COLUMNS: [&str; 8] = [
     "Error",
 ];
 
-/// Returns the permission, which is that of /informers.
+/// Returns the required permission, the same as for /informers.
 fn required() -> Required {
     Required::of("/informers")
 }

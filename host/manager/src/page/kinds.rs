@@ -26,14 +26,14 @@ use super::{
     table_stream::{Selection, TableStream, read_page},
 };
 
-/// Discovery of all groups at once, and the form of older API servers.
+/// Discovery of all groups in one response, or the format of older API servers.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// The largest response of discovery in bytes.
+/// The largest discovery response, in bytes.
 const MAX_DISCOVERY: usize = 16 << 20;
-/// The maximum number of concurrent requests of one discovery.
+/// The maximum number of concurrent requests for one discovery.
 const AT_ONCE: usize = 4;
-/// How often an open list of kinds is read again.
+/// How often an open list of kinds is refreshed.
 const INTERVAL: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub(super) struct KindEntry {
     pub verbs: Vec<String>,
 }
 
-/// The objects that a request selects.
+/// The objects a request selects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct KindQuery {
@@ -56,11 +56,11 @@ pub(super) struct KindQuery {
     label_selector: String,
     #[serde(rename = "continue")]
     continue_token: String,
-    /// The text to search for in cells, on the plain page.
+    /// Text to find in the cells, on the plain page.
     q: String,
 }
 
-/// Returns all kinds that can be listed, each in the version that the API server prefers.
+/// Returns all kinds that can be listed, each in the API server's preferred version.
 pub(super) async fn all(page: &Page, api: &UserApi) -> Result<Vec<KindEntry>, Failure> {
     let mut kinds = Vec::new();
     for root in ["/api", "/apis"] {
@@ -123,7 +123,7 @@ fn texts(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Reads aggregated discovery.
+/// Parses aggregated discovery.
 fn of_groups(list: &Value) -> Vec<KindEntry> {
     let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut kinds = Vec::new();
@@ -148,8 +148,8 @@ fn of_groups(list: &Value) -> Vec<KindEntry> {
     kinds
 }
 
-/// Reads the lists of the versions that an older API server serves. A group that does not respond
-/// is left out.
+/// Reads discovery from an older API server, version by version. Groups that don't respond are left
+/// out.
 async fn of_versions(api: &UserApi, root: &str, list: &Value) -> Result<Vec<KindEntry>, Failure> {
     let versions: Vec<(String, String)> = if root == "/api" {
         texts(&list["versions"])
@@ -311,7 +311,7 @@ pub(super) async fn rows(
         .await;
     let about = match resource {
         Ok(Some(resource)) => (resource.kind.kind.clone(), resource.namespaced),
-        // The list says why.
+        // The list will say why.
         Ok(None) | Err(_) => (plural, true),
     };
     let reader = session.clone();
@@ -320,7 +320,7 @@ pub(super) async fn rows(
     Ok(stream::respond(&page, &session, None, produce))
 }
 
-/// Serves `/page/kinds/GROUP/VERSION/PLURAL` as a plain table of one page of the list.
+/// Serves `/page/kinds/GROUP/VERSION/PLURAL` as a plain table with one page of the list.
 pub(super) async fn show_rows(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,

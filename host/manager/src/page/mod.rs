@@ -1,13 +1,13 @@
-//! The page for people at /page/: Plugins, any kind of object, tenants and informers, live, in a
+//! The page for people at /page/: Plugins, any kind of object, tenants and informers, live in a
 //! browser.
 //!
-//! Each page is plain HTML, complete without a script; the script of `page/dist` takes it over and
-//! reads `/page/api/`, whose answers are JSON or server-sent events. Objects are read with the
-//! token of the user, so RBAC decides. What the host knows about Plugins comes from their status
-//! and from the counts behind /metrics. docs/page.md has the protocol.
+//! Each page is plain HTML and complete without a script. The script from `page/dist` takes it over
+//! and reads `/page/api/`, which answers with JSON or server-sent events. Objects are read with the
+//! user's token, so RBAC decides. What the host knows about Plugins comes from their status and
+//! from the counts behind /metrics. docs/page.md describes the protocol.
 //!
-//! The page brings no trust of its own: each request needs a token that the API server accepts, even
-//! on `adminAddress`.
+//! The page grants nobody anything: each request needs a token the API server accepts, even on
+//! `adminAddress`.
 
 mod assets;
 mod collection;
@@ -56,15 +56,15 @@ use crate::admin::{
     headers::is_same_origin,
 };
 
-/// The sources from which the browser may load: the page's own files alone.
+/// What browsers may load: only the page's own files.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 64 << 10;
 
-/// Returns the routes of the page. With a forwarder, a request about a Plugin is answered by the
-/// replica that runs it.
+/// Returns the page's routes. With a forwarder, the replica that runs a Plugin answers requests
+/// about it.
 pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>) -> Router {
     let mut routes = Router::new()
         .route("/page/", get(|| async { Redirect::to("/page/plugins") }))

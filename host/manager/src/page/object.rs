@@ -1,4 +1,4 @@
-//! One object: its YAML, its conditions and what is around it, read with the user's token.
+//! One object: its YAML, its conditions and what is related to it, read with the user's token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::admin::object_path;
 
-/// The largest object in bytes. etcd stores none of over 1.5 MiB by default.
+/// The largest object, in bytes. By default, etcd stores at most 1.5 MiB.
 const MAX_OBJECT: usize = 8 << 20;
 /// How often the related objects are read again.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -39,10 +39,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const BATCH: Duration = Duration::from_millis(50);
 /// How long a watch may be silent.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// After how many seconds the API server ends a watch, so that the user's rights are checked again.
+/// When the API server ends a watch, in seconds, so that the user's permissions are checked again.
 const WATCH_SECONDS: &str = "60";
 
-/// An object, as the page shows it.
+/// An object as the page shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct View {
     yaml: String,
@@ -65,7 +65,7 @@ struct Summary {
     health: Health,
 }
 
-/// The names in the path of an object.
+/// The names in an object's path.
 #[derive(Clone, Debug)]
 struct Object {
     collection: Collection,
@@ -179,17 +179,17 @@ struct Follower {
     object: Object,
     events: Events,
     related: Related,
-    /// When the related objects were read.
+    /// When the related objects were last read.
     related_at: Option<Instant>,
     last: Option<View>,
     outage: Outage,
 }
 
-/// The end of a wait.
+/// Why a wait ended.
 enum Change {
     /// The object may have changed.
     Object,
-    /// The related objects are due to be read again.
+    /// The related objects should be read again.
     Time,
 }
 
@@ -228,7 +228,7 @@ impl Follower {
         }
     }
 
-    /// Sends the object again each time it has changed. Returns when the reader is gone.
+    /// Sends the object again after each change. Returns when the reader is gone.
     async fn follow(&mut self) -> Result<(), Failure> {
         loop {
             let found = self.object.read(&self.session).await?;
@@ -240,7 +240,7 @@ impl Follower {
                 return Ok(());
             }
 
-            // A user who may get the object but not watch it sees changes later.
+            // A user who may get the object but not watch it sees changes with a delay.
             let lines = match self.object.watch(&self.session, &revision).await {
                 Err(failure) if failure.status == 403 => None,
                 other => Some(other?),
@@ -254,7 +254,7 @@ impl Follower {
         let is_old = self.related_at.is_none_or(|at| at.elapsed() >= INTERVAL);
 
         if self.last.is_none() {
-            // The object itself comes at once.
+            // Don't make the reader wait for the related objects.
             let first = view(found.clone(), Related::default());
             self.events.send("object", &first).await?;
             self.last = Some(first);
@@ -272,7 +272,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits for a change, or until the related objects are due.
+    /// Waits for a change, or until the related objects should be read again.
     async fn wait(&mut self, lines: Option<WatchLines>) -> Result<(), Failure> {
         let due = self.related_at.unwrap_or_else(Instant::now) + INTERVAL;
         let change = match lines {

@@ -1,5 +1,5 @@
-//! One Plugin: its controllers, failing keys, informers, rights and log, as the replica knows them
-//! that runs it.
+//! One Plugin: its controllers, failing keys, informers, permissions and log, as known to the
+//! replica that runs it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ use crate::{
 
 /// How often updates are sent.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long to wait for a plugin that is being reconciled.
+/// How long to wait for a plugin being reconciled.
 const BUSY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ pub(super) struct Details {
     controllers: Vec<ControllerView>,
     failing: Vec<FailingView>,
     informers: Vec<InformerView>,
-    /// Left out while the plugin does not run here: nothing is recorded then.
+    /// Left out while the plugin doesn't run here: there is no recording then.
     #[serde(skip_serializing_if = "Option::is_none")]
     permissions: Option<Permissions>,
     conditions: Vec<Condition>,
@@ -61,10 +61,10 @@ struct ControllerView {
     name: String,
     kind: String,
     api_version: String,
-    /// Empty until the kind was looked up.
+    /// Empty until the kind has been looked up.
     plural: String,
     queued: usize,
-    /// Left out if no key waits.
+    /// Left out if the queue is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest_seconds: Option<f64>,
     workers: u32,
@@ -78,7 +78,7 @@ struct FailingView {
     controller: String,
     #[serde(flatten)]
     key: FailingKey,
-    /// The time at which the key is queued again, RFC 3339; left out if it does not wait for one.
+    /// When the key is queued again, RFC 3339; left out if it isn't waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try: Option<String>,
 }
@@ -88,7 +88,7 @@ struct Permissions {
     missing: Vec<Needed>,
 }
 
-/// Reads the details; None if there is no such Plugin.
+/// Returns the details, or None if there is no such Plugin.
 async fn details(page: &Page, key: &ObjectKey) -> Option<Details> {
     let plugin = page.manager.plugins()?.cache.store.get(key)?;
     let shown = ShownPlugin::read(&plugin);
@@ -169,7 +169,7 @@ fn failing(
         });
         let at = clock::now().checked_add(waits.next()?).ok()?;
 
-        // The same text for as long as the key waits for the same time.
+        // Whole seconds, so that the text doesn't change on every update.
         Timestamp::from_second(at.as_second())
             .ok()
             .map(|at| at.to_string())
@@ -256,7 +256,7 @@ pub(super) async fn api(
     stream::answer(asked, "plugin", INTERVAL, read).await
 }
 
-/// Serves `/page/api/plugins/NAMESPACE/NAME/log`, as events only: `/logs` has it as lines.
+/// Serves `/page/api/plugins/NAMESPACE/NAME/log`, only as events: `/logs` has it as lines.
 pub(super) async fn log(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,
@@ -280,7 +280,7 @@ async fn follow(page: Arc<Page>, key: ObjectKey, events: Events) -> Result<(), F
     Ok(())
 }
 
-/// Sends the lines of a log until the host drops it.
+/// Sends a log's lines until the host drops the log.
 async fn send_lines(page: &Page, key: &ObjectKey, events: &Events) -> Result<(), Gone> {
     let Some(log) = page.manager.context.logs.get(key) else {
         return Ok(());
@@ -294,7 +294,7 @@ async fn send_lines(page: &Page, key: &ObjectKey, events: &Events) -> Result<(),
     loop {
         match tail.recv().await {
             Ok(line) => events.send("line", &*line).await?,
-            // A slow reader loses lines, not the connection.
+            // A slow reader loses lines, but keeps its connection.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return Ok(()),
         }

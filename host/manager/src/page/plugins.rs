@@ -1,4 +1,4 @@
-//! The Plugins that a user may see.
+//! The Plugins a user may see.
 
 use std::sync::Arc;
 
@@ -21,18 +21,17 @@ use super::{
     summaries::{INTERVAL, Summary},
 };
 
-/// The Plugins that a user may see.
+/// The Plugins a user may see.
 #[derive(Debug, Serialize)]
 pub(super) struct Plugins {
     plugins: Vec<Summary>,
-    /// The number of those that the user may not see.
+    /// How many the user may not see.
     hidden: usize,
-    /// The right that is missing to see all.
+    /// The permission the user would need to see them all.
     #[serde(skip_serializing_if = "Option::is_none")]
     forbidden: Option<String>,
 }
 
-/// Returns the Plugins that a user may see.
 async fn visible(page: &Page, session: &Session) -> Result<Plugins, Failure> {
     let all = page.summaries.latest(&page.manager).await;
     let namespaces = all.iter().map(|plugin| plugin.namespace.clone()).collect();
@@ -100,7 +99,7 @@ pub(super) async fn show(
     )))
 }
 
-/// Returns the sentences about what a user may not see.
+/// Says what the user may not see, and why.
 pub(super) fn hidden_note(hidden: usize, forbidden: Option<&str>) -> Html {
     let note = match hidden {
         0 => String::new(),

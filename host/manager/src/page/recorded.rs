@@ -1,5 +1,5 @@
-//! What the flight recorder knows, for the page: the last reconciles of a plugin, and the changes
-//! of an object with their causes.
+//! The flight recorder on the page: a plugin's last reconciles, and an object's changes with their
+//! causes.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::{
     recorder::visible::{ObjectPath, Visible},
 };
 
-/// The number of reconciles in a response.
+/// How many reconciles a response has.
 const RECONCILES: usize = 200;
-/// The number of changes in a response.
+/// How many changes a response has.
 const CHANGES: usize = 20;
 
-/// The message to a user who may not read the object.
+/// For a user who may not read the object.
 const NOT_ALLOWED: &str = "its changes are for those who may get it: you need the verb get on it";
 
 fn visible<'a>(page: &'a Page, session: &Session) -> Visible<'a> {

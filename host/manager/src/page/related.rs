@@ -1,6 +1,6 @@
-//! What is around an object: its owners, the objects that it owns, its Events and the plugins that
-//! reconcile its kind. All of it is read with the user's token; what the user may not read is left
-//! out, and named.
+//! What is related to an object: its owners, the objects it owns, its Events and the plugins that
+//! reconcile its kind. Everything is read with the user's token. What the user may not read is left
+//! out, and the page says so.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
     summaries::{self, ShownPlugin},
 };
 
-/// The kinds besides those that the host watches in which children are searched.
+/// The kinds searched for children, besides those the host watches.
 const KINDS: [(&str, &str, &str); 13] = [
     ("apps/v1", "Deployment", "deployments"),
     ("apps/v1", "StatefulSet", "statefulsets"),
@@ -37,26 +37,26 @@ const KINDS: [(&str, &str, &str); 13] = [
     ("networking.k8s.io/v1", "Ingress", "ingresses"),
 ];
 
-/// Lists that hold apiVersion, kind and metadata only.
+/// Requests lists with only apiVersion, kind and metadata.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-/// The maximum number of objects of one kind that are read.
+/// How many objects of one kind are read.
 const LIMIT: &str = "500";
-/// The maximum number of kinds.
+/// How many kinds are searched.
 const MAX_KINDS: usize = 50;
-/// The largest list in bytes.
+/// The largest list, in bytes.
 const MAX_LIST: usize = 8 << 20;
 const MAX_CHILDREN: usize = 100;
-/// The most children whose health is read.
+/// How many children's health is read.
 const MAX_HEALTH: usize = 50;
-/// The most owners that are shown.
+/// How many owners are shown.
 const MAX_OWNERS: usize = 10;
 /// The maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
 /// The timeout of all these requests together.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// An owner or a child of an object.
+/// An object's owner or child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Link {
@@ -64,10 +64,10 @@ pub(super) struct Link {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-    /// Empty if the API server does not serve the kind.
+    /// Empty if the API server doesn't serve the kind.
     pub plural: String,
     pub health: Health,
-    /// The path of its page; empty if it has none.
+    /// The path of its page, if it has one.
     pub href: String,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct ObjectEvent {
     pub from: String,
 }
 
-/// A controller of a plugin that reconciles the object's kind.
+/// A plugin's controller for the object's kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Reconciler {
     pub namespace: String,
@@ -90,18 +90,18 @@ pub(super) struct Reconciler {
     pub controller: String,
 }
 
-/// Everything around an object.
+/// Everything related to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Related {
     pub owners: Vec<Link>,
     pub children: Vec<Link>,
     pub events: Vec<ObjectEvent>,
     pub plugins: Vec<Reconciler>,
-    /// The API server's refusals.
+    /// What the API server refused.
     pub forbidden: Vec<String>,
 }
 
-/// Reads what is around an object. What does not arrive in time is missing.
+/// Reads what is related to an object. Whatever doesn't arrive in time is missing.
 pub(super) async fn read(page: &Page, session: &Session, object: &Value) -> Related {
     let mut related = Related {
         owners: owners(page, object).await,
@@ -177,7 +177,7 @@ async fn owners(page: &Page, object: &Value) -> Vec<Link> {
     owners
 }
 
-/// Returns the collections in which children are searched, with their kinds.
+/// Returns the collections to search for children, with their kinds.
 fn searched(page: &Page, namespace: Option<&str>) -> BTreeMap<(String, String), String> {
     let fixed = KINDS.iter().map(|(version, kind, plural)| {
         (
@@ -196,7 +196,7 @@ fn searched(page: &Page, namespace: Option<&str>) -> BTreeMap<(String, String), 
         .into_iter()
         .filter_map(|informer| {
             let resource = &informer.resource;
-            // A namespaced object owns only objects of its namespace.
+            // A namespaced object can own only objects in its namespace.
             let may_be_owned = namespace.is_none() || resource.namespaced;
             may_be_owned.then(|| {
                 (
@@ -242,7 +242,7 @@ async fn children(
                     .map(|name| (collection.clone(), kind.clone(), name)),
             ),
             Err(error) if error.status.code == 403 => refused.push(error.status.message),
-            // For example, a kind that is no longer served.
+            // For example, the kind is no longer served.
             Err(_) => {}
         }
         if found.len() >= MAX_CHILDREN {
@@ -337,7 +337,7 @@ async fn read_health(
     Some(health(&serde_json::from_str(&text).ok()?))
 }
 
-/// Returns the Events about an object, the last first.
+/// Returns an object's Events, newest first.
 async fn events(
     session: &Session,
     namespace: Option<&str>,
@@ -395,7 +395,7 @@ fn event(event: &Value) -> ObjectEvent {
     }
 }
 
-/// Returns the controllers of the Plugins that the user may see which reconcile the object's kind.
+/// Returns the controllers for the object's kind, of those Plugins the user may see.
 async fn reconcilers(page: &Page, session: &Session, object: &Value) -> Vec<Reconciler> {
     let kind =
         GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"])).to_string();

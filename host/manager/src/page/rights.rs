@@ -1,4 +1,4 @@
-//! The Plugins and namespaces that a user may see: those whose Plugins the user may list.
+//! The Plugins and namespaces a user may see: those in which the user may list Plugins.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use futures::{StreamExt, stream};
 use super::{failure::Failure, session::Session, state::Page};
 use crate::admin::access::Required;
 
-/// The maximum number of namespaces for which a user without a right in all of them is reviewed.
+/// How many namespaces are reviewed for a user who may not list Plugins in all of them.
 const MAX_NAMESPACES: usize = 500;
-/// The maximum number of concurrent reviews for one request.
+/// The maximum number of concurrent reviews per request.
 const AT_ONCE: usize = 4;
 
-/// The namespaces that a user may see.
+/// The namespaces a user may see.
 pub(super) struct Visible {
     /// None for all.
     namespaces: Option<BTreeSet<String>>,
-    /// The right that is missing.
+    /// The missing permission.
     pub forbidden: Option<String>,
 }
 
 impl Visible {
-    /// Finds out which of these namespaces a user may see.
+    /// Checks which of these namespaces a user may see.
     pub(super) async fn of(
         page: &Page,
         session: &Session,
@@ -65,14 +65,13 @@ impl Visible {
         })
     }
 
-    /// Reports whether the user may see a namespace.
     pub(super) fn has(&self, namespace: &str) -> bool {
         self.namespaces
             .as_ref()
             .is_none_or(|namespaces| namespaces.contains(namespace))
     }
 
-    /// Splits items into those that the user may see and the number of the others.
+    /// Returns the items the user may see, and the number of the others.
     pub(super) fn split<T>(
         &self,
         items: Vec<T>,

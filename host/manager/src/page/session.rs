@@ -1,5 +1,5 @@
-//! The user of a request: the token in its cookie or its header, and what the API server makes of
-//! it.
+//! The user of a request: the token in its cookie or header, and whom the API server says it
+//! belongs to.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ pub(super) const COOKIE: &str = "operetta-token";
 /// The user of a request.
 #[derive(Clone)]
 pub(super) struct Session {
-    /// The name that the API server knows the user by.
+    /// The user's name at the API server.
     pub user: String,
     /// The API server as the user sees it.
     pub api: UserApi,
-    /// The headers with the token alone.
+    /// Only the headers with the token.
     headers: HeaderMap,
 }
 
 impl Session {
-    /// Returns the user, for the permissions that an answer depends on.
+    /// Returns the user, for checking further permissions.
     pub(super) fn asker(&self, page: &Page) -> Asker {
         Asker::new(page.access.clone(), &self.headers)
     }
 
-    /// Checks that the user still is one, and still has a permission.
+    /// Checks that the token is still valid and the user still has the permission.
     pub(super) async fn check(
         &self,
         page: &Page,
@@ -51,8 +51,8 @@ impl Session {
     }
 }
 
-/// Lets a request carry the token of its cookie in the header Authorization, as the other endpoints
-/// expect it. A header that the client sent comes first.
+/// Copies the token from the cookie to the header Authorization, where the other endpoints expect
+/// it. A header sent by the client takes precedence.
 pub(super) fn authorize_by_cookie(headers: &mut HeaderMap) {
     if access::credentials(headers).is_some() {
         return;
@@ -77,8 +77,8 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// Finds the user of a request, and presents errors. Without a user a page leads to the sign-in,
-/// and the API answers 401.
+/// Finds the user of a request, and renders errors. Without a valid token a page redirects to the
+/// sign-in, and the API responds with 401.
 pub(super) async fn authenticate(
     State(page): State<Arc<Page>>,
     mut request: Request,
@@ -105,7 +105,7 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Returns the session of a request with a token.
+/// Returns the session for a request's token.
 pub(super) async fn session(page: &Page, from: &HeaderMap) -> Result<Session, Failure> {
     let user = page.access.user(from).await?.username.unwrap_or_default();
     let token = access::token(from)?;

@@ -1,8 +1,8 @@
-//! The frame of each page: the navigation, and the main part that the script takes over.
+//! The frame of each page: the navigation, and the main part, which the script takes over.
 
 use super::{assets::hashed, html::Html};
 
-/// Returns a whole page. Without a user it has no navigation.
+/// Returns a complete page. Without a user it has no navigation.
 pub(super) fn document(title: &str, user: Option<&str>, main: Html) -> String {
     let html = Html::default()
         .markup("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">")

@@ -1,5 +1,5 @@
-//! Signing in and out: a form that works without a script. The token stays in a cookie that no
-//! script can read and that requests from other sites do not carry.
+//! Signing in and out, with a form that works without a script. The token stays in a cookie that no
+//! script can read and browsers don't send with other sites' requests.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use super::{
     state::{IsTls, Page},
 };
 
-/// The longest token in bytes. Browsers drop a cookie of more than 4,096 bytes with its name and
-/// attributes.
+/// The longest token, in bytes. Browsers drop a cookie of more than 4,096 bytes, including its name
+/// and attributes.
 const MAX_TOKEN: usize = 3_900;
 
-/// The page after the sign-in, if the request names none.
+/// Where to go after signing in, if the request doesn't say.
 const HOME: &str = "/page/plugins";
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ fn form(next: &str, problem: &str) -> HtmlResponse<String> {
     HtmlResponse(shell::document("Sign in", None, html))
 }
 
-/// Checks a token, and keeps it in the cookie.
+/// Checks a token and stores it in the cookie.
 pub(super) async fn sign_in(
     State(page): State<Arc<Page>>,
     Extension(IsTls(is_tls)): Extension<IsTls>,
@@ -112,7 +112,7 @@ async fn check(page: &Page, token: &str) -> Result<(), Failure> {
     );
 
     let session = session::session(page, &headers).await?;
-    // A token for the audience of hosts alone reads nothing from the API server.
+    // A token whose audience is only the hosts can't read anything from the API server.
     let read = Read {
         path: "/version",
         parameters: &[],
@@ -128,7 +128,7 @@ async fn check(page: &Page, token: &str) -> Result<(), Failure> {
     }
 }
 
-/// Forgets the token.
+/// Removes the cookie.
 pub(super) async fn sign_out(Extension(IsTls(is_tls)): Extension<IsTls>) -> Response {
     leave_cookie("/page/sign-in", "; Max-Age=0", is_tls)
 }
@@ -143,8 +143,8 @@ fn leave_cookie(next: &str, value: &str, is_tls: bool) -> Response {
     response
 }
 
-/// Returns a path if it is one of this page, and otherwise the first page: a form must not lead to
-/// another site.
+/// Returns `next` if it is a path of this page, and the home page otherwise: the form must not lead
+/// to another site.
 fn path_of_page(next: &str) -> &str {
     let path = next.split(['?', '#']).next().unwrap_or_default();
     let is_plain = next

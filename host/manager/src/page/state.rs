@@ -17,7 +17,7 @@ use crate::{
     manager::Manager,
 };
 
-/// The maximum number of open streams of one user.
+/// How many open streams a user may have.
 pub(super) const PER_USER: usize = 10;
 
 /// The number of lists of objects that are in memory at once, each at most 32 MiB.
@@ -30,9 +30,9 @@ const LISTS_OF_USER: u32 = 2;
 pub struct Page {
     pub(super) manager: Arc<Manager>,
     pub(super) access: Arc<AccessControl>,
-    /// The way to other replicas; None without the secure endpoints.
+    /// Reaches the other replicas; None without the secure endpoints.
     pub(super) forwarder: Option<Arc<Forwarder>>,
-    /// The client without credentials.
+    /// A client without credentials of its own.
     pub(super) users: Client,
     pub(super) streams: Streams,
     pub(super) summaries: Summaries,
@@ -48,7 +48,7 @@ pub struct Page {
 pub(super) struct IsTls(pub bool);
 
 impl Page {
-    /// Creates the page. `users` is a client of the API server that has no credentials.
+    /// Creates the page. `users` is a client of the API server without credentials.
     pub fn new(
         manager: Arc<Manager>,
         access: Arc<AccessControl>,
@@ -69,7 +69,7 @@ impl Page {
         })
     }
 
-    /// Returns the informer of CustomResourceDefinitions; None before it starts.
+    /// Returns the informer of CustomResourceDefinitions, or None before it starts.
     pub(super) fn definitions(&self) -> Option<Arc<Informer>> {
         let mut running = self.manager.context.cluster.registry.running().into_iter();
         running.find(|informer| informer.resource.plural == "customresourcedefinitions")

@@ -1,5 +1,5 @@
-//! Server-sent events: their number for each user is bounded, and a stream ends when its user's
-//! token or right does.
+//! Server-sent events. Each user gets a limited number of streams, and a stream ends when its
+//! user's token expires or permission is revoked.
 
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
@@ -28,31 +28,30 @@ use super::{
 };
 use crate::admin::{access::Required, streams::OpenStream};
 
-/// The events that wait for a slow reader.
+/// How many events may wait for a slow reader.
 const WAITING: usize = 4;
 /// How often the user's token is checked.
 const CHECK: Duration = Duration::from_secs(10);
 /// How often a comment is sent, so that both ends notice when the other is gone.
 const COMMENT: Duration = Duration::from_secs(15);
 
-/// The attempts after an outage until a refusal counts: an API server that has just started does
-/// not serve custom kinds yet, and refuses allowed requests for a moment.
+/// How many refusals after an outage don't count. A newly started API server doesn't serve custom
+/// kinds yet, and refuses allowed requests for a moment.
 const REFUSED: u32 = 10;
 
 /// The delay between attempts to reach the API server.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The state of a stream's connection to the API server, as its reader sees it.
+/// The connection to the API server, as a stream's reader sees it.
 #[derive(Default)]
 pub(super) struct Outage {
     is_lost: bool,
-    /// The refusals since the API server was lost.
+    /// Refusals since the connection was lost.
     refused: u32,
 }
 
 impl Outage {
-    /// Reports whether a response of this status may be that of an API server which has just
-    /// started.
+    /// Reports whether this status may come from an API server that has only just started.
     pub(super) fn excuses(&mut self, status: u16) -> bool {
         let is_excused =
             self.is_lost && self.refused < REFUSED && matches!(status, 401 | 403 | 404);
@@ -60,7 +59,7 @@ impl Outage {
         is_excused
     }
 
-    /// Announces that the API server does not respond, once.
+    /// Tells the reader, once, that the API server doesn't respond.
     pub(super) async fn begin(&mut self, events: &Events, message: &str) -> Result<(), Gone> {
         if std::mem::replace(&mut self.is_lost, true) {
             return Ok(());
@@ -68,14 +67,14 @@ impl Outage {
         events.send("lost", &json!({"message": message})).await
     }
 
-    /// Announces that the API server does not respond, and waits for the next attempt.
+    /// Tells the reader that the API server doesn't respond, and waits before the next attempt.
     pub(super) async fn wait(&mut self, events: &Events, message: &str) -> Result<(), Gone> {
         self.begin(events, message).await?;
         tokio::time::sleep(RETRY).await;
         Ok(())
     }
 
-    /// Announces that the API server responds again, if it did not.
+    /// Tells the reader that the API server responds again, if it was lost.
     pub(super) async fn end(&mut self, events: &Events) -> Result<(), Gone> {
         self.refused = 0;
         if std::mem::take(&mut self.is_lost) {
@@ -86,17 +85,17 @@ impl Outage {
     }
 }
 
-/// The way to the reader of a stream.
+/// Sends events to a stream's reader.
 #[derive(Clone)]
 pub(super) struct Events(Sender<Event>);
 
-/// A request that either form answers.
+/// A request that can be answered as JSON or as a stream.
 pub(super) struct Asked {
     pub page: Arc<Page>,
     pub session: Session,
     /// True if the client asks for server-sent events.
     pub is_stream: bool,
-    /// The permission that the user needs for as long as the stream is open.
+    /// The permission the user needs as long as the stream is open.
     pub required: Option<Required>,
 }
 
@@ -125,7 +124,7 @@ impl Events {
         self.send_text(name, &data).await
     }
 
-    /// Sends an event whose data is JSON already.
+    /// Sends an event with JSON text as its data.
     pub(super) async fn send_text(&self, name: &str, json: &str) -> Result<(), Gone> {
         self.0
             .send(Event::default().event(name).data(json))
@@ -143,8 +142,8 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     accepted.contains("text/event-stream")
 }
 
-/// Responds with the events that `produce` sends, until it returns or fails. The last event of a
-/// failure is `failed`.
+/// Responds with the events sent by `produce`, until it returns or fails. After a failure, the last
+/// event is `failed`.
 pub(super) fn respond<F>(
     page: &Arc<Page>,
     session: &Session,
@@ -186,8 +185,7 @@ where
     ([("x-accel-buffering", "no")], response).into_response()
 }
 
-/// Answers with a value: as JSON, or as a stream whose event has the whole value again each time it
-/// has changed.
+/// Responds with a value: as JSON, or as a stream that sends the value again whenever it changes.
 pub(super) async fn answer<T, R>(
     asked: Asked,
     event: &'static str,
@@ -248,7 +246,7 @@ where
                 last = text;
                 events.send_text(event, &last).await
             }
-            // The API server does not respond: what was shown stays.
+            // The API server doesn't respond: keep showing the last value.
             Err(failure) if failure.status >= 500 => outage.begin(&events, &failure.message).await,
             Err(failure) => return Err(failure),
         };
@@ -258,7 +256,7 @@ where
     }
 }
 
-/// Returns the stream of events. Dropping it ends the task that sends them.
+/// Returns the stream of events. Dropping it ends the task that produces them.
 fn read(
     events: Receiver<Event>,
     tasks: JoinSet<()>,
@@ -273,9 +271,9 @@ fn read(
     )
 }
 
-/// Waits until the user's token or right has ended: until two checks in a row are refused, because
-/// an API server that has just started refuses allowed requests for a moment. One that does not
-/// respond ends nothing.
+/// Waits until the user's token expires or the permission is revoked. It takes two refusals in a
+/// row, because a newly started API server refuses allowed requests for a moment. An unreachable
+/// API server ends nothing.
 async fn until_refused(page: Arc<Page>, session: Session, required: Option<Required>) -> Failure {
     let mut is_refused = false;
     loop {

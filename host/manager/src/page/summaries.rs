@@ -1,5 +1,5 @@
-//! All Plugins with their state, reason and cure from their status, and rates from the counts of
-//! this replica: one list, shared by all readers.
+//! All Plugins with state, reason and cure from their status, and rates from this replica's counts.
+//! All readers share one list.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     plugin::crd::{PluginStatus, RemedyStatus},
 };
 
-/// How often updates are sent, and how long one list serves all readers.
+/// How often updates are sent, and how long a list is cached.
 pub(super) const INTERVAL: Duration = Duration::from_millis(500);
 
-/// A Plugin, as the list has it.
+/// A Plugin in the list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
@@ -33,14 +33,14 @@ pub(super) struct Summary {
     pub state: &'static str,
     pub reason: String,
     pub message: String,
-    /// The commands in the message that solve the problem, as a shell reads them.
+    /// The commands in the message that solve the problem, in shell syntax.
     pub remedies: Vec<String>,
-    /// The cure of the reason, in Markdown.
+    /// How to fix the reason, in Markdown.
     pub cure: &'static str,
-    /// The identities of the replicas that run it.
+    /// The replicas that run it.
     pub runs_on: Vec<String>,
     pub digest: String,
-    /// Without numbers at first, and for a Plugin of another replica.
+    /// Without numbers at first, and always for another replica's Plugin.
     #[serde(flatten)]
     pub rates: Rates,
     pub memory_bytes: u64,
@@ -48,7 +48,7 @@ pub(super) struct Summary {
     pub needs_attention: bool,
 }
 
-/// The displayed part of a Plugin.
+/// What the page shows of a Plugin.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ShownPlugin {
@@ -64,7 +64,7 @@ struct ShownSpec {
 
 impl ShownPlugin {
     pub(super) fn read(plugin: &Object) -> Self {
-        // A status that no host wrote may be anything.
+        // Anybody may have written the status, so it may not parse.
         serde_json::from_str(plugin.json()).unwrap_or_default()
     }
 
@@ -84,7 +84,6 @@ impl ShownPlugin {
         }
     }
 
-    /// Returns the identities of the replicas that run it.
     fn replicas(&self) -> Vec<String> {
         let owner = &self.status.owner;
         let of_shards: BTreeSet<String> = owner
@@ -110,7 +109,7 @@ struct Kept {
 }
 
 impl Summaries {
-    /// Returns all Plugins, first those that need attention.
+    /// Returns all Plugins; those that need attention come first.
     pub(super) async fn latest(&self, manager: &Manager) -> Arc<Vec<Summary>> {
         let mut kept = self.0.lock().await;
         if let Some((_, latest)) = kept
@@ -146,7 +145,6 @@ impl Summaries {
     }
 }
 
-/// Returns all Plugins that the host sees.
 pub(super) fn objects(manager: &Manager) -> Vec<Arc<Object>> {
     let Some(informer) = manager.plugins() else {
         return Vec::new();
@@ -212,15 +210,15 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
     }
 }
 
-/// Formats a remedy as it stands in the message; None if no host wrote it.
+/// Formats a remedy as in the message. None if it can't come from a host.
 fn for_shell(remedy: &RemedyStatus) -> Option<String> {
     let mut commands = remedy
         .commands
         .iter()
         .map(|command| Remedy::new(&command.argv));
     let first = commands.next()??;
-    let whole = commands.try_fold(first, Remedy::then)?;
-    Some(whole.to_string())
+    let joined = commands.try_fold(first, Remedy::then)?;
+    Some(joined.to_string())
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The API server's tables: printer columns and rows, with the health and the conditions of each
-//! object.
+//! The API server's tables: printer columns and rows, with each object's health and conditions.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +7,9 @@ use serde_json::Value;
 
 use super::health::{Health, conditions, health};
 
-/// The media type of a table with JSON for API servers that render none.
+/// Requests a table, or JSON from API servers that render none.
 pub(super) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-/// The longest text of a cell in bytes.
+/// The longest text of a cell, in bytes.
 const MAX_CELL: usize = 2_000;
 
 /// A printer column.
@@ -20,7 +19,7 @@ pub(super) struct Column {
     pub name: String,
     #[serde(rename = "type")]
     pub type_: String,
-    /// Columns above 0 are for wide tables.
+    /// Columns above 0 are only for wide tables.
     pub priority: i32,
 }
 
@@ -42,7 +41,7 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub columns: Vec<Column>,
     pub rows: Vec<Row>,
-    /// The resourceVersion of the list.
+    /// The list's resourceVersion.
     pub revision: String,
     /// Empty at the end of the list.
     pub continue_token: String,
@@ -59,7 +58,7 @@ struct WireTable {
     column_definitions: Option<Vec<Column>>,
     #[serde(default)]
     rows: Option<Vec<WireRow>>,
-    /// The items of an API server that renders no tables.
+    /// The items, if the API server renders no tables.
     #[serde(default)]
     items: Option<Vec<Value>>,
 }
@@ -73,25 +72,25 @@ struct WireRow {
 }
 
 impl Table {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
     /// When it is neither a table nor a list.
     pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
-        let wire: WireTable = serde_json::from_str(text)?;
-        let meta = |name: &str| wire.metadata[name].as_str().unwrap_or_default().to_owned();
+        let list: WireTable = serde_json::from_str(text)?;
+        let meta = |name: &str| list.metadata[name].as_str().unwrap_or_default().to_owned();
         let revision = meta("resourceVersion");
         let continue_token = meta("continue");
 
-        if wire.kind == "Table" {
-            let rows = wire
+        if list.kind == "Table" {
+            let rows = list
                 .rows
                 .unwrap_or_default()
                 .into_iter()
                 .map(|row| Row::new(&row.object, row.cells))
                 .collect();
             return Ok(Self {
-                columns: wire.column_definitions.unwrap_or_default(),
+                columns: list.column_definitions.unwrap_or_default(),
                 rows,
                 revision,
                 continue_token,
@@ -103,7 +102,7 @@ impl Table {
             type_: "string".to_owned(),
             priority: 0,
         };
-        let rows = wire
+        let rows = list
             .items
             .unwrap_or_default()
             .iter()
@@ -118,10 +117,10 @@ impl Table {
         })
     }
 
-    /// Reads the object of a watch event.
+    /// Parses the object of a watch event.
     ///
     /// # Errors
-    /// When it is not an object.
+    /// When it isn't an object.
     pub(super) fn read_event(text: &str) -> Result<Self, serde_json::Error> {
         let object: Value = serde_json::from_str(text)?;
         if object["kind"] == "Table" {
@@ -142,7 +141,7 @@ impl Table {
         })
     }
 
-    /// Returns the resourceVersion that a watch reached with this event.
+    /// Returns the resourceVersion this event takes the watch to.
     pub(super) fn reached(&self) -> &str {
         self.rows
             .last()
@@ -177,7 +176,7 @@ impl Row {
     }
 }
 
-/// Returns a cell that is a short text, a number or a boolean.
+/// Turns a cell into a short text, a number or a boolean.
 fn bounded(cell: Value) -> Value {
     let text = match cell {
         Value::Null => return Value::String(String::new()),
@@ -191,7 +190,6 @@ fn bounded(cell: Value) -> Value {
     }
 }
 
-/// Formats a cell for people.
 pub(super) fn shown(cell: &Value) -> String {
     cell.as_str()
         .map_or_else(|| cell.to_string(), str::to_owned)

@@ -1,9 +1,9 @@
-//! The objects of a kind as they change: a list in pages, and a watch of tables from there on, with
-//! the user's token.
+//! The objects of a kind as they change: a paged list, and then a watch of tables, with the user's
+//! token.
 //!
-//! A lost connection is announced once, and the watch goes on where it was. When the API server no
-//! longer has that state, the rows start over. What the user may not see, and a kind that is gone,
-//! end the stream.
+//! A lost connection is announced once, and the watch resumes where it stopped. If the API server
+//! has compacted that state, the rows start over. The stream ends when the user lacks the
+//! permission or the kind is gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,23 +21,23 @@ use super::{
     table::{self, Row, Table},
 };
 
-/// The rows of a page. After a page that is too large, the next one has fewer.
+/// Rows per page. If a page is too large, we try fewer.
 const LIMITS: [&str; 4] = ["500", "50", "5", "1"];
-/// The largest page in bytes.
+/// The largest page, in bytes.
 const MAX_PAGE: usize = 32 << 20;
 /// How long rows are collected into one event.
 const BATCH: Duration = Duration::from_millis(50);
-/// The most rows of one event.
+/// The most rows in one event.
 const MAX_BATCH: usize = 500;
-/// After how many seconds the API server ends a watch, so that the user's rights are checked again.
+/// When the API server ends a watch, in seconds, so that the user's permissions are checked again.
 const WATCH_SECONDS: &str = "60";
-/// How long a watch may be silent. The API server ends it earlier.
+/// How long a watch may be silent. The API server normally ends it earlier.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The objects that a stream is about.
+/// The objects a stream is about.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    /// The path of the collection at the API server.
+    /// The collection's path at the API server.
     pub url: String,
     pub label_selector: String,
 }
@@ -47,10 +47,10 @@ pub(super) struct TableStream {
     session: Session,
     selection: Selection,
     events: Events,
-    /// The kind, for the event with the columns.
+    /// The kind, sent together with the columns.
     kind: String,
     namespaced: bool,
-    /// The resourceVersion that the reader's rows have reached; None before the list is complete.
+    /// The resourceVersion of the reader's rows; None before the list is complete.
     revision: Option<String>,
     outage: Outage,
 }
@@ -81,14 +81,14 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// Rows that wait for their event. Only one of both lists is filled, so that the order stays.
+/// Rows waiting to be sent. Only one of the two lists is filled at a time, which keeps their order.
 #[derive(Default)]
 struct Batch {
     rows: Vec<Row>,
     deleted: Vec<String>,
 }
 
-/// Reads one page of a list, in smaller pages if it is too large.
+/// Reads one page of a list, or a smaller one if it is too large.
 ///
 /// # Errors
 /// The API server's error.
@@ -155,7 +155,7 @@ impl TableStream {
     /// Sends events until the reader is gone.
     ///
     /// # Errors
-    /// Why the stream cannot go on.
+    /// Why the stream can't go on.
     pub(super) async fn run(mut self) -> Result<(), Failure> {
         loop {
             let error = match self.list_and_watch().await {
@@ -184,7 +184,7 @@ impl TableStream {
         self.events.send("reset", &json!({})).await
     }
 
-    /// Lists if that is not done yet, and watches until the API server ends the watch.
+    /// Lists, unless that is done already, and then watches until the API server ends the watch.
     async fn list_and_watch(&mut self) -> Result<(), End> {
         let revision = match self.revision.clone() {
             Some(revision) => revision,
@@ -260,8 +260,8 @@ impl TableStream {
                 ended => {
                     batch.flush(&self.events).await?;
                     ended?;
-                    // Not at once: an API server that ends each watch immediately is not asked in a
-                    // loop.
+                    // Pause: the API server may end every watch immediately, and we shouldn't ask
+                    // in a tight loop.
                     sleep(BATCH).await;
                     return Ok(());
                 }

@@ -26,7 +26,7 @@ use crate::admin::access::Required;
 /// How often updates are sent.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The tenants that a user may see.
+/// The tenants a user may see.
 #[derive(Debug, Serialize)]
 pub(super) struct Tenants {
     tenants: Vec<Tenant>,
@@ -39,14 +39,14 @@ pub(super) struct Tenants {
 #[serde(rename_all = "camelCase")]
 struct Tenant {
     namespace: String,
-    /// The weight among the namespaces when processors are short.
+    /// The namespace's weight when processors are short.
     share: u32,
     cpu_percent: f64,
-    /// The time that its plugins were throttled, summed over them.
+    /// How long its plugins were throttled, summed over them.
     throttled_percent: f64,
     quotas: Vec<Quota>,
     plugins: usize,
-    /// The Plugins that do not run for lack of a quota.
+    /// How many Plugins don't run because a quota is used up.
     over_quota: usize,
 }
 
@@ -58,11 +58,11 @@ struct Quota {
     limit: Option<usize>,
 }
 
-/// The cpu and the throttled time of a namespace's plugins, in percent.
+/// CPU and throttled time of a namespace's plugins, in percent.
 type Load = BTreeMap<String, (f64, f64)>;
 
-/// Returns the tenants that a user may see: all with the right to `/tenants`, otherwise the
-/// namespaces whose Plugins the user may list.
+/// Returns the tenants a user may see: all, with the permission for `/tenants`, and otherwise the
+/// namespaces in which the user may list Plugins.
 async fn visible(page: &Page, session: &Session) -> Result<Tenants, Failure> {
     let load = load(&page.summaries.latest(&page.manager).await);
     let all = all(page, &load);

@@ -1,6 +1,5 @@
-//! The permissions of a plugin's ServiceAccount that the plugin has not used, as `operetta rbac
-//! --diff` lists them. Roles and bindings are read with the token of the user, so it is for those
-//! who may list them.
+//! Permissions that a plugin's ServiceAccount has and the plugin hasn't used, as in `operetta rbac
+//! --diff`. Only for users who may list Roles and bindings, which are read with the user's token.
 
 use std::sync::Arc;
 
@@ -35,16 +34,16 @@ use crate::{
     authz::permissions::{self, PermissionsError},
 };
 
-/// The longest list of roles or bindings in bytes.
+/// The longest list of roles or bindings, in bytes.
 const MAX_LIST: usize = 16 << 20;
 
-/// The permissions that were not used.
+/// The unused permissions.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Unused {
-    /// The start of the recording of the plugin's calls; RFC 3339.
+    /// When the recording of the plugin's calls started; RFC 3339.
     since: String,
-    /// One line for each permission, with the role and the binding that grant it.
+    /// One line per permission, with the role and the binding that grant it.
     unused: Vec<String>,
 }
 
@@ -80,15 +79,14 @@ pub(super) async fn api(
         namespace: needed.namespace.clone(),
         name: needed.service_account.clone(),
     };
-    let held = bindings(&page, &session).await?.granted_to(&account);
+    let granted = bindings(&page, &session).await?.granted_to(&account);
 
-    let unused =
-        unused(&needed.needs, &held)
-            .into_iter()
-            .filter_map(|difference| match difference {
-                Difference::Unused(text) => Some(text),
-                Difference::Lacks(_) => None,
-            });
+    let unused = unused(&needed.needs, &granted)
+        .into_iter()
+        .filter_map(|difference| match difference {
+            Difference::Unused(text) => Some(text),
+            Difference::Lacks(_) => None,
+        });
 
     Ok(Json(Unused {
         since: needed.since,

@@ -1,14 +1,13 @@
-//! An object as YAML for people: without managedFields and the values of Secrets, and of a bounded
-//! length.
+//! An object as YAML for people: without managedFields and Secret values, and of limited length.
 
 use serde_json::{Value, json};
 
-/// The longest YAML in bytes.
+/// The longest YAML, in bytes.
 const MAX_YAML: usize = 256 << 10;
-/// The annotation in which kubectl keeps all of an object, with the values of a Secret.
+/// kubectl stores a copy of the object in this annotation, including a Secret's values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Removes what the page does not show of an object.
+/// Removes what the page doesn't show.
 pub(super) fn redact(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
@@ -41,7 +40,7 @@ pub(super) fn redact(object: &mut Value) {
     }
 }
 
-/// Returns the number of bytes that a text in Base64 stands for.
+/// Returns the size of the decoded text.
 fn decoded_len(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }

@@ -16,25 +16,25 @@ use crate::{
     problem::Problem,
 };
 
-/// Decides when work may begin, and keeps it in the journal while it is in flight.
+/// Decides when work may start, and keeps it in the journal while it is in flight.
 pub struct CrashGuard {
     context: Arc<Context>,
     informers: Arc<HostInformers>,
     journal: Arc<CrashJournal>,
 }
 
-/// Why work does not begin now.
+/// Why work can't start now.
 pub enum Postponed {
     /// Another suspect of its namespace has to end first.
     Busy,
-    /// The host crashed during it, so it waits until every other Plugin was reconciled once.
+    /// The host crashed during it, so it waits until every other Plugin has been reconciled.
     Suspected(String),
-    /// The host crashed twice in a row during it.
+    /// The host crashed during it twice in a row.
     Quarantined(String),
 }
 
 impl CrashGuard {
-    /// Creates a guard over this journal.
+    /// Creates a guard with this journal.
     pub fn new(
         context: Arc<Context>,
         informers: Arc<HostInformers>,
@@ -47,10 +47,10 @@ impl CrashGuard {
         })
     }
 
-    /// Records that work begins.
+    /// Records that work starts.
     ///
     /// # Errors
-    /// Why it does not begin now.
+    /// Why it can't start now.
     pub fn begin(&self, work: Work) -> Result<InFlight, Postponed> {
         match self.journal.verdict(&work) {
             Verdict::Suspect if !self.are_others_loaded() => Err(Postponed::Suspected(format!(
@@ -68,11 +68,11 @@ impl CrashGuard {
         }
     }
 
-    /// Records that work on a Plugin begins.
+    /// Records that work on a Plugin starts.
     ///
     /// # Errors
-    /// Returns the problem if it must not begin; None if it only has to wait for others. The Plugin
-    /// is enqueued again then.
+    /// The problem if the work can't start, or None if it only has to wait for other work. Unless
+    /// the work is quarantined, the Plugin is enqueued again.
     pub fn begin_for_plugin(
         &self,
         key: &ObjectKey,
@@ -97,7 +97,7 @@ impl CrashGuard {
                 Some(Problem::new(reasons::CRASH_SUSPECTED, text))
             }
             Postponed::Quarantined(text) => {
-                // Any new value asks for another attempt.
+                // Any new value allows another attempt.
                 let next = retry
                     .parse::<u64>()
                     .map_or(1, |last| last.saturating_add(1));
@@ -119,7 +119,7 @@ impl CrashGuard {
         })
     }
 
-    /// Records that a Plugin was reconciled. Suspects wait until all other Plugins were.
+    /// Records that a Plugin was reconciled. Suspects wait for all other Plugins.
     pub fn record_attempt(&self, plugin: &ObjectKey) {
         self.journal.record_attempt(plugin);
     }

@@ -1,4 +1,4 @@
-//! The custom resource Plugin; `operetta-api` has its types.
+//! The custom resource Plugin, with its types from `operetta-api`.
 
 pub use operetta_api::plugin::{
     API_VERSION, CommandStatus, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource,
@@ -11,7 +11,7 @@ use operetta_wasm::WarmLimits;
 
 use crate::{plugin::config::text, problem::Problem};
 
-/// Returns the limits of a warm instance for the sandbox, with its defaults for those left out.
+/// Returns the sandbox's limits of a warm instance, with defaults for missing ones.
 pub fn warm_limits(warm: &Warm) -> WarmLimits {
     let defaults = WarmLimits::default();
     WarmLimits {
@@ -23,10 +23,10 @@ pub fn warm_limits(warm: &Warm) -> WarmLimits {
     }
 }
 
-/// Decodes a Plugin. Bounds its size in memory, because nobody has consented to it yet.
+/// Decodes a Plugin. Limits its size in memory, because nobody has consented to it yet.
 ///
 /// # Errors
-/// Returns the problem with it, which is its author's to fix.
+/// What is wrong with it; the author must fix that.
 pub fn decode(object: &Object) -> Result<Plugin, Problem> {
     let values = text::count_values(object.json());
     if values > text::MAX_VALUES {

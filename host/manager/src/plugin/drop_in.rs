@@ -1,7 +1,7 @@
-//! The controller of drop-in ConfigMaps: a ConfigMap labelled `operetta.dev/plugin: "true"` gets a
-//! Plugin of its own name, which it owns, if its namespace is opted in. Its annotations and its
-//! keys `config.json` or `config.yaml` become the Plugin's spec. The configuration is not parsed
-//! before the ServiceAccount that the annotations name consents to the Plugin.
+//! The controller of drop-in ConfigMaps. A ConfigMap labelled `operetta.dev/plugin: "true"`, in a
+//! namespace that is opted in, owns a Plugin of the same name. Its annotations and its keys
+//! `config.json` or `config.yaml` become the Plugin's spec. The configuration isn't parsed before
+//! the ServiceAccount named by the annotations has consented to the Plugin.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,10 +40,10 @@ use crate::{
 
 pub use operetta_api::annotations::{COMPONENT_DIGEST, SERVICE_ACCOUNT, SUSPEND, WARM};
 
-/// The field manager of the Plugins that this controller creates.
+/// The field manager of Plugins created here.
 const MANAGER: &str = "operetta-drop-in";
 
-/// The reconciler of labelled ConfigMaps.
+/// Reconciles labelled ConfigMaps.
 pub struct DropInController {
     context: Arc<Context>,
     queue: PluginQueue,
@@ -51,8 +51,8 @@ pub struct DropInController {
     recent: Arc<RecentConfigMap>,
     guard: Arc<CrashGuard>,
     ownership: Arc<Ownership>,
-    /// The last Plugin applied for each ConfigMap, so that an event of that Plugin does not read
-    /// the whole ConfigMap again.
+    /// What was last applied for each ConfigMap. It saves reading the ConfigMap again after the
+    /// resulting event of the Plugin.
     applied: Mutex<HashMap<ObjectKey, Applied>>,
 }
 
@@ -62,9 +62,9 @@ struct Applied {
     config_map_uid: String,
     config_map_version: String,
     plugin_uid: String,
-    /// The Plugin's generation, which changes with its spec.
+    /// Changes when the Plugin's spec does.
     plugin_generation: i64,
-    /// True if the ServiceAccount consented, so that the spec has the configuration.
+    /// True if the ServiceAccount has consented, so that the spec includes the configuration.
     is_consented: bool,
 }
 
@@ -81,7 +81,7 @@ impl Applied {
 }
 
 impl DropInController {
-    /// Creates the reconciler, and its queue.
+    /// Creates the reconciler and its queue.
     pub fn new(
         context: Arc<Context>,
         informers: Arc<HostInformers>,
@@ -101,13 +101,13 @@ impl DropInController {
         })
     }
 
-    /// Returns the queue of the ConfigMaps to reconcile.
+    /// Returns the queue of ConfigMaps to reconcile.
     pub fn queue(&self) -> PluginQueue {
         self.queue.clone()
     }
 
-    /// Reports whether the Plugin is the one applied for this version of the ConfigMap, and
-    /// unchanged since.
+    /// Reports whether the Plugin was applied for this version of the ConfigMap and hasn't changed
+    /// since.
     fn is_applied(&self, key: &ObjectKey, config_map: &Object, is_consented: bool) -> bool {
         let plugin = self
             .informers
@@ -120,9 +120,9 @@ impl DropInController {
         })
     }
 
-    /// Deletes the Plugin of a ConfigMap that is gone or has lost its label. Garbage collection
-    /// would, but later. A Plugin on which somebody has set `spec.digest` is only suspended,
-    /// because a new Plugin would not have the digest and run any code.
+    /// Deletes the Plugin of a ConfigMap that was deleted or lost its label. Garbage collection
+    /// would do so, too, but later. If somebody has set `spec.digest`, the Plugin is only
+    /// suspended: a newly created one wouldn't have the digest and would run any code.
     async fn remove(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.applied.lock().remove(key);
         let cached = self.informers.plugins.cache.get(key);
@@ -142,7 +142,8 @@ impl DropInController {
             return self.suspend(key).await;
         }
 
-        // A conflict is retried: somebody may have set the digest meanwhile.
+        // Delete only this version, and retry after a conflict: somebody may just have set the
+        // digest.
         let options = DeleteOptions {
             uid: Some(plugin.uid().to_owned()),
             resource_version: Some(plugin.resource_version().to_owned()),
@@ -160,7 +161,7 @@ impl DropInController {
         }
     }
 
-    /// Suspends a Plugin; its ConfigMap's label resumes it.
+    /// Suspends a Plugin. Labelling its ConfigMap again resumes it.
     async fn suspend(&self, key: &ObjectKey) -> Result<(), ApiError> {
         let action = WriteAction::Patch {
             key: key.clone(),
@@ -185,7 +186,7 @@ impl DropInController {
         }
     }
 
-    /// Applies the Plugin of the labelled ConfigMap with this metadata.
+    /// Applies the Plugin for the labelled ConfigMap with this metadata.
     async fn apply(&self, key: &ObjectKey, metadata: &Object) -> Result<(), Failure> {
         if !self.queue.may_apply_changes(key) {
             return Ok(());
@@ -200,7 +201,7 @@ impl DropInController {
                 problem.reason,
                 problem.message,
             );
-            // The namespace's label triggers the next reconcile.
+            // Labelling the namespace triggers the next reconcile.
             return Ok(());
         }
 
@@ -246,7 +247,7 @@ impl DropInController {
             && spec["suspend"] == false
             && is_stopped
         {
-            // The emergency stop holds until it is undone in the same way.
+            // An emergency stop lasts until it is lifted the same way.
             spec.remove("suspend");
             changed.retain(|field| field.name != "suspend");
         }
@@ -262,7 +263,8 @@ impl DropInController {
             ..WriteOptions::default()
         };
 
-        // The event of the Plugin enqueues the ConfigMap, and may arrive before this response.
+        // Before the write: the Plugin's event, for which the ConfigMap is kept, may arrive before
+        // the response.
         self.recent.put(config_map);
         let write = Write {
             kind: plugin_kind(),
@@ -273,8 +275,8 @@ impl DropInController {
         match self.context.cluster.api.write(write).await {
             Ok(written) => {
                 self.say_who_is_overruled(key, metadata, &changed);
-                // The ConfigMap may be newer than the metadata: then its event follows, and it is
-                // applied again.
+                // If the ConfigMap is newer than the metadata, its event is still to come, and it
+                // is applied again.
                 self.applied.lock().insert(
                     key.clone(),
                     Applied::new(metadata, &written.into_object(), is_consented),
@@ -294,8 +296,7 @@ impl DropInController {
         }
     }
 
-    /// Reports whether the ServiceAccount that a ConfigMap's annotation names consents to the
-    /// Plugin.
+    /// Reports whether the ServiceAccount named by a ConfigMap's annotation consents to the Plugin.
     async fn is_consented(&self, key: &ObjectKey, metadata: &Object) -> Result<bool, ApiError> {
         let name = metadata.along(["metadata", "annotations", SERVICE_ACCOUNT]);
         let name = name.and_then(|text| serde_json::from_str::<String>(text).ok());
@@ -304,15 +305,15 @@ impl DropInController {
         };
 
         let found = match self.informers.service_account(&account).await {
-            // The annotation is not a valid name: the API server refuses the Plugin.
+            // The annotation isn't a valid name; the API server will refuse the Plugin.
             Err(error) if error.kind == ErrorKind::BadRequest => return Ok(false),
             found => found?,
         };
         Ok(consent::check_account(&account, found.as_deref(), &key.name).is_ok())
     }
 
-    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version during
-    /// whose parsing the host crashed twice in a row.
+    /// Records in the crash journal that a ConfigMap is being parsed. Refuses a version if the host
+    /// has crashed on it twice in a row.
     fn begin_parsing(
         &self,
         key: &ObjectKey,
@@ -339,7 +340,7 @@ impl DropInController {
         })
     }
 
-    /// Checks that the ConfigMap's name is not the name of a Plugin that it does not own.
+    /// Checks that the ConfigMap owns the Plugin of the same name, if there is one.
     fn check_owner(&self, key: &ObjectKey, uid: &str) -> Result<(), Failure> {
         let Some(plugin) = self.informers.plugins.cache.get(key) else {
             return Ok(());
@@ -348,7 +349,7 @@ impl DropInController {
             return Ok(());
         }
 
-        // Garbage collection deletes the Plugin of the former owner; the retry then succeeds.
+        // Garbage collection deletes the former owner's Plugin, and then a retry succeeds.
         if is_drop_in(&plugin) {
             return Err(Failure::Retry(format!(
                 "Plugin {key} is owned by an earlier ConfigMap of the same name"
@@ -364,8 +365,8 @@ impl DropInController {
         Err(Failure::Terminal(text))
     }
 
-    /// Checks that the ConfigMap's annotation does not replace a digest that somebody else has set
-    /// on the Plugin. Makes the apply conditional on the version of the Plugin that was checked.
+    /// Checks that the ConfigMap's annotation doesn't overwrite a digest somebody else has set on
+    /// the Plugin. Makes the apply conditional on the version of the Plugin that was checked.
     async fn check_digest(
         &self,
         key: &ObjectKey,
@@ -395,8 +396,7 @@ impl DropInController {
         Ok(())
     }
 
-    /// Returns the fields of the Plugin's spec that the ConfigMap decides, and that others have set
-    /// to something else.
+    /// Returns the fields of the Plugin's spec that the ConfigMap decides and others have changed.
     async fn changed_by_others(
         &self,
         key: &ObjectKey,
@@ -428,7 +428,7 @@ impl DropInController {
         Ok(foreign.flatten().collect())
     }
 
-    /// Tells whoever has changed a Plugin that its ConfigMap decides.
+    /// Tells whoever changed a Plugin that its ConfigMap decides.
     fn say_who_is_overruled(&self, key: &ObjectKey, config_map: &Object, changed: &[ForeignField]) {
         for ForeignField { name, manager } in changed {
             let instead = decided_by(name);
@@ -461,7 +461,6 @@ fn plugin_kind() -> GroupVersionKind {
     GroupVersionKind::new(API_VERSION, KIND)
 }
 
-/// Builds the Plugin of a ConfigMap.
 fn plugin(key: &ObjectKey, uid: &str, spec: Value) -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": KIND,
@@ -473,13 +472,13 @@ fn plugin(key: &ObjectKey, uid: &str, spec: Value) -> Value {
     })
 }
 
-/// Reports whether a Plugin is owned by the ConfigMap of its name.
+/// Reports whether a Plugin is owned by the ConfigMap with the same name.
 fn is_drop_in(plugin: &Object) -> bool {
     let owner = plugin.controller();
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
 
-/// Builds the Plugin's spec from a ConfigMap. If the ServiceAccount does not consent, the
+/// Builds the Plugin's spec from a ConfigMap. Without the ServiceAccount's consent, the
 /// configuration is left out and not parsed.
 fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
     let none = BTreeMap::new();
@@ -543,7 +542,7 @@ impl Reconciler for DropInController {
     }
 }
 
-/// A field manager's entry in `metadata.managedFields`.
+/// An entry in `metadata.managedFields`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Managed {
@@ -551,13 +550,13 @@ struct Managed {
     fields_v1: Value,
 }
 
-/// A field of a Plugin's spec that somebody else has set.
+/// A field of a Plugin's spec, and the manager other than us that set it.
 struct ForeignField {
     name: String,
     manager: String,
 }
 
-/// Returns what in a ConfigMap decides a field of its Plugin's spec.
+/// Says what to change in a ConfigMap to change a field of its Plugin's spec.
 fn decided_by(field: &str) -> String {
     let annotation = match field {
         "suspend" => SUSPEND,
@@ -570,8 +569,8 @@ fn decided_by(field: &str) -> String {
     format!("its annotation {annotation}")
 }
 
-/// Returns the field manager, other than `own`, that has set a field of the spec. The Plugin must
-/// have been read with its managed fields.
+/// Returns a field manager other than `own` that has set a field of the spec. The Plugin must have
+/// been read with its managed fields.
 fn foreign_manager(plugin: &Object, own: &str, field: &str) -> Option<String> {
     let managed = plugin
         .at(".metadata.managedFields")

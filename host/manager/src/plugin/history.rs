@@ -1,5 +1,5 @@
-//! The last reconciles of a plugin, and the state of its keys, as the host serves them at
-//! /reconciles/NAMESPACE/PLUGIN for `operetta why` and the page.
+//! A plugin's last reconciles and the state of its keys, as served at /reconciles/NAMESPACE/PLUGIN
+//! for `operetta why` and the page.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::plugin::hosted_plugin::HostedPlugin;
 
-/// The last reconciles of a plugin.
+/// A plugin's last reconciles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// The state of the key in each controller that has it; empty without a key.
+    /// The state of the key in each controller that knows it; empty if no key was asked for.
     pub states: Vec<KeyState>,
-    /// The reconciles, the newest first.
+    /// Newest first.
     pub reconciles: Vec<Past>,
-    /// The number of older reconciles that are recorded.
+    /// How many older reconciles are recorded.
     pub older: usize,
-    /// The number of objects that are left out, because the asker may not read them.
+    /// How many objects are left out, because the user may not read them.
     pub hidden: usize,
 }
 
@@ -36,16 +36,16 @@ pub struct KeyState {
     pub key: String,
     /// `idle`, `queued`, `reconciling` or `waiting`.
     pub phase: String,
-    /// The milliseconds for which it is queued or reconciled, or until it is queued.
+    /// How long the key has been queued or reconciled, or until it is queued, in milliseconds.
     pub milliseconds: u64,
     /// The number of failures in a row.
     pub failures: u32,
-    /// True if it waits because it is in a hot loop.
+    /// True if it waits because of a hot loop.
     pub is_looping: bool,
-    /// The reason of the last failure.
+    /// The last failure's reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The message of the last failure.
+    /// The last failure's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -54,34 +54,34 @@ pub struct KeyState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Past {
-    /// The id, as logs and the audit have it.
+    /// The id, as in logs and the audit log.
     pub id: String,
     /// The controller.
     pub controller: String,
     /// The key as namespace/name.
     pub key: String,
-    /// The beginning in milliseconds since 1970-01-01 UTC.
+    /// When it started, in milliseconds since 1970-01-01 UTC.
     pub started: u64,
-    /// The microseconds that the key waited in the queue.
+    /// How long the key waited in the queue, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_micros: Option<u64>,
-    /// The wall time in microseconds.
+    /// Wall time in microseconds.
     pub took_micros: u64,
-    /// The processor time in microseconds.
+    /// Processor time in microseconds.
     pub cpu_micros: u64,
     /// The result: `success`, `requeue`, `requeue_after`, `error`, or `aborted`.
     pub result: String,
-    /// The delay of `requeue_after` in milliseconds.
+    /// The delay of `requeue_after`, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue_after_milliseconds: Option<u64>,
-    /// The reason of an error.
+    /// The reason for an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The triggers.
     pub triggers: Vec<PastTrigger>,
     /// The calls.
     pub calls: Vec<PastCall>,
-    /// The number of triggers and calls that are not recorded, because there were too many.
+    /// How many triggers and calls were too many to be recorded.
     pub more: u32,
 }
 
@@ -91,7 +91,7 @@ pub struct Past {
 pub struct PastTrigger {
     /// The cause: `added`, `modified`, `deleted`, `initial`, `resync` or `retry`.
     pub cause: String,
-    /// The object whose event it is, as `Kind namespace/name`; empty for others.
+    /// The object the event was about, as `Kind namespace/name`; empty for other causes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub object: String,
     /// The object's resourceVersion.
@@ -105,25 +105,25 @@ pub struct PastTrigger {
 pub struct PastCall {
     /// The verb, with the subresource after a slash.
     pub verb: String,
-    /// The objects, as `Kind namespace/name`.
+    /// The object or objects, as `Kind namespace/name`.
     pub object: String,
-    /// True for a read that the cache may have answered.
+    /// True for a read that may have been answered from the cache.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
-    /// The wall time in microseconds.
+    /// Wall time in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_micros: Option<u64>,
-    /// The resourceVersion that was read or written.
+    /// The resourceVersion read or written.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The fields that a write changed.
+    /// The fields changed by a write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
-    /// `ok`, `unchanged` for a write that was not sent, `dry run`, or the kind of the error.
+    /// `ok`, `unchanged` for a suppressed write, `dry run`, or the kind of error.
     pub result: String,
 }
 
-/// Returns the keys that a user may mean: `NAMESPACE/NAME`, or `NAME` in the Plugin's
+/// Returns the keys a user may mean: `NAMESPACE/NAME`, or `NAME`, which is in the Plugin's
 /// namespace or of a cluster-scoped kind.
 pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
     match text.split_once('/') {
@@ -132,7 +132,7 @@ pub fn keys(plugin: &ObjectKey, text: &str) -> Vec<ObjectKey> {
     }
 }
 
-/// Returns the state of keys in the controllers that have them.
+/// Returns the states of keys in the controllers that know them.
 pub async fn states(hosted: &HostedPlugin, keys: &[ObjectKey]) -> Vec<KeyState> {
     let state = hosted.state.lock().await;
     let Some(running) = &state.running else {

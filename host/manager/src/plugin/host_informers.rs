@@ -1,4 +1,4 @@
-//! The informers of the manager's own controllers: Plugins and the objects that they depend on.
+//! The informers of the manager's own controllers: Plugins and the objects they depend on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,31 +27,32 @@ use crate::{
     problem::Problem,
 };
 
-/// The timeout of discovering a built-in kind.
+/// Timeout for discovering a built-in kind.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The manager's own informers. All but the one of Plugins hold metadata only.
+/// The manager's own informers. Only Plugins, and the bindings in `roles`, are cached with more
+/// than their metadata.
 pub struct HostInformers {
     context: Arc<Context>,
-    /// All Plugins, or those of `onlyNamespace` in the configuration.
+    /// All Plugins, or those in `onlyNamespace`.
     pub plugins: Arc<Informer>,
-    /// The ConfigMaps with the drop-in label.
+    /// ConfigMaps with the drop-in label.
     pub config_maps: Arc<Informer>,
-    /// The further parts of ConfigMaps that hold a large component.
+    /// The further parts of ConfigMaps with a large component.
     pub parts: Arc<Informer>,
-    /// The namespaces that are opted in.
+    /// The namespaces opted in.
     pub namespaces: Arc<Informer>,
-    /// The ServiceAccounts, without those named `default`.
+    /// All ServiceAccounts except those named `default`.
     pub service_accounts: Arc<Informer>,
-    /// The roles and bindings, which the cached access reviews watch as well.
+    /// Roles and bindings. The cached access reviews watch them too.
     pub roles: Vec<Arc<Informer>>,
 }
 
 impl HostInformers {
-    /// Starts the informers. Waits until the CRD of Plugins is installed.
+    /// Waits until the CRD of Plugins is installed, and starts the informers.
     ///
     /// # Errors
-    /// When the API server does not serve a built-in kind within a minute.
+    /// When the API server doesn't serve a built-in kind within a minute.
     pub async fn start(context: Arc<Context>) -> Result<Arc<Self>> {
         let Cluster {
             discovery,
@@ -73,8 +74,8 @@ impl HostInformers {
             registry.informer(&config_map, own(labelled(&format!("{PLUGIN_LABEL}=true"))));
         let parts = registry.informer(&config_map, own(labelled(PART_OF)));
 
-        // They are listed by namespace: without an order each such list sorts the objects of all
-        // namespaces, and a start makes one for each Plugin.
+        // These are listed by namespace, and a start does that once per Plugin. Without an order,
+        // each such list would sort the objects of all namespaces.
         [&plugins, &config_maps, &parts]
             .iter()
             .for_each(|informer| informer.cache.store.keep_order());
@@ -97,7 +98,7 @@ impl HostInformers {
         let mut roles = Vec::new();
 
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-            // The same scope as that of the watch of permissions: one watch serves both.
+            // The same scope as in the watch of permissions, so that they share one watch.
             let scope = Scope {
                 metadata_only: !kind.ends_with("Binding"),
                 ..Scope::everything()
@@ -119,7 +120,7 @@ impl HostInformers {
         }))
     }
 
-    /// Returns the informers on which consent depends.
+    /// Returns the informers that consent depends on.
     pub fn consent(&self) -> [Arc<Informer>; 3] {
         [
             self.plugins.clone(),
@@ -128,7 +129,7 @@ impl HostInformers {
         ]
     }
 
-    /// Returns all of them.
+    /// Returns all of these informers, except for the roles.
     pub fn all(&self) -> [&Arc<Informer>; 5] {
         [
             &self.plugins,
@@ -139,7 +140,7 @@ impl HostInformers {
         ]
     }
 
-    /// Returns the cached Plugins of a namespace, or of all.
+    /// Returns the cached Plugins in one namespace, or in all.
     pub fn plugins_in(&self, namespace: Option<&str>) -> impl Iterator<Item = Arc<Object>> {
         self.plugins.cache.store.list(&Lookup::All, namespace, None)
     }
@@ -151,10 +152,10 @@ impl HostInformers {
             .all(|informer| informer.state().borrow().synced)
     }
 
-    /// Checks that plugins may run in a namespace: it is not reserved, and opted in.
+    /// Checks that plugins may run in a namespace: that it isn't reserved, and is opted in.
     ///
     /// # Errors
-    /// The API server's error when it does not respond.
+    /// The API server's error when it doesn't respond.
     pub async fn check_namespace(&self, name: &str) -> Result<Result<OptIn, Problem>, ApiError> {
         let own = self
             .context
@@ -174,10 +175,10 @@ impl HostInformers {
         Ok(consent::check_namespace(name, found.as_deref()))
     }
 
-    /// Returns a ServiceAccount other than a namespace's `default`, or None when it does not exist.
+    /// Returns a ServiceAccount, or None if it doesn't exist. It can't be one named `default`.
     ///
     /// # Errors
-    /// The API server's error when it does not respond.
+    /// The API server's error when it doesn't respond.
     pub async fn service_account(
         &self,
         account: &ServiceAccount,
@@ -189,8 +190,7 @@ impl HostInformers {
         .await
     }
 
-    /// Returns the versions of a ConfigMap's further parts as one text, which changes when any of
-    /// them does.
+    /// Returns a text that changes when any further part of this ConfigMap does.
     pub async fn part_versions(&self, first: &ObjectKey) -> String {
         self.parts.synced().await;
         let parts = self
@@ -203,8 +203,8 @@ impl HostInformers {
             .collect()
     }
 
-    /// Gets an object from an informer, or else from the API server, so that an object that was
-    /// applied together with its Plugin is not reported as missing.
+    /// Returns an object from an informer or, if it isn't there, from the API server: an object
+    /// applied together with its Plugin shouldn't be reported as missing.
     async fn find(
         &self,
         informer: &Informer,
@@ -221,7 +221,7 @@ impl HostInformers {
     }
 }
 
-/// Selects the metadata of objects by their labels; an empty selector selects all.
+/// Selects the metadata of objects with these labels; an empty selector selects all.
 fn labelled(selector: &str) -> Scope {
     Scope {
         labels: selector.to_owned(),
@@ -233,7 +233,7 @@ fn labelled(selector: &str) -> Scope {
 /// Waits until the API server serves a built-in kind.
 ///
 /// # Errors
-/// When it does not within a minute.
+/// When it doesn't within a minute.
 pub async fn resolve(
     discovery: &Discovery,
     api_version: &str,
@@ -246,8 +246,7 @@ pub async fn resolve(
     })
 }
 
-/// Enqueues a Plugin whenever an object changes that it depends on. Watches only that object's
-/// metadata.
+/// Enqueues a Plugin whenever this object changes. Watches only the object's metadata.
 pub fn watch_object(
     context: &Context,
     plugin: &ObjectKey,

@@ -1,4 +1,4 @@
-//! The state that the host keeps of one Plugin.
+//! What the host knows about one Plugin.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -34,26 +34,26 @@ use crate::{
 /// Why requests are refused after the plugin has moved to another replica.
 pub(super) const ELSEWHERE: &str = "another replica runs the plugin";
 
-/// The state of one Plugin, from its first reconcile until it is gone.
+/// The state of one Plugin, from its first reconcile until it is deleted.
 pub struct HostedPlugin {
-    /// The Plugin's uid. One with the same name that is created later is another Plugin.
+    /// The Plugin's uid. A later one with the same name is a different Plugin.
     pub uid: String,
     /// The plugin's log.
     pub log: Arc<PluginLog>,
     /// The health of its controllers.
     pub health: Arc<Health>,
-    /// The state of its code. The plugin controller holds the lock for a whole reconcile; others
-    /// read `running`.
+    /// The state of its code. The Plugin controller locks it during a reconcile; others read
+    /// `running`.
     pub state: Mutex<State>,
-    /// The token that permits the plugin to act.
+    /// The plugin's permit to act.
     permit: SyncMutex<Arc<RequestPermit>>,
-    /// The digest of the running code.
+    /// The running code's digest.
     running_digest: SyncMutex<Option<String>>,
-    /// The host's token, the parent of `permit`.
+    /// The host's permit, the parent of `permit`.
     host: Arc<RequestPermit>,
-    /// The bytes that the host caches for it.
+    /// How many bytes the host caches for it.
     pub cached_bytes: AtomicU64,
-    /// The time of the last write of its status.
+    /// When its status was last written.
     status_written: SyncMutex<Option<Instant>>,
     /// Whether it waits for its quotas.
     throttling: SyncMutex<Throttling>,
@@ -62,8 +62,8 @@ pub struct HostedPlugin {
 }
 
 impl HostedPlugin {
-    /// Creates the state of a Plugin that has not been reconciled yet.
-    /// `host` is the parent of the plugin's token.
+    /// Creates the state of a Plugin before its first reconcile. `host` is the parent of the
+    /// plugin's permit.
     pub fn new(
         uid: &str,
         log: Arc<PluginLog>,
@@ -85,43 +85,43 @@ impl HostedPlugin {
         })
     }
 
-    /// Records the shards that this replica runs (true) or prepares to run. Revokes the tokens of
-    /// those that it no longer runs.
+    /// Sets the shards that this replica runs (true) or prepares. Revokes the permits of those it
+    /// no longer runs.
     pub(super) fn set_shards(&self, shards: &[(Shard, bool)]) {
-        // First: the lock of the shards is the inner one.
+        // Get the permit first: the order of locks is `permit`, then `shards`.
         let plugin = self.permit();
         self.shards.lock().set(shards, &plugin, ELSEWHERE);
     }
 
-    /// Revokes the tokens of these shards: another replica owns them.
+    /// Revokes the permits of these shards, because another replica owns them.
     pub(super) fn revoke_shards(&self, shards: &[Shard]) {
         self.shards.lock().revoke(shards, ELSEWHERE);
     }
 
-    /// Revokes the tokens of these shards, and forgets them.
+    /// Revokes the permits of these shards, and forgets the shards.
     pub(super) fn remove_shards(&self, shards: &[Shard]) {
         self.shards.lock().remove(shards, ELSEWHERE);
     }
 
-    /// Returns the shards that this replica runs or prepares to run.
+    /// Returns the shards this replica runs or prepares.
     pub fn shards(&self) -> Vec<LocalShard> {
         self.shards.lock().all()
     }
 
-    /// Reports whether this replica owns the Plugin, or a shard of it. Otherwise it takes no keys
+    /// Reports whether this replica owns the Plugin or one of its shards. If not, it takes no keys
     /// and reports nothing.
     pub fn is_owner(&self) -> bool {
         self.shards().iter().any(|local| local.is_owned)
     }
 
-    /// Reports whether this replica owns the first shard: it writes the conditions and the Events.
+    /// Reports whether this replica owns the first shard, and so writes the conditions and Events.
     pub fn is_leading(&self) -> bool {
         self.shards()
             .iter()
             .any(|local| local.is_owned && local.shard.index() == 0)
     }
 
-    /// Returns the token that permits the plugin to act.
+    /// Returns the plugin's permit to act.
     pub fn permit(&self) -> Arc<RequestPermit> {
         self.permit.lock().clone()
     }
@@ -131,7 +131,7 @@ impl HostedPlugin {
         *self.running_digest.lock() = Some(digest.to_owned());
     }
 
-    /// Reports whether consent allows the running code; true if none runs.
+    /// Reports whether consent allows the running code; true if there is none.
     pub(super) fn permits_running_code(&self, allowed: &AllowedCode) -> bool {
         self.running_digest
             .lock()
@@ -139,9 +139,9 @@ impl HostedPlugin {
             .is_none_or(|digest| allowed.permits(digest))
     }
 
-    /// Replaces a revoked token. Reports whether it did: holders of the old token must then be set
-    /// up again. Call it before the check that the plugin may act, so that a revocation after that
-    /// check is not lost.
+    /// Replaces a revoked permit, and reports whether it did. If so, everything with the old permit
+    /// must be set up again. Call this before checking whether the plugin may act: a revocation
+    /// after that check must not get lost.
     pub(super) fn renew_revocation(&self) -> bool {
         let mut permit = self.permit.lock();
         let is_revoked = permit.is_own_revoked();
@@ -164,7 +164,7 @@ impl HostedPlugin {
             .is_none_or(|at| at.elapsed() >= age)
     }
 
-    /// Forgets the last write of the status: it conflicted with another one.
+    /// Forgets the last write of the status, after a conflict.
     pub fn forget_status_write(&self) {
         *self.status_written.lock() = None;
     }
@@ -175,14 +175,14 @@ impl HostedPlugin {
     }
 }
 
-/// A Plugin that is being reconciled: its key, its object, and the state that the host keeps of it.
+/// A Plugin being reconciled: its key, its object and its state.
 #[derive(Clone, Copy)]
 pub struct PluginRef<'a> {
     /// The Plugin's key.
     pub key: &'a ObjectKey,
     /// The Plugin as it was read.
     pub object: &'a Plugin,
-    /// The state of the Plugin.
+    /// What the host knows about it.
     pub hosted: &'a HostedPlugin,
 }
 
@@ -190,28 +190,28 @@ pub struct PluginRef<'a> {
 #[derive(Default)]
 pub struct State {
     pub(super) source: SourceState,
-    /// The code that is loaded.
+    /// The loaded code.
     pub(super) component: Option<Arc<Component>>,
     /// The contents of the ConfigMaps and Secrets in `spec.configFrom`.
     pub(super) configuration: Configuration,
-    /// The problems in the status.
+    /// The problems shown in the status.
     pub(super) problems: Problems,
-    /// The version that `running` was set up for.
+    /// What `running` was set up for.
     pub(super) applied: Option<Applied>,
     /// Why the controllers are stopped for a while.
     pub(super) paused: Option<Pause>,
-    /// The controllers of the shards, while not suspended.
+    /// The controllers of the shards, unless suspended.
     pub running: Option<RunningShards>,
-    /// The kinds not served by the API server.
+    /// The kinds the API server doesn't serve.
     pub missing: MissingKinds,
-    /// The missing permissions that an Event has reported.
+    /// The missing permissions already reported in an Event.
     pub(super) reported_denials: Vec<String>,
     /// True if an Event has reported that it is throttled.
     pub(super) reported_throttling: bool,
 }
 
 impl State {
-    /// Pauses the controllers from the next reconcile of the Plugin on.
+    /// Pauses the controllers as soon as the Plugin is reconciled.
     pub fn pause(&mut self, problem: Problem) {
         if let Some(Applied {
             generation, digest, ..
@@ -227,23 +227,23 @@ impl State {
     }
 }
 
-/// The problems of a Plugin, one for each step of its reconcile.
+/// A Plugin's problems, one for each step of its reconcile.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
-    /// Missing consent: the Plugin may not run here at all.
+    /// Consent is missing: the Plugin may not run here at all.
     pub refusal: Option<Problem>,
-    /// The newest source was not loaded.
+    /// The newest version of the source couldn't be loaded.
     pub load: Option<Problem>,
-    /// The configuration cannot be read.
+    /// The configuration can't be read.
     pub config: Option<Problem>,
-    /// The controllers cannot be set up.
+    /// The controllers can't be set up.
     pub setup: Option<Problem>,
-    /// The API server could not be asked for something that the last reconcile of the Plugin
-    /// needed. The reconcile is retried.
+    /// The API server didn't respond when the last reconcile of the Plugin needed it. The reconcile
+    /// is retried.
     pub unavailable: Option<Problem>,
 }
 
-/// The generation, code and configuration that controllers were set up for.
+/// What the controllers were set up for.
 #[derive(PartialEq, Eq)]
 pub(super) struct Applied {
     pub(super) generation: i64,
@@ -255,8 +255,8 @@ pub(super) struct Applied {
 pub(super) struct Pause {
     pub(super) problem: Problem,
     pub(super) since: Instant,
-    /// The paused generation; another one starts at once.
+    /// Ends the pause when it changes.
     pub(super) generation: i64,
-    /// The paused digest; other code starts at once.
+    /// Ends the pause when it changes.
     pub(super) digest: String,
 }

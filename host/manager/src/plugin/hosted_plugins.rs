@@ -1,4 +1,4 @@
-//! The Plugins that the host has seen, by key.
+//! The Plugins the host has seen, by key.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -30,11 +30,11 @@ const HEALTH_DELAY: Duration = Duration::from_millis(500);
 /// The state of all Plugins.
 pub struct HostedPlugins {
     context: Arc<Context>,
-    /// The parent of all plugins' tokens, paused while consent cannot be watched. It ends with the
-    /// Lease of this replica.
+    /// The parent of all plugins' permits. It is paused while consent can't be watched, and ends
+    /// with this replica's Lease.
     pub consent: Arc<RequestPermit>,
     by_key: Mutex<HashMap<ObjectKey, Arc<HostedPlugin>>>,
-    /// The traces of reconciles; None if none are configured.
+    /// Traces of reconciles, if configured.
     traces: Option<Arc<Traces>>,
 }
 
@@ -49,7 +49,7 @@ impl HostedPlugins {
         })
     }
 
-    /// Returns the state of a Plugin, or a new one with this uid if there is none.
+    /// Returns a Plugin's state, or creates it with this uid.
     pub fn get_or_create(&self, plugin: &ObjectKey, uid: &str) -> Arc<HostedPlugin> {
         self.by_key
             .lock()
@@ -58,12 +58,12 @@ impl HostedPlugins {
             .clone()
     }
 
-    /// Returns the state of a Plugin that the host has seen.
+    /// Returns a Plugin's state, if the host has seen the Plugin.
     pub fn get(&self, plugin: &ObjectKey) -> Option<Arc<HostedPlugin>> {
         self.by_key.lock().get(plugin).cloned()
     }
 
-    /// Revokes the token of a Plugin that the host has seen, and enqueues the Plugin.
+    /// Revokes the Plugin's permit, if there is one, and enqueues the Plugin.
     pub fn revoke(&self, plugin: &ObjectKey, why: &str) {
         if let Some(hosted) = self.get(plugin) {
             hosted.permit().revoke(why);
@@ -71,7 +71,7 @@ impl HostedPlugins {
         self.context.queue.enqueue(plugin);
     }
 
-    /// Revokes the tokens of shards that another replica owns, and enqueues the Plugin.
+    /// Revokes the permits of shards owned by another replica, and enqueues the Plugin.
     pub fn revoke_shards(&self, plugin: &ObjectKey, shards: &[Shard]) {
         if let Some(hosted) = self.get(plugin) {
             hosted.revoke_shards(shards);
@@ -79,7 +79,7 @@ impl HostedPlugins {
         self.context.queue.enqueue(plugin);
     }
 
-    /// Reports whether consent allows the running code of a Plugin; true if none runs.
+    /// Reports whether consent allows a Plugin's running code; true if there is none.
     pub fn permit_running_code(&self, plugin: &ObjectKey, allowed: &AllowedCode) -> bool {
         self.get(plugin)
             .is_none_or(|hosted| hosted.permits_running_code(allowed))
@@ -90,7 +90,7 @@ impl HostedPlugins {
         self.by_key.lock().len()
     }
 
-    /// Returns the state of all Plugins.
+    /// Returns all Plugins and their states.
     pub fn all(&self) -> Vec<(ObjectKey, Arc<HostedPlugin>)> {
         self.by_key
             .lock()

@@ -1,9 +1,10 @@
-//! Plugins: the controller that reconciles them, from consent to status, and the controller that
-//! makes them for drop-in ConfigMaps.
+//! Plugins: the controller that reconciles them, from consent to status, and the one that creates
+//! them for drop-in ConfigMaps.
 //!
-//! [`controller`] tells what happens to a Plugin. It decides with the rooms beside it: which
-//! replica acts ([`ownership`]), which code runs ([`source`]) with which configuration
-//! ([`config`]), how its controllers are made ([`setup`]), and what people are told ([`status`]).
+//! [`controller`] is the place to start: it shows what happens to a Plugin. The modules beside it
+//! decide which replica acts ([`ownership`]), which code runs ([`source`]) with which configuration
+//! ([`config`]), how its controllers are set up ([`setup`]), and what people get to see
+//! ([`status`]).
 
 pub mod config;
 pub mod controller;

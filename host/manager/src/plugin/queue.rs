@@ -15,17 +15,16 @@ use operetta_core::{
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
-/// How many changes of an object in quick succession are applied at once.
+/// How many changes of an object in quick succession are applied immediately.
 const BURST: u32 = 10;
 
-/// How often the changes after a burst are applied.
+/// How often changes are applied after such a burst.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of objects beyond which those without recent changes are forgotten.
+/// Above this number of objects, we forget those without recent changes.
 const MAX_OBJECTS: usize = 1_024;
 
-/// A handle of the queue of Plugins, or of drop-in ConfigMaps, to reconcile. Clones are handles of
-/// the same queue.
+/// A handle to the queue of Plugins or of drop-in ConfigMaps. Clones share the queue.
 #[derive(Clone)]
 pub struct PluginQueue {
     queue: WorkQueue<ObjectKey>,
@@ -42,13 +41,13 @@ impl PluginQueue {
         }
     }
 
-    /// Adds a key. Calls in quick succession cause one reconcile.
+    /// Adds a key. Several calls in quick succession cause one reconcile.
     pub fn enqueue(&self, key: &ObjectKey) {
         self.queue.add_with_priority(key.clone(), Priority::Normal);
     }
 
-    /// Adds a key because its object has changed, or the code or configuration of a Plugin: at
-    /// once, or after a second if that happens continually.
+    /// Adds a key because its object has changed, or a Plugin's code or configuration: immediately,
+    /// or within a second if that keeps happening.
     pub fn enqueue_changed(&self, key: &ObjectKey) {
         match self.changes.record(key) {
             Duration::ZERO => self.enqueue(key),
@@ -56,8 +55,8 @@ impl PluginQueue {
         }
     }
 
-    /// Reports whether a reconcile of this key may apply the changes of its object. If they have to
-    /// wait, the key is added for the time when it may.
+    /// Reports whether a reconcile of this key may apply its object's changes now. If not, the key
+    /// is added again later.
     pub fn may_apply_changes(&self, key: &ObjectKey) -> bool {
         match self.changes.admit(key) {
             Duration::ZERO => true,
@@ -73,8 +72,8 @@ impl PluginQueue {
         self.queue.add_after(key.clone(), delay);
     }
 
-    /// Adds a Plugin when its own or the host's permissions have changed: at once, and again when
-    /// the authorizer has noticed the change. Ends with the sender of the changes.
+    /// Adds a Plugin when its own or the host's permissions change: immediately, and again when the
+    /// authorizer should know of the change. Ends when the sender of the changes is dropped.
     pub async fn enqueue_on_permission_change(
         self,
         mut changes: watch::Receiver<u64>,
@@ -88,7 +87,7 @@ impl PluginQueue {
         }
     }
 
-    /// Returns the queue itself, for the controller that drains it.
+    /// Returns the queue itself, for the controller.
     pub fn work_queue(&self) -> WorkQueue<ObjectKey> {
         self.queue.clone()
     }
@@ -114,14 +113,14 @@ struct ChangeLimiter(Mutex<HashMap<ObjectKey, Changes>>);
 
 /// The recent changes of an object.
 struct Changes {
-    /// The time when the bucket is full again.
+    /// When the bucket is full again.
     full_at: Instant,
-    /// The time when changes are to be applied that could not be applied at once.
+    /// When to apply the changes that have to wait.
     due: Option<Instant>,
 }
 
 impl Changes {
-    /// Returns the time until they are due; zero if none has to wait.
+    /// Returns how long changes still have to wait, or zero if there are none.
     fn delay(&self, now: Instant) -> Duration {
         self.due
             .map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
@@ -129,14 +128,14 @@ impl Changes {
 }
 
 impl ChangeLimiter {
-    /// Records a change of an object. Returns the delay after which it may be applied: zero, or up
-    /// to a second if the object changes continually.
+    /// Records a change of an object. Returns the delay before applying it: zero, or up to a second
+    /// if the object keeps changing.
     fn record(&self, object: &ObjectKey) -> Duration {
         self.record_at(object, Instant::now())
     }
 
-    /// Returns zero if all changes of the object may be applied now, and takes them as applied.
-    /// Returns the delay if one has to wait.
+    /// Returns zero if the object's changes may be applied now, and counts them as applied.
+    /// Otherwise returns how long to wait.
     fn admit(&self, object: &ObjectKey) -> Duration {
         self.admit_at(object, Instant::now())
     }
@@ -152,7 +151,7 @@ impl ChangeLimiter {
             due: None,
         });
 
-        // Waiting changes are applied together, so at most the next one is paid for in advance.
+        // Waiting changes are applied together, so at most one of them is paid for in advance.
         changes.full_at = changes.full_at.max(now).min(now + INTERVAL * BURST) + INTERVAL;
         let delay = changes
             .full_at

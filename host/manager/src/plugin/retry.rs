@@ -1,5 +1,4 @@
-//! Retrying keys of a plugin at a user's request, as the host serves it at /retry/NAMESPACE/PLUGIN
-//! for `operetta retry`.
+//! Retries a plugin's keys on request, as served at /retry/NAMESPACE/PLUGIN for `operetta retry`.
 
 use operetta_core::{object::ObjectKey, ports::LogLevel};
 use serde::{Deserialize, Serialize};
@@ -10,25 +9,25 @@ use crate::plugin::{history, hosted_plugins::HostedPlugins};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Retried {
-    /// The number of keys that were added to a queue, once for each controller.
+    /// How many keys were added to queues, counted once per controller.
     pub keys: usize,
-    /// The named keys unknown to all controllers.
+    /// The requested keys that no controller knows.
     pub unknown: Vec<String>,
-    /// True if other replicas run shards of the plugin. Their keys were not retried.
+    /// True if other replicas run shards of the plugin and haven't retried their keys.
     pub has_others: bool,
 }
 
-/// Why no keys are retried.
+/// Why no keys were retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryError {
     /// The host has no such plugin.
     Unknown,
-    /// The plugin does not reconcile here: it is suspended or refused.
+    /// The plugin isn't running here: it is suspended or refused.
     NotRunning,
 }
 
-/// Retries these keys of a plugin now, or all failed keys if none is named. A key is
-/// `NAMESPACE/NAME`, or the name alone for the Plugin's namespace and for cluster-scoped kinds.
+/// Retries these keys of a plugin now, or all failed ones if `keys` is empty. A key is
+/// `NAMESPACE/NAME`, or just the name in the Plugin's namespace or of a cluster-scoped kind.
 ///
 /// # Errors
 /// See [`RetryError`].

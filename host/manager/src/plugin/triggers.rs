@@ -1,5 +1,5 @@
-//! The triggers of the manager's own controllers: a change of a Plugin, or of an object that a
-//! Plugin depends on, enqueues the Plugins concerned.
+//! What triggers the manager's own controllers: a change of a Plugin, or of an object it depends
+//! on, enqueues the Plugin.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The handlers of the manager's own informers.
+/// Event handlers for the manager's own informers.
 #[derive(Clone)]
 pub struct Triggers {
     context: Arc<Context>,
@@ -58,7 +58,7 @@ impl Triggers {
         }
     }
 
-    /// Subscribes the handlers. They end with the subscriptions.
+    /// Subscribes the handlers, until the subscriptions are dropped.
     pub fn subscribe(&self) -> Vec<Subscription> {
         let informers = &self.informers;
         let roles = informers.roles.iter().map(|informer| {
@@ -101,12 +101,12 @@ impl Triggers {
         Arc::new(move |event: &Event| on_event(&triggers, event))
     }
 
-    /// Enqueues a Plugin that changed, and its drop-in ConfigMap, so that a deleted Plugin is
-    /// created again. The reconcile corrects a status that somebody else wrote, and does nothing
-    /// after the host's own write. A changed annotation may ask for another load.
+    /// Enqueues a changed Plugin, and its drop-in ConfigMap, so that a deleted Plugin is recreated.
+    /// The reconcile corrects a status written by somebody else, and does nothing after the host's
+    /// own write. A changed annotation may request another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
-        // Before the Plugin is enqueued: one that is not counted is not reconciled.
+        // Before the Plugin is enqueued: a reconcile skips Plugins that aren't counted.
         self.count(event);
         self.revoke_changed(event);
 
@@ -126,7 +126,7 @@ impl Triggers {
         }
     }
 
-    /// Counts a Plugin under the quotas of its namespace, until it is gone.
+    /// Counts a Plugin towards its namespace's quotas, until it is deleted.
     fn count(&self, event: &Event) {
         let plugin = event.object();
         let admission = &self.context.tenants.admission;
@@ -143,9 +143,9 @@ impl Triggers {
         admission.add(plugin.key(), &created, was_over);
     }
 
-    /// Revokes the token of a Plugin: at once if it is gone or names another ServiceAccount; if it
-    /// was suspended, after the time that its reconciles in flight have to end. Revokes the tokens
-    /// of shards that have another owner.
+    /// Revokes a Plugin's permit: immediately if the Plugin was deleted or names another
+    /// ServiceAccount, and after [`DRAIN`], for in-flight reconciles to end, if it was suspended.
+    /// Revokes the permits of shards this replica no longer owns.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted { .. }) || object.deleting() {
@@ -211,9 +211,9 @@ impl Triggers {
         self.enqueue_all(name);
     }
 
-    /// Revokes the tokens of the Plugins to which a ServiceAccount no longer consents. Enqueues all
-    /// Plugins that name it, and their drop-in ConfigMaps, whose configuration is not read without
-    /// consent.
+    /// Revokes the permits of Plugins to which a ServiceAccount no longer consents. Enqueues all
+    /// Plugins that name it, and their drop-in ConfigMaps: without consent the configuration isn't
+    /// parsed.
     fn on_service_account(&self, event: &Event) {
         let key = event.object().key();
         let found = (!matches!(event, Event::Deleted { .. })).then_some(event.object().as_ref());
@@ -244,9 +244,8 @@ impl Triggers {
         }
     }
 
-    /// Enqueues the Plugins of a namespace whose roles or bindings changed, because the host's
-    /// permission to impersonate a ServiceAccount may have changed. Enqueues those of all
-    /// namespaces for a cluster-wide binding.
+    /// Enqueues the Plugins in a namespace with changed roles or bindings, or all Plugins if those
+    /// are cluster-wide: the host's permission to impersonate a ServiceAccount may have changed.
     fn on_role(&self, event: &Event) {
         if matches!(event, Event::Added { initial: true, .. }) {
             return;
@@ -255,22 +254,22 @@ impl Triggers {
 
         for plugin in self.informers.plugins_in(key.namespace.as_deref()) {
             self.context.queue.enqueue(plugin.key());
-            // The authorizer notices the change a moment later.
+            // The authorizer sees the change a moment later.
             self.context
                 .queue
                 .enqueue_after(plugin.key(), Grants::SETTLE + HostPermissions::KEEP);
         }
     }
 
-    /// Enqueues all Plugins when a ClusterRole of the host changed. Aggregated ClusterRoles of
-    /// others change with each CRD.
+    /// Enqueues all Plugins if one of the host's own ClusterRoles changed. Others don't matter, and
+    /// aggregated ones change with each CRD.
     fn on_cluster_role(&self, event: &Event) {
         if event.object().key().name.starts_with("operetta") {
             self.on_role(event);
         }
     }
 
-    /// Enqueues the Plugins whose source is this ConfigMap.
+    /// Enqueues the Plugins with this ConfigMap as their source.
     fn enqueue_users(&self, config_map: &ObjectKey) {
         let namespace = config_map.namespace.as_deref();
         for plugin in self.informers.plugins_in(namespace) {
@@ -280,7 +279,7 @@ impl Triggers {
         }
     }
 
-    /// Enqueues all Plugins and drop-in ConfigMaps of a namespace, or of all.
+    /// Enqueues all Plugins and drop-in ConfigMaps, in one namespace or everywhere.
     fn enqueue_all(&self, namespace: Option<&str>) {
         for plugin in self.informers.plugins_in(namespace) {
             self.context.queue.enqueue(plugin.key());

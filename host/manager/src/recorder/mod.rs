@@ -1,4 +1,4 @@
-//! The flight recorder of a host, and who may read it.
+//! A host's flight recorder, and who may read it.
 
 pub mod config;
 pub(crate) mod visible;

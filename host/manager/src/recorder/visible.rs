@@ -1,9 +1,9 @@
-//! What a user may see of the flight recorder: the changes of an object with their causes, and the
-//! reconciles of a plugin.
+//! What a user may see of the flight recorder: an object's changes with their causes, and a
+//! plugin's reconciles.
 //!
-//! A user who may read an object gets its changes. Of other objects and of Plugins in the chain,
-//! only those that the user may read are named; the others are counted. A replica knows its own
-//! reconciles only, so the one that is asked asks the others, with the user's token.
+//! A user who may read an object sees its changes. Other objects and Plugins in the chain are named
+//! if the user may read them, and only counted otherwise. Each replica knows just its own
+//! reconciles, so the one being asked asks the others, with the user's token.
 
 use std::collections::BTreeMap;
 
@@ -35,25 +35,24 @@ use crate::{
     plugin::history::{self, History, Past},
 };
 
-/// The longest response of another replica in bytes.
+/// The longest response of another replica, in bytes.
 const MAX_FACTS: usize = 32 << 20;
 
-/// The path of an object: group, version, plural, namespace and name.
+/// An object's path: group, version, plural, namespace and name.
 pub(crate) type ObjectPath = Path<(String, String, String, String, String)>;
 
-/// The facts of all replicas that a user may see.
+/// What a user may see of all replicas' records.
 pub(crate) struct Visible<'a> {
     manager: &'a Manager,
-    /// The way to other replicas; None without the secure endpoints.
+    /// Reaches the other replicas; None without the secure endpoints.
     forwarder: Option<&'a Forwarder>,
     /// The user; None on the endpoint without authentication.
     asker: Option<Asker>,
-    /// The replicas that did not answer, with the reason.
+    /// The replicas that didn't answer, and why.
     silent: Mutex<BTreeMap<String, String>>,
 }
 
 impl<'a> Visible<'a> {
-    /// Creates what this user may see.
     pub(crate) fn new(
         manager: &'a Manager,
         forwarder: Option<&'a Forwarder>,
@@ -67,12 +66,12 @@ impl<'a> Visible<'a> {
         }
     }
 
-    /// Returns the object of a path: group (`core` for the core group), version, plural, namespace
-    /// (`_` without one) and name.
+    /// Returns the object for a path of group (`core` for the core group), version, plural,
+    /// namespace (`_` without one) and name.
     ///
     /// # Errors
-    /// Returns the status and the message of the response when the API server has no such kind, or
-    /// does not respond.
+    /// The status and message to respond with, if the API server has no such kind or doesn't
+    /// respond.
     pub(crate) async fn object(
         &self,
         Path(path): ObjectPath,
@@ -102,7 +101,7 @@ impl<'a> Visible<'a> {
         Ok(ObjectRef::new(&resource.kind, &key))
     }
 
-    /// Explains the changes of an object; None if the user may not read it.
+    /// Explains an object's changes, or returns None if the user may not read the object.
     pub(crate) async fn explain(self, question: &Question) -> Option<Explanation> {
         let mut explanation = explain(&self, question).await?;
         let silent = self.silent.into_inner();
@@ -113,8 +112,8 @@ impl<'a> Visible<'a> {
         Some(explanation)
     }
 
-    /// Returns the last reconciles of a plugin, or of one of its keys with the key's state; None if
-    /// the host has no such plugin.
+    /// Returns a plugin's last reconciles, or those of one key together with the key's state. None
+    /// if the host has no such plugin.
     pub(crate) async fn history(
         &self,
         plugin: &ObjectKey,
@@ -140,7 +139,7 @@ impl<'a> Visible<'a> {
         Some(answer)
     }
 
-    /// Returns the facts of this replica about an object; None if the user may not read it.
+    /// Returns this replica's records of an object, or None if the user may not read the object.
     pub(crate) async fn own_facts(&self, object: &ObjectRef) -> Option<Facts> {
         if self.may_get(object).await {
             Some(self.local(object).await)
@@ -153,8 +152,8 @@ impl<'a> Visible<'a> {
         &self.manager.context
     }
 
-    /// Returns the facts of this replica. Of writes of Plugins that the user may not read, only the
-    /// time and the write are left.
+    /// Returns this replica's records. For Plugins the user may not read, only the writes and their
+    /// times remain.
     async fn local(&self, object: &ObjectRef) -> Facts {
         let Facts { changes, writes } = self.context().recorder.facts(object);
         let mut shown = Vec::new();
@@ -187,7 +186,7 @@ impl<'a> Visible<'a> {
             .await
     }
 
-    /// Returns the facts of another replica, which checks the user's permissions itself.
+    /// Asks another replica, which checks the user's permissions itself.
     async fn of_replica(&self, identity: &str, path: &str) -> Result<Facts, String> {
         let (Some(forwarder), Some(asker)) = (self.forwarder, &self.asker) else {
             return Err(
@@ -217,7 +216,7 @@ impl<'a> Visible<'a> {
             .map_err(|error| format!("failed to decode its answer: {error}"))
     }
 
-    /// Returns the path at which replicas serve the facts of an object.
+    /// Returns the path of the endpoint for an object's records.
     async fn path(&self, object: &ObjectRef) -> Option<String> {
         let resource = self
             .context()
@@ -238,7 +237,7 @@ impl Visible<'_> {
             return true;
         };
         let ObjectRef { kind, key } = object;
-        // A kind that is gone cannot be asked about.
+        // No permission can be checked for a kind that no longer exists.
         let Ok(resource) = self.context().cluster.discovery.resolve(kind).await else {
             return false;
         };
@@ -254,7 +253,7 @@ impl Visible<'_> {
 }
 
 impl Visible<'_> {
-    /// Reports whether the user may read what a call is about.
+    /// Reports whether the user may read the object of a call.
     async fn may_read(&self, call: &CallRecord) -> bool {
         let Some(asker) = &self.asker else {
             return true;
@@ -274,8 +273,7 @@ impl Visible<'_> {
         }
     }
 
-    /// Removes the triggers and calls about objects that the user may not read. Returns their
-    /// number.
+    /// Removes triggers and calls about objects the user may not read, and returns how many.
     async fn hide(&self, record: &mut Reconcile) -> usize {
         let before = record.triggers.len() + record.calls.len();
         let mut triggers = Vec::new();

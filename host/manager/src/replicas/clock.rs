@@ -5,8 +5,8 @@ use std::time::Duration;
 use operetta_core::nondeterminism;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the time since the machine started, including the time in which it was suspended. It
-/// goes on while the process is stopped. In a simulation it is the simulation's monotonic clock.
+/// Returns the time since the machine booted. Unlike `Instant`, it includes the time the machine
+/// was suspended. In a simulation this is the simulation's monotonic clock.
 pub fn boot_time() -> Duration {
     if let Some(source) = nondeterminism::replacement() {
         return source.monotonic_clock();

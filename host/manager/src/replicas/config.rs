@@ -5,8 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The longest time between two renewals of a Lease, and so the longest time until a failure is
-/// noticed.
+/// The longest time between two renewals of a Lease, and so until a failure is noticed.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// The times of a replica's Lease.
@@ -30,7 +29,6 @@ impl ReplicaConfig {
         Duration::from_secs(self.lease_seconds.max(1).into())
     }
 
-    /// Returns the time between two renewals.
     pub(super) fn period(&self) -> Duration {
         (self.duration() * 2 / 5).min(PERIOD)
     }

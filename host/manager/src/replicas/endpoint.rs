@@ -1,8 +1,8 @@
-//! The way to the endpoints of a replica for users, for the other replicas.
+//! How replicas reach each other's endpoints for users.
 //!
-//! Each replica writes its address and its certificate into its own Lease. Only the host may write
-//! the Leases of its namespace, so a token that is sent there, over a connection that trusts this
-//! certificate alone, reaches a replica.
+//! Each replica publishes its address and certificate in its own Lease. Only the host may write the
+//! Leases in its namespace. A token sent to that address, over a connection that trusts only this
+//! certificate, therefore reaches a replica.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,17 +13,16 @@ use operetta_api::annotations::{ADDRESS, CERTIFICATE};
 use operetta_kube::client::connect::connect_with;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-/// The name in the certificate that a replica has for the others. They ask for it by this name
-/// (SNI).
+/// The name in a replica's certificate for the other replicas, which ask for it by this name (SNI).
 pub const SERVER_NAME: &str = "replica.operetta.internal";
 
-/// The timeout of a connection.
+/// The timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long a response may be silent. A followed log has at least a blank line more often.
+/// How long a response may pause. A followed log has a blank line more often than that.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// The address and the certificate of a replica.
+/// A replica's address and certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The address of the endpoints for users.
@@ -33,7 +32,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads the endpoint in the Lease of a replica; None if it has none.
+    /// Reads the endpoint from a replica's Lease, if it has one.
     pub fn read(lease: &Lease) -> Option<Self> {
         let annotations = lease.metadata.annotations.as_ref()?;
         let address = annotations.get(ADDRESS)?.parse().ok()?;
@@ -43,7 +42,7 @@ impl Endpoint {
         })
     }
 
-    /// Writes the endpoint into the Lease of a replica, or removes that of an earlier process.
+    /// Writes the endpoint into a replica's Lease, or removes the one of an earlier process.
     pub fn write(endpoint: Option<&Self>, lease: &mut Lease) {
         let annotations = lease.metadata.annotations.get_or_insert_default();
         match endpoint {
@@ -61,11 +60,11 @@ impl Endpoint {
         }
     }
 
-    /// Creates a client that connects to this address, and to nobody who lacks the key of this
+    /// Creates a client for this address. It connects only to a server with the key of this
     /// certificate.
     ///
     /// # Errors
-    /// When the certificate cannot be parsed.
+    /// When the certificate can't be parsed.
     pub fn client(&self) -> Result<Client> {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes());
         let certificate = certificate

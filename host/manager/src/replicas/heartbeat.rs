@@ -1,4 +1,4 @@
-//! Joining the group and renewing the Lease of this replica.
+//! Joins the group and renews this replica's Lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,30 +12,29 @@ use crate::replicas::{
     leases::{self, is_code},
 };
 
-/// When a request without a response is reported; the replica still waits for it.
+/// When a pending request is reported as a problem. The replica goes on waiting for the response.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The timeout of a renewal.
+/// Timeout of a renewal.
 const GIVE_UP: Duration = Duration::from_secs(8);
 
 /// The pause after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The problem of a request without a response.
 const NO_ANSWER: &str = "the API server does not respond (is the network up?)";
 
-/// The end of an attempt to renew the Lease.
+/// How an attempt to renew the Lease ended.
 enum Renewal {
-    /// The Lease is this replica's.
+    /// The Lease is ours.
     Held,
-    /// Another write came first; the next attempt follows at once.
+    /// Another write came first: try again at once.
     Conflict,
-    /// Another replica has taken the Lease.
+    /// Another replica took the Lease.
     Taken,
 }
 
 impl Replicas {
-    /// Joins the group and renews the Lease until the epoch is over.
+    /// Joins the group and renews the Lease until this replica's epoch ends.
     pub async fn run(self: Arc<Self>) {
         let mut held = None;
         loop {
@@ -60,7 +59,7 @@ impl Replicas {
         }
     }
 
-    /// Makes one attempt. Reports when the response takes long.
+    /// Makes one attempt, and reports a slow response.
     async fn attempt_in_time(&self, held: &mut Option<Lease>) -> Result<Renewal, String> {
         let mut attempt = std::pin::pin!(self.attempt(held));
         let answer = match timeout(SLOW, &mut attempt).await {
@@ -91,15 +90,15 @@ impl Replicas {
             self.publish(group);
         }
 
-        // A replica acts only while its Lease has its epoch. By this others know that it may act,
-        // whatever the group says.
+        // Renew again, now with the epoch. A replica acts only while its Lease has its epoch, so
+        // the others know that it may be acting, whatever the group says.
         self.renew(held).await
     }
 
-    /// Renews the Lease in the version that this replica wrote last.
+    /// Renews the version of the Lease that this replica wrote last.
     async fn renew(&self, held: &mut Option<Lease>) -> kube::Result<Renewal> {
         if held.is_none() {
-            // Of a process with the same identity, which has ended.
+            // Perhaps left by an earlier process with this identity.
             *held = self.leases.get(&self.identity).await?;
         }
         let sent = self.fence.now();
@@ -114,8 +113,8 @@ impl Replicas {
             Ok(lease) => {
                 *held = Some(lease);
                 if self.fence.remaining().is_zero() {
-                    // Renewals of others were not seen either, because this process or the API
-                    // server was stopped.
+                    // While this process or the API server was stopped, we missed the others'
+                    // renewals too.
                     self.others.silence.lock().clear();
                 }
                 self.fence.extend(sent + self.config.duration());
@@ -128,7 +127,7 @@ impl Replicas {
         }
     }
 
-    /// Reads the Lease after another write of it.
+    /// Reads the Lease after somebody else wrote it.
     async fn find_held(&self, held: &mut Option<Lease>) -> kube::Result<Renewal> {
         let found = self.leases.get(&self.identity).await?;
         let is_own = found

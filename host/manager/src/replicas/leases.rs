@@ -1,4 +1,4 @@
-//! Reads and conditional writes of the Leases of a group.
+//! Reads and conditionally writes a group's Leases.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,24 +22,24 @@ use operetta_kube::clock;
 
 use crate::replicas::endpoint::Endpoint;
 
-/// The name of the group's Lease, and the beginning of the names of the members'.
+/// The name of the group's Lease, and the prefix of the members'.
 const NAME: &str = "operetta";
 
-/// The number of attempts to change the group while others change it as well.
+/// How often to try changing the group while others change it too.
 const ATTEMPTS: u32 = 20;
 
-/// The time from which the epochs of a group are counted: 2025-01-01, in seconds since 1970.
+/// Where a group's epochs start: 2025-01-01, in seconds since 1970.
 const EPOCHS_BEGIN: i64 = 1_735_689_600;
 
-/// The epochs for each second since then: the most that may join a group per second, on average.
+/// Epochs per second since then: how many replicas may join a group per second, on average.
 const EPOCHS_PER_SECOND: i64 = 4;
 
-/// The values of the label of Leases.
+/// The label's value on the group's Lease.
 const GROUP: &str = "group";
-/// See [`GROUP`].
+/// The label's value on a replica's Lease.
 const REPLICA: &str = "replica";
 
-/// The Leases of a group in one namespace.
+/// A group's Leases, all in one namespace.
 pub(super) struct Leases {
     namespace: String,
     leases: Api<Lease>,
@@ -53,12 +53,11 @@ impl Leases {
         }
     }
 
-    /// Returns the key of the group's Lease.
     pub(super) fn group_key(&self) -> ObjectKey {
         ObjectKey::namespaced(&self.namespace, NAME)
     }
 
-    /// Reads the group; an empty one if there is none.
+    /// Reads the group, or returns an empty one if there is none.
     pub(super) async fn group(&self) -> kube::Result<Group> {
         let found = self.leases.get_opt(NAME).await?;
         found.as_ref().map_or_else(
@@ -67,19 +66,19 @@ impl Leases {
         )
     }
 
-    /// Reads whether another group has members. Its Lease is in another namespace.
+    /// Checks whether another group, with its Lease in another namespace, has members.
     pub(super) async fn has_members(&self, group: &ObjectKey) -> kube::Result<bool> {
         let namespace = group.namespace.as_deref().unwrap_or_default();
         let leases: Api<Lease> = Api::namespaced(self.leases.clone().into_client(), namespace);
         let found = leases.get_opt(&group.name).await?;
-        // A group that cannot be read may have members.
+        // An unreadable group may have members.
         Ok(found.is_some_and(|lease| {
             parse_group(&lease).map_or(true, |group| group.members().next().is_some())
         }))
     }
 
-    /// Changes the group, on its newest version. Returns None if `change` does, and the group as it
-    /// was written otherwise.
+    /// Applies `change` to the newest version of the group. Returns the group as written, or None
+    /// if `change` returned None.
     pub(super) async fn change<T>(
         &self,
         change: impl Fn(&mut Group) -> Option<T>,
@@ -90,15 +89,15 @@ impl Leases {
             let changed = match self.leases.get_opt(NAME).await? {
                 Some(lease) => self.change_lease(lease, &change).await,
                 None if change(&mut Group::default()).is_none() => return Ok(None),
-                // Its creation time is that of the API server, whatever the clocks of the replicas
-                // show.
+                // Create it first: its creation time comes from the API server and doesn't depend
+                // on the replicas' clocks.
                 None => match self.put(&new_lease(NAME.to_owned(), GROUP)).await {
                     Ok(lease) => self.change_lease(lease, &change).await,
                     Err(error) => Err(error),
                 },
             };
             match changed {
-                // Another replica was faster, or somebody has deleted the Lease.
+                // Another replica was faster, or somebody deleted the Lease.
                 Err(error)
                     if (is_code(&error, 409) || is_code(&error, 404)) && attempts < ATTEMPTS => {}
                 changed => return changed,
@@ -106,7 +105,7 @@ impl Leases {
         }
     }
 
-    /// Changes the group in the version of its Lease that was read.
+    /// Changes the group, if the Lease still has the version we read.
     async fn change_lease<T>(
         &self,
         mut lease: Lease,
@@ -121,23 +120,22 @@ impl Leases {
         Ok(Some((group, result)))
     }
 
-    /// Reads the Lease of a replica.
+    /// Reads a replica's Lease.
     pub(super) async fn get(&self, identity: &str) -> kube::Result<Option<Lease>> {
         self.leases.get_opt(&lease_name(identity)).await
     }
 
-    /// Renews the Lease of a replica, or creates it if there is no `held` one. Its
-    /// `leaseTransitions` is the epoch, once the replica has joined. The others find the replica at
-    /// `endpoint`.
+    /// Renews a replica's Lease, or creates it if `current` is None. `leaseTransitions` is the epoch,
+    /// once the replica has joined. Others reach the replica at `endpoint`.
     pub(super) async fn renew(
         &self,
         identity: &str,
-        held: Option<Lease>,
+        current: Option<Lease>,
         duration: Duration,
         epoch: Option<Epoch>,
         endpoint: Option<&Endpoint>,
     ) -> kube::Result<Lease> {
-        let mut lease = held.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
+        let mut lease = current.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
         Endpoint::write(endpoint, &mut lease);
         let now = MicroTime(clock::now());
         let spec = lease.spec.get_or_insert_default();
@@ -158,13 +156,14 @@ impl Leases {
         self.put(&lease).await
     }
 
-    /// Takes the Lease of a replica in the version that was read: its later renewals fail.
+    /// Takes over a replica's Lease, if it still has the version we read, so that its later
+    /// renewals fail.
     pub(super) async fn take(&self, mut lease: Lease) -> kube::Result<Lease> {
         lease.spec.get_or_insert_default().holder_identity = Some(String::new());
         self.put(&lease).await
     }
 
-    /// Deletes the Lease of this name, in one version if that is given: a newer one stays.
+    /// Deletes the Lease with this name. With a `version`, a newer version isn't deleted.
     pub(super) async fn delete(&self, name: &str, version: Option<String>) -> kube::Result<()> {
         let preconditions = version.map(|version| Preconditions {
             resource_version: Some(version),
@@ -180,8 +179,12 @@ impl Leases {
         }
     }
 
-    /// Creates a Lease, or replaces its version. A replacement has a uid as well: without
-    /// it the API server would create a Lease that was deleted meanwhile.
+    /// Creates a Lease, or replaces it if it still has the version we read. It must have its uid,
+    /// too: Leases can be [created by an update][strategy], so this might otherwise recreate a
+    /// deleted one.
+    ///
+    /// [strategy]:
+    /// https://github.com/kubernetes/kubernetes/blob/master/pkg/registry/coordination/lease/strategy.go
     async fn put(&self, lease: &Lease) -> kube::Result<Lease> {
         let name = lease.metadata.name.as_deref().unwrap_or_default();
         match &lease.metadata.resource_version {
@@ -195,8 +198,8 @@ impl Leases {
     }
 }
 
-/// Returns the name of a replica's Lease. A Kubernetes name has fewer characters than an identity
-/// may have.
+/// Returns the name of a replica's Lease. Kubernetes allows fewer characters in it than identities
+/// have.
 pub(super) fn lease_name(identity: &str) -> String {
     let valid = |character: char| {
         if character.is_ascii_alphanumeric() {
@@ -212,7 +215,7 @@ pub(super) fn lease_name(identity: &str) -> String {
     )
 }
 
-/// Reports whether a Lease is that of a replica, and not that of the group.
+/// Reports whether this is a replica's Lease, as opposed to the group's.
 pub(super) fn is_of_replica(lease: &Lease) -> bool {
     let label = lease
         .metadata
@@ -222,14 +225,14 @@ pub(super) fn is_of_replica(lease: &Lease) -> bool {
     label.is_some_and(|label| label == REPLICA)
 }
 
-/// Returns the identity of the replica that holds a Lease; None for the group's Lease, and for one
+/// Returns the identity of the replica that holds a Lease. None for the group's Lease, and for one
 /// that was taken.
 pub(super) fn holder(lease: &Lease) -> Option<&str> {
     let holder = lease.spec.as_ref()?.holder_identity.as_deref();
     holder.filter(|holder| is_of_replica(lease) && !holder.is_empty())
 }
 
-/// Returns the epoch of the last holder of a Lease; None if the replica has not joined.
+/// Returns the epoch of a Lease's last holder, or None if that has not joined.
 pub(super) fn epoch(lease: &Lease) -> Option<Epoch> {
     let epoch = lease
         .spec
@@ -239,7 +242,7 @@ pub(super) fn epoch(lease: &Lease) -> Option<Epoch> {
     u32::try_from(epoch).ok().map(Epoch)
 }
 
-/// Returns the duration of a replica's Lease.
+/// Returns how long a replica's Lease lasts.
 pub(super) fn duration(lease: &Lease) -> Duration {
     let seconds = lease
         .spec
@@ -252,9 +255,8 @@ pub(super) fn duration(lease: &Lease) -> Duration {
     )
 }
 
-/// Parses the group that a Lease stores. Its epochs begin with the time when the Lease was created,
-/// and so are larger than those of a group that was created in an earlier second and deleted
-/// ([`EPOCHS_PER_SECOND`]).
+/// Parses the group in a Lease. Its epochs start at the Lease's creation time, so they are larger
+/// than those of a deleted group that was created in an earlier second ([`EPOCHS_PER_SECOND`]).
 pub(super) fn parse_group(lease: &Lease) -> Result<Group, InvalidGroup> {
     let annotation = |name| {
         lease

@@ -1,26 +1,25 @@
-//! The replicas of the host, as Leases of `coordination.k8s.io` in the host's namespace.
+//! The host's replicas, as Leases of `coordination.k8s.io` in the host's namespace.
 //!
 //! Each replica holds a Lease of its own, `operetta-IDENTITY`, and renews it. The Lease `operetta`
-//! is the group: its annotations list the members with their epochs, and `leaseTransitions` is the
-//! largest epoch. All writes are conditional on the resourceVersion. A replica first creates its
-//! Lease, and then adds itself to the group.
+//! is the group: its annotations list the members and their epochs, and `leaseTransitions` is the
+//! largest epoch. All writes are conditional on the resourceVersion. A replica creates its own
+//! Lease first, and then joins the group.
 //!
-//! If a member does not renew its Lease, another takes the Lease, which makes every later renewal
-//! fail, and then removes the member from the group. A replica that lost its Lease or its
-//! membership stops. Requests of plugins leave only while the [`Fence`] stands: until the Lease's
+//! If a member stops renewing its Lease, another replica takes the Lease, which makes any later
+//! renewal fail, and then removes the member from the group. A replica that has lost its Lease or
+//! its membership stops. Plugins' requests leave only while the [`Fence`] is open, until one Lease
 //! duration after the last renewal was sent. A Lease is taken no earlier than its duration after a
 //! renewal was seen.
 //!
-//! Somebody may delete or edit a Lease by hand. So what is found is no proof that a replica has
+//! Somebody may delete or edit a Lease by hand, so what we find doesn't prove that a replica has
 //! stopped:
 //!
-//! - a member whose Lease is gone, or held by nobody, is removed from the group only after the
-//!   Lease's duration;
-//! - the Lease of a replica has its epoch in `leaseTransitions`. If that epoch is no member, the
-//!   Lease is taken, and deleted after its duration. Nobody claims the Plugins of an epoch as long
-//!   as its Lease exists;
-//! - a deleted Lease of the group is created again, with larger epochs. A replica claims Plugins
-//!   of earlier epochs only when it has been a member for the Lease's duration.
+//! - A member whose Lease is gone or has no holder stays in the group for another Lease duration.
+//! - A replica's Lease has its epoch in `leaseTransitions`. If no member has that epoch, the Lease
+//!   is taken, and deleted after its duration. Nobody claims an epoch's Plugins while its Lease
+//!   exists.
+//! - A deleted group Lease is recreated with larger epochs. A replica claims Plugins of earlier
+//!   epochs only after it has been a member for the Lease's duration.
 
 pub mod clock;
 pub mod config;
@@ -47,20 +46,20 @@ use tokio::sync::{Notify, watch as channel};
 
 use crate::replicas::{config::ReplicaConfig, endpoint::Endpoint, leases::Leases};
 
-/// The timeout of each step of leaving.
+/// Timeout of each step of leaving.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// The relation of this process to the group.
+/// How this process relates to the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// It has not joined yet.
+    /// It hasn't joined yet.
     #[default]
     Joining,
     /// It is a member.
     Member,
-    /// It was a member, and its epoch is over.
+    /// It was a member, but its epoch has ended.
     Lost {
-        /// The reason.
+        /// Why it ended.
         reason: String,
     },
 }
@@ -68,49 +67,49 @@ pub enum Standing {
 /// The state of a replica's membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// The last known standing.
+    /// As last known.
     pub standing: Standing,
-    /// Why the last renewal failed; None if it was answered.
+    /// Why the last renewal failed; None if it succeeded.
     pub problem: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Membership {
     epoch: Epoch,
-    /// The time when it joined, on the fence's clock.
+    /// When it joined, on the fence's clock.
     since: Duration,
 }
 
-/// The Leases of the other replicas.
+/// What we know of the other replicas' Leases.
 #[derive(Default)]
 struct Others {
-    /// Their renewals.
+    /// When they were last renewed.
     silence: Mutex<Silence>,
-    /// The epochs whose Leases exist, as they were last read; None before that.
+    /// The epochs with a Lease, as last read; None before the first read.
     leased: Mutex<Option<BTreeSet<Epoch>>>,
 }
 
-/// This replica, as a member of the group. [`Replicas::run`] must run for as long as it is one.
+/// This replica as a member of the group. [`Replicas::run`] must be running all the time.
 pub struct Replicas {
     identity: String,
     leases: Leases,
     config: ReplicaConfig,
     fence: Arc<Fence>,
     state: channel::Sender<ReplicaState>,
-    /// Set once it has joined.
+    /// Set when it joins.
     membership: OnceLock<Membership>,
-    /// The members as they were last read.
+    /// The members as last read.
     group: channel::Sender<Group>,
     others: Others,
-    /// Ends the pause between two renewals.
+    /// Cuts the pause before the next renewal short.
     soon: Notify,
-    /// The way to this replica; unset if the others cannot reach it.
+    /// Where the others reach this replica; unset if they can't.
     endpoint: OnceLock<Endpoint>,
 }
 
 impl Replicas {
-    /// Creates a replica that has not joined. `namespace` is the host's, and `identity` is unique
-    /// among all living hosts.
+    /// Creates a replica that hasn't joined yet. `namespace` is the host's, and `identity` is
+    /// unique among all running hosts.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -132,26 +131,27 @@ impl Replicas {
         })
     }
 
-    /// Sets the endpoint of this replica, for its Lease. Call it before [`Replicas::run`].
+    /// Sets this replica's endpoint, to be published in its Lease. Call it before
+    /// [`Replicas::run`].
     pub fn set_endpoint(&self, endpoint: Endpoint) {
         let _first = self.endpoint.set(endpoint);
     }
 
-    /// Reads the way to another replica from its Lease; None if it holds none, or cannot be
-    /// reached.
+    /// Reads another replica's endpoint from its Lease. None if it doesn't hold the Lease or can't
+    /// be reached.
     ///
     /// # Errors
     /// The API server's error.
     pub async fn endpoint_of(&self, identity: &str) -> Result<Option<Endpoint>, ApiError> {
         let lease = self.leases.get(identity).await.map_err(from_kube)?;
-        let held = lease.filter(|lease| leases::holder(lease) == Some(identity));
-        Ok(held.as_ref().and_then(Endpoint::read))
+        let lease = lease.filter(|lease| leases::holder(lease) == Some(identity));
+        Ok(lease.as_ref().and_then(Endpoint::read))
     }
 
-    /// Reads whether another group has members, whose Lease is in another namespace.
+    /// Checks whether another group, with its Lease in another namespace, has members.
     ///
     /// # Errors
-    /// The API server's error; usually the host may not read Leases there.
+    /// The API server's error; usually, because the host may not read Leases there.
     pub async fn has_members(&self, group: &ObjectKey) -> Result<bool, ApiError> {
         self.leases.has_members(group).await.map_err(from_kube)
     }
@@ -161,23 +161,23 @@ impl Replicas {
         self.leases.group_key()
     }
 
-    /// Returns the state, now and later.
+    /// Returns the state, and its changes.
     pub fn state(&self) -> channel::Receiver<ReplicaState> {
         self.state.subscribe()
     }
 
-    /// Returns the members, now and later.
+    /// Returns the group, and its changes.
     pub fn group(&self) -> channel::Receiver<Group> {
         self.group.subscribe()
     }
 
-    /// Returns the epoch of this replica; None before it has joined.
+    /// Returns this replica's epoch, or None before it has joined.
     pub fn epoch(&self) -> Option<Epoch> {
         self.membership.get().map(|membership| membership.epoch)
     }
 
-    /// Reports whether the replica of an epoch that is no member has stopped for certain, so that
-    /// its Plugins may be claimed.
+    /// Reports whether the replica of a former member's epoch has certainly stopped, so that its
+    /// Plugins may be claimed.
     pub fn has_stopped(&self, epoch: Epoch) -> bool {
         let Some(membership) = self.membership.get() else {
             return false;
@@ -197,7 +197,7 @@ impl Replicas {
         is_of_this_group || self.fence.now() >= membership.since + self.config.duration()
     }
 
-    /// Returns the identity of this replica.
+    /// Returns this replica's identity.
     pub fn identity(&self) -> &str {
         &self.identity
     }
@@ -210,27 +210,26 @@ impl Replicas {
     /// Checks that the Lease was renewed in time.
     ///
     /// # Errors
-    /// `Unavailable` if it was not.
+    /// `Unavailable` if it wasn't.
     pub fn check(&self) -> Result<(), ApiError> {
         self.fence.check().map(|_remaining| ())
     }
 
-    /// Makes the next renewal now, because another component could not reach the API server.
+    /// Renews the Lease now, because another component couldn't reach the API server.
     pub fn probe(&self) {
         self.soon.notify_one();
     }
 
-    /// Waits until this process is a member. Cancel by dropping.
+    /// Waits until this replica has joined the group. Cancel by dropping.
     pub async fn joined(&self) {
-        // The sender lives in `self`.
+        // This can't fail: the sender lives in `self`.
         let mut state = self.state.subscribe();
         let _joined = state
             .wait_for(|state| state.standing == Standing::Member)
             .await;
     }
 
-    /// Waits until the epoch of this replica is over; returns what has happened. Cancel by
-    /// dropping.
+    /// Waits until this replica's epoch ends, and returns why. Cancel by dropping.
     pub async fn lost(&self) -> String {
         let mut state = self.state.subscribe();
         let lost = state
@@ -252,7 +251,7 @@ impl Replicas {
         Ok(group)
     }
 
-    /// Announces that this replica leaves, so that the others take its Plugins. Reports whether
+    /// Announces that this replica is leaving, so that the others take its Plugins. Reports whether
     /// there are others.
     ///
     /// # Errors
@@ -277,13 +276,13 @@ impl Replicas {
         Ok(self.group.borrow().has_others(epoch))
     }
 
-    /// Leaves the group, so that the next replica does not wait. Failures are ignored: the Lease
-    /// expires.
+    /// Leaves the group, so that the next replica needn't wait. Failures are ignored, since the
+    /// Lease expires anyway.
     pub async fn leave(&self) {
         self.fence.close();
         let Some(epoch) = self.epoch() else { return };
         let leave = async {
-            // In this order, so that nobody finds the Lease of an epoch that is no member.
+            // In this order, so that nobody finds a Lease whose epoch isn't a member.
             self.leases
                 .delete(&leases::lease_name(&self.identity), None)
                 .await?;
@@ -294,7 +293,6 @@ impl Replicas {
         let _ignored = tokio::time::timeout(LEAVE, leave).await;
     }
 
-    /// Publishes the members, if they have changed.
     fn publish(&self, group: Group) {
         self.group.send_if_modified(|before| {
             let is_changed = *before != group;
@@ -303,13 +301,13 @@ impl Replicas {
         });
     }
 
-    /// Records that the epoch of this replica is over.
+    /// Records that this replica's epoch has ended.
     fn lose(&self, reason: String) {
         self.fence.close();
         self.report(Some(Standing::Lost { reason }), None);
     }
 
-    /// Publishes the changes. What was lost stays lost.
+    /// Publishes what has changed. A lost replica stays lost.
     fn report(&self, standing: Option<Standing>, problem: Option<String>) {
         self.state.send_if_modified(|state| {
             let before = state.clone();

@@ -1,5 +1,4 @@
-//! Following the Leases of all replicas: who is a member, and who does not renew its Lease any
-//! more.
+//! Follows the Leases of all replicas: who is a member, and who has stopped renewing.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -26,18 +25,18 @@ use crate::{
     },
 };
 
-/// The pause after a failure, and the longest time between two checks.
+/// The pause after a failure.
 const RETRY: Duration = Duration::from_millis(200);
-/// See [`RETRY`].
+/// The longest time between two checks.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Replicas {
-    /// Watches the Leases, publishes changes of the group, and ends the epochs of members that do
-    /// not renew their Leases. Call it after [`Replicas::joined`]. Returns when this replica's
-    /// epoch is over.
+    /// Watches the Leases, publishes changes of the group, and ends the epochs of members that
+    /// don't renew their Leases. Call it after [`Replicas::joined`]. Returns when this replica's
+    /// epoch has ended.
     ///
     /// # Errors
-    /// When the API server does not serve Leases.
+    /// When the API server doesn't serve Leases.
     pub async fn follow(self: Arc<Self>, cluster: &Cluster) -> Result<()> {
         let resource = resolve(&cluster.discovery, "coordination.k8s.io/v1", "Lease").await?;
         let namespace = self.group_key().namespace;
@@ -65,8 +64,8 @@ impl Replicas {
         }
     }
 
-    /// Compares the Leases with the group. Returns the time until the next check; None if this
-    /// replica's epoch is over.
+    /// Compares the Leases with the group. Returns when to check next, or None if this replica's
+    /// epoch has ended.
     async fn compare(&self, informer: &Informer) -> kube::Result<Option<Duration>> {
         let stored: HashMap<String, Lease> = stored_leases(informer);
         let Some(epoch) = self.epoch() else {
@@ -76,14 +75,14 @@ impl Replicas {
         let mut group = stored
             .get(&self.group_key().name)
             .and_then(|lease| leases::parse_group(lease).ok());
-        // Epochs may be given out twice if somebody edits the group.
+        // Compare the identity as well: an edited group may hand out an epoch twice.
         let is_member = |group: &Group| {
             group
                 .get(epoch)
                 .is_some_and(|member| member.identity == self.identity)
         };
         if !group.as_ref().is_some_and(is_member) {
-            // The watch may be behind the write by which this replica joined.
+            // The watch may not have delivered yet that this replica joined.
             let read = self.leases.group().await?;
             if !is_member(&read) {
                 self.lose("another replica has ended its epoch".to_owned());
@@ -118,8 +117,8 @@ impl Replicas {
         Ok(Some(next.min(LONGEST)))
     }
 
-    /// Records the versions of the replicas' Leases, and their epochs. A member's Lease that is
-    /// gone counts as a version as well: the member may act until the duration has passed.
+    /// Records the versions of the replicas' Leases, and their epochs. A member's missing Lease
+    /// counts as a version too: the member may act until the Lease's duration has passed.
     fn observe(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) {
         let of_members: HashSet<String> = group
             .members()
@@ -148,18 +147,18 @@ impl Replicas {
         drop(silence);
         let leased: BTreeSet<Epoch> = stored.values().filter_map(leases::epoch).collect();
 
-        // Before that, the watch is behind the write by which this replica joined.
+        // Before that, the watch hasn't delivered yet that this replica joined.
         if self.epoch().is_some_and(|own| leased.contains(&own)) {
             let before = self.others.leased.lock().replace(leased.clone());
             if before.is_none_or(|before| !before.is_subset(&leased)) {
-                // Plugins wait for Leases that are gone now.
+                // Wake up Plugins that were waiting for a Lease to go away.
                 self.group.send_modify(|_| {});
             }
         }
     }
 
-    /// Takes the Lease of a member, unless it was renewed meanwhile, and removes the member from
-    /// the group.
+    /// Takes a member's Lease, unless it was renewed meanwhile, and removes the member from the
+    /// group.
     async fn end_epoch(&self, epoch: Epoch, member: &Member) -> kube::Result<()> {
         let name = lease_name(&member.identity);
         let found = self.leases.get(&member.identity).await?;
@@ -194,8 +193,7 @@ impl Replicas {
         self.leases.delete(&name, None).await
     }
 
-    /// Takes the Leases of epochs that are no members, and deletes the Leases of processes that are
-    /// no members and have ended.
+    /// Takes Leases whose epoch isn't a member, and deletes those of non-members that have expired.
     async fn clean_up(
         &self,
         stored: &HashMap<String, Lease>,
@@ -241,7 +239,6 @@ impl Replicas {
     }
 }
 
-/// Returns the stored Leases by name.
 fn stored_leases(informer: &Informer) -> HashMap<String, Lease> {
     let objects = informer.cache.store.list(&Lookup::All, None, None);
     let parsed = objects.filter_map(|object| serde_json::from_str::<Lease>(object.json()).ok());

@@ -1,13 +1,13 @@
-//! Admission of Plugins under the quotas of their namespace: how many Plugins are loaded, and how
-//! many controllers and sources they have together.
+//! Admits Plugins within their namespace's quotas: how many are loaded, and how many controllers
+//! and sources they have together.
 //!
-//! The Plugins of a namespace are admitted in the order of their age, each if it fits beside the
-//! older ones. So the result depends on the Plugins alone: it is the same after a restart of the
-//! host, and a new Plugin displaces none. What a Plugin needs is known once its code is loaded;
-//! until then it needs nothing. A Plugin that was over the quota when the host started waits until
-//! all older ones are known, because otherwise it would run until then.
+//! Plugins of a namespace are admitted by age, each one if it fits beside the older ones. The
+//! result depends only on the Plugins: restarting the host doesn't change it, and a new Plugin
+//! displaces no older one. What a Plugin needs is known once its code is loaded; until then it
+//! needs nothing. A Plugin that was over the quota when the host started waits until all older ones
+//! are known, because otherwise it would run in the meantime.
 //!
-//! A Plugin whose admission changes is enqueued.
+//! When a Plugin's admission changes, it is enqueued.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,32 +24,32 @@ use crate::{
     tenancy::quotas::{NamespaceQuota, Quotas},
 };
 
-/// The controllers and sources of a plugin.
+/// How many controllers and sources a plugin has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// The number of its controllers.
+    /// The number of controllers.
     pub controllers: usize,
-    /// The number of sources of all of them.
+    /// The number of sources of all controllers.
     pub sources: usize,
 }
 
-/// The use that a namespace's admitted plugins make of its quotas.
+/// What a namespace's admitted plugins use of its quotas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUse {
-    /// The Plugins that may be loaded.
+    /// The number of Plugins that may be loaded.
     pub plugins: usize,
     /// The controllers and sources of running Plugins.
     pub demand: Demand,
-    /// The Plugins that are not admitted.
+    /// The number of Plugins not admitted.
     pub over: usize,
 }
 
 /// The quotas of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// The most Plugins.
+    /// The maximum number of Plugins.
     pub plugins: usize,
-    /// The most controllers and sources.
+    /// The maximum numbers of controllers and sources.
     pub demand: Demand,
 }
 
@@ -67,10 +67,10 @@ impl QuotaLimits {
     }
 }
 
-/// Why a Plugin does not run.
+/// Why a Plugin doesn't run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
-    /// The namespace has its maximum number of older Plugins.
+    /// The namespace already has its maximum number of older Plugins.
     Plugins { limit: usize },
     /// Older Plugins leave too few controllers or sources.
     Demand {
@@ -79,14 +79,14 @@ enum Excess {
         used: usize,
         limit: usize,
     },
-    /// It was over the quota before the host started, and older Plugins are not loaded yet.
+    /// It was over the quota before the host started, and some older Plugins aren't loaded yet.
     OlderUnknown,
 }
 
 impl Excess {
     fn problem(self, namespace: &str) -> Problem {
-        let raise = |what: &str| {
-            format!("raise quotas.namespaces.{namespace}.{what} of the host's configuration")
+        let raise = |quota: &str| {
+            format!("raise quotas.namespaces.{namespace}.{quota} of the host's configuration")
         };
         let message = match self {
             Self::Plugins { limit } => format!(
@@ -117,33 +117,32 @@ impl Excess {
     }
 }
 
-/// A Plugin's need of controllers and sources.
+/// What a Plugin needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Its code is not loaded yet.
+    /// Its code isn't loaded yet.
     Unknown,
-    /// Its code is loaded, or does not run.
+    /// Its code is loaded, or doesn't run.
     Known(Demand),
-    /// Another replica runs it. All replicas count it alike, so that the same Plugins run however
-    /// many there are.
+    /// Another replica runs it. Every replica counts it the same, so the same Plugins run no matter
+    /// how many replicas there are.
     Elsewhere(Demand),
 }
 
-/// A Plugin as it is admitted.
 #[derive(Debug)]
 struct Entry {
     need: Need,
-    /// True if its status said that it is over the quota when the host first saw it.
+    /// True if its status said that it was over the quota when the host first saw it.
     was_over: bool,
-    /// Why it is not admitted.
+    /// Why it isn't admitted.
     excess: Option<Excess>,
 }
 
-/// A namespace's Plugins, the oldest first: by creation time and name.
+/// A namespace's Plugins by creation time and name, oldest first.
 #[derive(Default)]
 struct Namespace {
     plugins: BTreeMap<(String, String), Entry>,
-    /// The creation time of each Plugin.
+    /// Each Plugin's creation time.
     created: HashMap<String, String>,
     usage: QuotaUse,
 }
@@ -156,7 +155,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Creates the admission of a host without Plugins. Plugins whose admission changes are added
+    /// Creates the admission for a host without Plugins. Plugins whose admission changes are added
     /// to `queue`.
     pub fn new(quotas: Quotas, queue: PluginQueue) -> Self {
         Self {
@@ -182,7 +181,7 @@ impl Admission {
             }
             namespace.remove(&plugin.name);
 
-            // Unless it is admitted below.
+            // Until it is admitted below.
             let excess = Some(Excess::Plugins { limit });
             let entry = Entry {
                 need: Need::Unknown,
@@ -199,7 +198,7 @@ impl Admission {
         });
     }
 
-    /// Removes a Plugin that is gone.
+    /// Removes a deleted Plugin.
     pub fn remove(&self, plugin: &ObjectKey) {
         self.change(plugin, |namespace| namespace.remove(&plugin.name));
     }
@@ -207,7 +206,7 @@ impl Admission {
     /// Checks that a Plugin may be loaded.
     ///
     /// # Errors
-    /// Returns the problem of a Plugin that may not.
+    /// Why it may not.
     pub fn check_load(&self, plugin: &ObjectKey) -> Result<(), Problem> {
         let name = plugin.namespace.as_deref().unwrap_or_default();
         let all = self.namespaces.lock();
@@ -215,7 +214,7 @@ impl Admission {
             .get(name)
             .and_then(|namespace| namespace.entry(&plugin.name));
         let excess = entry.and_then(|entry| {
-            // Other code of one whose code is too much may be less.
+            // A Plugin that needs too much may still load other code, which may need less.
             let forbids = |excess: &Excess| {
                 matches!(excess, Excess::Plugins { .. }) || entry.need == Need::Unknown
             };
@@ -224,10 +223,10 @@ impl Admission {
         excess.map_or(Ok(()), |excess| Err(excess.problem(name)))
     }
 
-    /// Records a Plugin's need, and checks that it may run.
+    /// Records what a Plugin needs, and checks that it may run.
     ///
     /// # Errors
-    /// Returns the problem of a Plugin that may not.
+    /// Why it may not.
     pub fn record(&self, plugin: &ObjectKey, need: Need) -> Result<(), Problem> {
         self.change(plugin, |namespace| {
             let Some(entry) = namespace.entry_mut(&plugin.name) else {
@@ -243,7 +242,7 @@ impl Admission {
         excess.map_or(Ok(()), |excess| Err(excess.problem(name)))
     }
 
-    /// Records that this replica is about to run a Plugin that another one ran. The younger ones
+    /// Records that this replica is about to take over a Plugin from another one. Younger Plugins
     /// wait for it.
     pub fn expect(&self, plugin: &ObjectKey) {
         self.change(plugin, |namespace| {
@@ -257,7 +256,7 @@ impl Admission {
         });
     }
 
-    /// Returns the use and the quotas of each namespace.
+    /// Returns the usage and the quotas of each namespace.
     pub fn usage(&self) -> Vec<(String, QuotaUse, QuotaLimits)> {
         let all = self.namespaces.lock();
         all.iter()
@@ -269,7 +268,7 @@ impl Admission {
         QuotaLimits::new(&self.quotas.of_namespace(namespace))
     }
 
-    /// Changes a Plugin's namespace. If `change` reports that it did, admits its Plugins again and
+    /// Changes a Plugin's namespace. If `change` returns true, admits its Plugins again and
     /// enqueues those whose admission changed.
     fn change(&self, plugin: &ObjectKey, change: impl FnOnce(&mut Namespace) -> bool) {
         let name = plugin.namespace.as_deref().unwrap_or_default();
@@ -303,9 +302,9 @@ impl Namespace {
         created.is_some_and(|created| self.plugins.remove(&(created, plugin.to_owned())).is_some())
     }
 
-    /// Admits the Plugins within these limits. Returns the names of those whose admission changed.
-    /// Looks at no more Plugins than may have changed: however many a namespace has, all behind the
-    /// first ones are over the quota.
+    /// Admits Plugins within these limits, and returns the names of those whose admission changed.
+    /// It looks only at the first ones up to the limit: however many there are, all others are over
+    /// the quota.
     fn admit(&mut self, limits: QuotaLimits) -> Vec<String> {
         let all = self.plugins.len();
         let mut usage = QuotaUse::default();
@@ -346,7 +345,7 @@ impl Namespace {
     }
 }
 
-/// Returns the reason why a Plugin does not fit beside older ones that use `used`.
+/// Returns why a Plugin doesn't fit beside older ones that use `used`.
 fn excess(entry: &Entry, used: Demand, limits: Demand, is_older_unknown: bool) -> Option<Excess> {
     let is_known = entry.need != Need::Unknown;
     let demand = match entry.need {

@@ -1,10 +1,11 @@
-//! The quota of cached bytes: what each plugin makes the host cache, checked every few seconds.
+//! Enforces the quota of cached bytes: how much each plugin makes the host cache, checked every few
+//! seconds.
 //!
-//! An informer that several plugins use counts in equal parts for each of them. A plugin that is
-//! over its quota, or has the largest share in a namespace that is over its own, first loses the
-//! informers that only its reads have started: the API server answers those reads from then on. If
-//! what its controllers watch is too much by itself, they stop, as a native operator would by its
-//! memory limit, and are tried again after [`RETRY`].
+//! An informer is charged in equal parts to the plugins that use it. If a plugin is over its quota,
+//! or has the largest share in a namespace that is over its own, it first loses the informers
+//! started only by its reads; the API server then answers those reads. If what its controllers
+//! watch is too much on its own, they are stopped, like a native operator at its memory limit, and
+//! tried again after [`RETRY`].
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,35 +26,35 @@ use crate::{
 
 /// How often the quotas are checked.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// After how many skipped checks the uses are compared with the quotas although the cache has not
-/// changed: a plugin may have begun to share an informer with others.
+/// How many checks may be skipped while the cache doesn't change. A plugin may have started to
+/// share an informer with others, so we can't skip all.
 const MAX_SKIPPED: u32 = 20;
-/// The delay after which a stopped plugin is tried again.
+/// When a stopped plugin is tried again.
 pub const RETRY: Duration = Duration::from_secs(600);
 
-/// The bytes that one plugin uses of the cache, by informer.
+/// What one plugin uses of the cache, in bytes per informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Uses {
-    /// The informers that its controllers watch.
+    /// Informers its controllers watch.
     watched: BTreeMap<usize, u64>,
-    /// The informers that its reads started.
+    /// Informers started by its reads.
     on_demand: BTreeMap<usize, u64>,
 }
 
-/// The measure against a plugin.
+/// What to do about a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    /// No measure.
+    /// Nothing.
     Keep,
-    /// The informers that its reads started are dropped.
+    /// Drop the informers started by its reads.
     ReadLive,
-    /// Its controllers stop for this reason.
+    /// Stop its controllers for this reason.
     Stop(String),
 }
 
 /// Checks the quotas until it is cancelled.
 pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
-    // The former use of plugins that are being set up and cannot be asked.
+    // Remembered for plugins that are being set up and can't be asked.
     let mut before: HashMap<ObjectKey, Uses> = HashMap::new();
     let mut unchanged = Unchanged::default();
 
@@ -87,7 +88,7 @@ pub async fn enforce(context: Arc<Context>, all: Arc<HostedPlugins>) {
     }
 }
 
-/// The number of hosted plugins and of informers, and the bytes that they cache.
+/// The numbers of hosted plugins and informers, and the bytes in the caches.
 type Extent = (usize, usize, u64);
 
 fn extent(context: &Context, all: &HostedPlugins) -> Extent {
@@ -99,7 +100,7 @@ fn extent(context: &Context, all: &HostedPlugins) -> Extent {
     (all.count(), informers.len(), bytes)
 }
 
-/// Skips the checks of an idle host: they cost more than its idle plugins.
+/// Skips checks on an idle host, where they would cost more than the idle plugins themselves.
 #[derive(Debug, Default)]
 struct Unchanged {
     checked: Option<Extent>,
@@ -107,7 +108,7 @@ struct Unchanged {
 }
 
 impl Unchanged {
-    /// Reports whether the check with this extent can be skipped.
+    /// Reports whether the check can be skipped at this extent.
     fn skips(&mut self, now: Extent) -> bool {
         if self.checked.replace(now) == Some(now) && self.skipped < MAX_SKIPPED {
             self.skipped += 1;
@@ -118,7 +119,7 @@ impl Unchanged {
     }
 }
 
-/// Returns the use of a plugin; None while it is being set up.
+/// Returns what a plugin uses, or None while it is being set up.
 fn uses(hosted: &HostedPlugin) -> Option<Uses> {
     let state = hosted.state.try_lock().ok()?;
     let by_informer = |informers: Vec<Arc<Informer>>| {
@@ -143,7 +144,7 @@ fn uses(hosted: &HostedPlugin) -> Option<Uses> {
 }
 
 fn carry_out(context: &Context, key: &ObjectKey, hosted: &HostedPlugin, measure: Measure) {
-    // A plugin that is being set up is checked the next time.
+    // Being set up: leave it to the next check.
     let Ok(mut state) = hosted.state.try_lock() else {
         return;
     };
@@ -171,7 +172,7 @@ fn shares(uses: &[(ObjectKey, Uses)]) -> Vec<u64> {
     uses.iter().map(|(_, of)| share(of)).collect()
 }
 
-/// Counts the plugins that use each informer.
+/// Counts the plugins using each informer.
 fn users(uses: &[(ObjectKey, Uses)]) -> HashMap<usize, u64> {
     let mut users = HashMap::new();
     for (_, of) in uses {

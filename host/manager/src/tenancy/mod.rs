@@ -1,4 +1,4 @@
-//! Tenancy: the quotas of plugins and namespaces, and the shares that the scheduler gives them.
+//! Tenancy: quotas of plugins and namespaces, and their shares in the scheduler.
 
 pub mod admission;
 pub mod cache_quota;

@@ -1,9 +1,9 @@
-//! The configuration of traces: fields of the host's configuration, and the environment variables
-//! of OpenTelemetry.
+//! The configuration of traces: fields in the host's configuration, and OpenTelemetry's environment
+//! variables.
 //!
-//! A field takes precedence over the variable of the same meaning. The SDK itself reads those that
-//! have no field, such as `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES` and
-//! `OTEL_BSP_SCHEDULE_DELAY`.
+//! A field takes precedence over the variable with the same meaning. Variables without a field,
+//! such as `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_BSP_SCHEDULE_DELAY`,
+//! are read by the SDK itself.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,17 +12,17 @@ use operetta_api::reasons::{self, CodedError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The path of traces below the base URL of an OTLP receiver.
+/// The path for traces below an OTLP receiver's base URL.
 const PATH: &str = "/v1/traces";
 
-/// The only protocol that the host speaks.
+/// The only protocol the host supports.
 const PROTOCOL: &str = "http/protobuf";
 
-/// The time that one export may take, as OpenTelemetry has it.
+/// How long one export may take, by OpenTelemetry's default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The samplers of `OTEL_TRACES_SAMPLER`. The span of a reconcile has no parent, so those with
-/// `parentbased_` mean the same as without.
+/// The samplers for `OTEL_TRACES_SAMPLER`. A reconcile's span has no parent, so the prefix
+/// `parentbased_` makes no difference.
 const SAMPLERS: [&str; 3] = ["always_on", "always_off", "traceidratio"];
 
 /// Traces of reconciles, which the host sends to an OpenTelemetry Collector.
@@ -43,24 +43,24 @@ pub struct TracesConfig {
     pub ca_file: Option<PathBuf>,
 }
 
-/// The receiver of traces, and the share of reconciles that are traced.
+/// Where traces are sent, and the share of reconciles to trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// The URL that traces are sent to.
+    /// The URL that receives traces.
     pub endpoint: Uri,
-    /// The share of reconciles that are traced, from 0 to 1.
+    /// The share of reconciles to trace, from 0 to 1.
     pub ratio: f64,
-    /// The file with the certificates of authorities; None for the system's.
+    /// A file with certificates of authorities; None for the system's.
     pub ca_file: Option<PathBuf>,
-    /// The time that one export may take, with all of its attempts.
+    /// How long one export may take, including all attempts.
     pub timeout: Duration,
 }
 
-/// The environment: returns the value of a variable.
+/// The environment: returns a variable's value.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl TracesConfig {
-    /// Returns the settings in this environment; None if nothing is traced.
+    /// Returns the settings in this environment, or None if nothing is traced.
     ///
     /// # Errors
     /// With the code `InvalidHostConfig`, naming the field or the variable.
@@ -104,20 +104,20 @@ impl TracesConfig {
     }
 }
 
-/// Returns the name and the value of an exporter's variable: the one of traces, else the one of all
-/// signals.
-fn of_traces(variable: Variables<'_>, what: &str) -> Option<(String, String)> {
+/// Returns the name and value of an exporter's variable: the one for traces, or else the one for
+/// all signals.
+fn of_traces(variable: Variables<'_>, suffix: &str) -> Option<(String, String)> {
     let names = [
-        format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
-        format!("OTEL_EXPORTER_OTLP_{what}"),
+        format!("OTEL_EXPORTER_OTLP_TRACES_{suffix}"),
+        format!("OTEL_EXPORTER_OTLP_{suffix}"),
     ];
     names
         .into_iter()
         .find_map(|name| variable(&name).map(|value| (name, value)))
 }
 
-/// Returns the endpoint of the environment. The variable of traces has the whole URL, the one of
-/// all signals a base.
+/// Returns the endpoint in the environment. The variable for traces has the full URL, the one for
+/// all signals a base URL.
 fn endpoint_of(variable: Variables<'_>) -> Result<Option<Uri>, CodedError> {
     let found = of_traces(variable, "ENDPOINT");
     found
@@ -125,16 +125,15 @@ fn endpoint_of(variable: Variables<'_>) -> Result<Option<Uri>, CodedError> {
         .transpose()
 }
 
-/// Parses the URL of a receiver.
 fn endpoint(name: &str, url: &str, is_base: bool) -> Result<Uri, CodedError> {
     if url.contains(['@', '?']) {
-        // Not quoted: it may be a password.
+        // Don't quote it: it may contain a password.
         return Err(invalid(format!(
             "{name} contains credentials or a query: use OTEL_EXPORTER_OTLP_HEADERS"
         )));
     }
 
-    let whole = match url.trim_end_matches('/') {
+    let full_url = match url.trim_end_matches('/') {
         base if is_base && !base.ends_with(PATH) => format!("{base}{PATH}"),
         _ => url.to_owned(),
     };
@@ -142,7 +141,7 @@ fn endpoint(name: &str, url: &str, is_base: bool) -> Result<Uri, CodedError> {
         uri.scheme()
             .is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme))
     };
-    let uri = whole
+    let uri = full_url
         .parse::<Uri>()
         .ok()
         .filter(|uri| is_http(uri) && uri.host().is_some_and(|host| !host.is_empty()));
@@ -154,7 +153,7 @@ fn invalid(message: String) -> CodedError {
     reasons::INVALID_HOST_CONFIG.error(message)
 }
 
-/// Checks the protocol, if the environment names one.
+/// Checks the protocol, if the environment sets one.
 fn check_protocol(variable: Variables<'_>) -> Result<(), CodedError> {
     match of_traces(variable, "PROTOCOL") {
         Some((name, protocol)) if protocol != PROTOCOL => Err(invalid(format!(
@@ -164,7 +163,7 @@ fn check_protocol(variable: Variables<'_>) -> Result<(), CodedError> {
     }
 }
 
-/// Returns the share of reconciles that the environment's sampler takes.
+/// Returns the share of reconciles for the environment's sampler.
 fn sampler(variable: Variables<'_>) -> Result<f64, CodedError> {
     let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else {
         return Ok(1.0);

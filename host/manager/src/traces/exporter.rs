@@ -1,5 +1,5 @@
-//! The export of spans over OTLP: a bounded queue, one thread that sends batches, and a report of
-//! what is lost.
+//! Exports spans over OTLP, with a bounded queue and one thread that sends batches, and reports
+//! lost spans.
 
 use std::{
     path::Path,
@@ -34,33 +34,33 @@ use tokio::runtime::Handle;
 
 use super::config::Settings;
 
-/// The maximum number of spans that wait for their export. Further ones are dropped.
+/// How many spans may wait to be exported. Further ones are dropped.
 const MAX_QUEUED: usize = 2048;
 
 /// How often failed exports are logged as warnings.
 const WARN_EVERY: Duration = Duration::from_secs(600);
 
-/// The port on which collectors receive OTLP over gRPC, which the host does not speak.
+/// Where collectors receive OTLP over gRPC, which the host doesn't support.
 const GRPC_PORT: u16 = 4317;
 
-/// The counts of spans since the host started.
+/// Counts of spans since the host started.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
-    /// The spans that the receiver accepted.
+    /// Spans the receiver accepted.
     pub exported: AtomicU64,
-    /// The spans dropped because too many were waiting.
+    /// Spans dropped because the queue was full.
     pub queue_full: AtomicU64,
-    /// The spans dropped because their export failed.
+    /// Spans dropped because their export failed.
     pub export_failed: AtomicU64,
-    /// The number of queued spans.
+    /// Spans in the queue now.
     queued: AtomicUsize,
 }
 
-/// Starts the export. `instance` names this host among all replicas. Must be called within a tokio
-/// runtime.
+/// Starts the export. `instance` identifies this host among all replicas. Must be called within a
+/// tokio runtime.
 ///
 /// # Errors
-/// Returns an error if the certificates of `caFile` cannot be read.
+/// When the certificates in `caFile` can't be read.
 pub(super) fn start(
     settings: &Settings,
     instance: &str,
@@ -101,7 +101,7 @@ pub(super) fn start(
     })
 }
 
-/// Returns the attributes of this process. Those of `OTEL_RESOURCE_ATTRIBUTES` and
+/// Returns the attributes of this process. Those from `OTEL_RESOURCE_ATTRIBUTES` and
 /// `OTEL_SERVICE_NAME` take precedence.
 fn resource(instance: &str) -> Resource {
     let detected = Resource::builder().build();
@@ -171,13 +171,13 @@ fn invalid(message: impl Into<String>) -> CodedError {
     reasons::INVALID_HOST_CONFIG.error(message)
 }
 
-/// An HTTP client that sends its requests on the host's runtime: the thread of the SDK that exports
+/// An HTTP client that sends its requests on the host's runtime, because the SDK's export thread
 /// has none.
 #[derive(Debug)]
 struct RuntimeClient {
     client: HyperClient<HttpsConnector<HttpConnector>>,
     runtime: Handle,
-    /// The cause of the last failure, which the SDK does not pass on.
+    /// The cause of the last failure; the SDK doesn't pass it on.
     cause: Arc<Mutex<Option<String>>>,
 }
 
@@ -203,7 +203,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         .join(": ")
 }
 
-/// An exporter that counts spans, and reports an outage of the receiver.
+/// Counts exported spans, and reports an outage of the receiver.
 #[derive(Debug)]
 struct CountingExporter {
     exporter: OtlpExporter,
@@ -247,11 +247,11 @@ impl SpanExporter for CountingExporter {
     }
 }
 
-/// The log of failed exports: one warning for an outage, repeated after [`WARN_EVERY`].
+/// Logs failed exports: one warning per outage, repeated after [`WARN_EVERY`].
 #[derive(Debug)]
 struct Outage {
     endpoint: Uri,
-    /// The time of the last warning.
+    /// When the last warning was logged.
     warned: Mutex<Option<Instant>>,
     /// True while exports fail.
     lasts: Mutex<bool>,
@@ -266,7 +266,7 @@ impl Outage {
         }
     }
 
-    /// Records a failed export, and logs it unless that was done lately. Reports whether it was
+    /// Records a failed export and logs it, unless that was done recently. Reports whether it was
     /// logged.
     fn failed(&self, spans: usize, cause: &str, now: Instant) -> bool {
         *self.lasts.lock() = true;
@@ -295,7 +295,7 @@ impl Outage {
     }
 }
 
-/// The queue of spans that wait for their export. It drops and counts spans that have no room.
+/// The queue of spans to export. Spans that don't fit are dropped and counted.
 #[derive(Debug)]
 pub(super) struct Exporter {
     processor: BatchSpanProcessor,
@@ -303,7 +303,7 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Queues a span that has ended.
+    /// Queues a finished span.
     pub(super) fn export(&self, span: SpanData) {
         if self.counts.queued.fetch_add(1, Ordering::Relaxed) < MAX_QUEUED {
             return self.processor.on_end(span);

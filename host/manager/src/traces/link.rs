@@ -8,14 +8,15 @@ use opentelemetry::{
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use operetta_core::object::Object;
 
-/// The annotation with a W3C traceparent. KEP-5915 proposes this key for all Kubernetes components.
+/// The annotation with a W3C traceparent, as proposed for all Kubernetes components by
+/// [KEP-5915](https://github.com/kubernetes/enhancements/issues/5915).
 const TRACEPARENT: &str = "tracing.k8s.io/traceparent";
 
-/// The maximum length of the annotation's value as JSON, in bytes. Version 00 has 57; later
+/// The maximum length of the annotation's value as JSON, in bytes. Version 00 takes 57; later
 /// versions may append fields.
 const MAX_LENGTH: usize = 256;
 
-/// The carrier of one traceparent, for the parser.
+/// Presents one traceparent to the parser.
 struct Traceparent<'a>(&'a str);
 
 impl Extractor for Traceparent<'_> {
@@ -28,7 +29,7 @@ impl Extractor for Traceparent<'_> {
     }
 }
 
-/// Returns the trace context in an object's annotation; None without one, and if it is not valid.
+/// Returns the trace context in an object's annotation, if there is a valid one.
 pub(super) fn of_object(object: &Object) -> Option<SpanContext> {
     let value = object
         .along(["metadata", "annotations", TRACEPARENT])
@@ -38,7 +39,7 @@ pub(super) fn of_object(object: &Object) -> Option<SpanContext> {
         TraceContextPropagator::new().extract_with_context(&Context::new(), &Traceparent(&text));
     let context = context.span().span_context().clone();
 
-    // The parser also takes shorter ids.
+    // The parser accepts shorter ids, too.
     let ids = format!("-{}-{}-", context.trace_id(), context.span_id());
     (context.is_valid() && text.contains(&ids)).then_some(context)
 }

@@ -1,14 +1,14 @@
-//! Traces: a span for each sampled reconcile, with a span for each of its calls on objects, sent to
-//! an OpenTelemetry Collector.
+//! Traces: a span for each sampled reconcile and for each of its calls about objects, sent to an
+//! OpenTelemetry Collector.
 //!
-//! Nothing is traced without an endpoint ([`config`]). The host decides which reconciles are
-//! traced. The annotation `tracing.k8s.io/traceparent` of the reconciled object (KEP-5915) becomes
-//! a link of the span, not its parent: a reconcile is not a part of the request that wrote the
-//! object, and one object has many. If the annotation has the flag `sampled`, the reconcile is
-//! traced whatever the ratio is, at most one in a second for each namespace with plugins.
+//! Without an endpoint nothing is traced ([`config`]). The host decides which reconciles are. The
+//! annotation `tracing.k8s.io/traceparent` on the reconciled object (KEP-5915) becomes a link of
+//! the span and not its parent: a reconcile isn't part of the request that wrote the object, and an
+//! object has many reconciles. If the annotation has the flag `sampled`, the reconcile is traced
+//! regardless of the ratio, but at most once a second for each namespace with plugins.
 //!
-//! Whatever a plugin does, memory and traffic are bounded: the queue of spans, the calls of a
-//! reconcile that have spans, and each text. Spans do not depend on the filter of the log.
+//! Memory and traffic are limited whatever a plugin does: the queue of spans, the calls with spans
+//! per reconcile, and the length of texts. The log filter doesn't affect spans.
 
 pub mod config;
 mod exporter;
@@ -32,13 +32,13 @@ use parking_lot::Mutex;
 pub use self::exporter::SpanCounts;
 use self::{config::TracesConfig, exporter::Exporter};
 
-/// The time in which the last spans must be exported when the host stops.
+/// How long exporting the last spans may take when the host stops.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// How often a namespace's plugins may have a reconcile traced because its object asks for it.
+/// How often a namespace's plugins may have a reconcile traced because its object requests it.
 const REQUESTED_EVERY: Duration = Duration::from_secs(1);
 
-/// The traces of a host.
+/// A host's traces.
 pub struct Traces {
     exporter: Arc<Exporter>,
     scope: InstrumentationScope,
@@ -48,19 +48,19 @@ pub struct Traces {
 
 /// Decides which reconciles are traced.
 struct Sampler {
-    /// The share of reconciles that are traced.
+    /// The share of reconciles to trace.
     ratio: f64,
-    /// When a reconcile was last traced because its object asks for it, by the plugin's namespace.
+    /// When each namespace's plugins last had a reconcile traced at an object's request.
     requested: Mutex<HashMap<String, Instant>>,
 }
 
 impl Traces {
-    /// Starts the export of traces; None if none are configured. `instance` names this host among
-    /// all replicas. Must be called within a tokio runtime.
+    /// Starts exporting traces, or returns None if none are configured. `instance` identifies this
+    /// host among all replicas. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Returns an error if the configuration or the environment is invalid: it names the field or
-    /// the variable.
+    /// When the configuration or the environment is invalid; the message names the field or the
+    /// variable.
     pub fn start(config: &TracesConfig, instance: &str) -> Result<Option<Arc<Self>>> {
         let Some(settings) = config.settings(&|name| std::env::var(name).ok())? else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl Traces {
         &self.counts
     }
 
-    /// Exports the remaining spans, within a few seconds. Later spans are dropped.
+    /// Exports the remaining spans within a few seconds. Later spans are dropped.
     pub async fn stop(&self) {
         let exporter = self.exporter.clone();
         let stopped = tokio::task::spawn_blocking(move || exporter.stop(FLUSH)).await;
@@ -102,8 +102,8 @@ impl Traces {
         }
     }
 
-    /// Returns the trace of a reconcile of this object; None if it is not traced. `plugin` is the
-    /// plugin's namespace.
+    /// Returns the trace for a reconcile of this object, or None if it isn't traced. `plugin` is
+    /// the plugin's namespace.
     pub(crate) fn sample(&self, plugin: &str, object: Option<&Object>) -> Option<Trace> {
         let link = object.and_then(link::of_object);
         let is_traced = self.sampler.samples(plugin, link.as_ref(), Instant::now());
@@ -119,7 +119,7 @@ impl Traces {
 }
 
 impl Sampler {
-    /// Decides whether a reconcile is traced.
+    /// Decides whether to trace a reconcile.
     fn samples(&self, plugin: &str, link: Option<&SpanContext>, now: Instant) -> bool {
         if rand::random::<f64>() < self.ratio {
             return true;

@@ -1,4 +1,4 @@
-//! The spans of a recorded reconcile and of its calls, with OpenTelemetry's names where it has one.
+//! The spans of a recorded reconcile and of its calls, with OpenTelemetry's names where it has any.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use operetta_core::{
     },
 };
 
-/// The maximum length of an attribute's text, in bytes. Names of objects have at most 253.
+/// The maximum length of an attribute's text, in bytes. Object names have at most 253.
 const MAX_TEXT: usize = 256;
 
 const API_VERSION: &str = "k8s.object.api_version";
@@ -24,11 +24,10 @@ const KIND: &str = "k8s.object.kind";
 const NAME: &str = "k8s.object.name";
 const NAMESPACE: &str = "k8s.namespace.name";
 
-/// The error of a span whose work did not end.
+/// The error of a span whose work didn't finish.
 const ABORTED: &str = "Aborted";
 
-/// Returns the spans of a reconcile: those of its calls, and last its own, which is the root of its
-/// trace.
+/// Returns the spans of a reconcile: those of its calls, and then its own, the root of the trace.
 pub(super) fn of_record(
     scope: &InstrumentationScope,
     plugin: &ObjectKey,
@@ -92,8 +91,7 @@ pub(super) fn of_record(
     spans
 }
 
-/// Returns a span without times. An error's message is not part of it: it may quote values of
-/// Secrets.
+/// Returns a span without times. It doesn't have an error's message, which may quote a Secret.
 fn span(
     scope: &InstrumentationScope,
     span_context: SpanContext,
@@ -119,7 +117,6 @@ fn span(
     }
 }
 
-/// Returns the attributes of a reconcile's span.
 fn of_reconcile(plugin: &ObjectKey, record: &Reconcile) -> Vec<KeyValue> {
     let mut attributes = vec![
         text(
@@ -179,7 +176,6 @@ fn name_of_call(call: &CallRecord) -> String {
     })
 }
 
-/// Returns the attributes of a call's span.
 fn of_call(call: &CallRecord) -> Vec<KeyValue> {
     let mut attributes = vec![text("operetta.operation", &call.verb)];
     if matches!(&*call.verb, "get" | "list") {
@@ -224,7 +220,7 @@ fn of_call(call: &CallRecord) -> Vec<KeyValue> {
     attributes
 }
 
-/// Returns the identity of a span of this host.
+/// Returns the context of a span of this host.
 fn local(span: recorder::SpanContext) -> SpanContext {
     context(span, false)
 }

@@ -1,10 +1,10 @@
-//! The configuration of a Plugin: `spec.config`, merged over the ConfigMaps and Secrets of
+//! A Plugin's configuration: `spec.config`, merged over the ConfigMaps and Secrets in
 //! `spec.configFrom`.
 //!
-//! The host reads them from the API server as the plugin's ServiceAccount, so a Plugin cannot use
-//! the host's permissions to read a Secret. The host watches only their metadata, to know when to
-//! read again. No message contains the content of a Secret, not even when it is invalid. The texts
-//! are overwritten before their memory is reused.
+//! The host reads those as the plugin's ServiceAccount, so a Plugin can't read a Secret with the
+//! host's permissions. It watches only their metadata, to know when to read them again. No message
+//! contains anything from a Secret, even if that is invalid, and the texts are overwritten before
+//! their memory is reused.
 
 mod part;
 mod secrets;
@@ -37,16 +37,16 @@ use crate::{
     problem::Problem,
 };
 
-/// The reason when the ServiceAccount may not read a part.
+/// The reason if the ServiceAccount may not read a part.
 pub const FORBIDDEN: Reason = reasons::CONFIG_FORBIDDEN;
 
 /// The ConfigMaps and Secrets in a Plugin's `spec.configFrom`.
 #[derive(Default)]
 pub struct Configuration {
     parts: Vec<Part>,
-    /// The task that enqueues the Plugin when permissions change; ends with this.
+    /// Enqueues the Plugin when permissions change. Dropping this aborts the task.
     permission_watch: JoinSet<()>,
-    /// The contents that were read last; None if they must be read again.
+    /// What was last read; None if it must be read again.
     read: Option<ReadParts>,
 }
 
@@ -55,17 +55,16 @@ struct ReadParts {
     config: Secrets,
 }
 
-/// The parts as the API server returned them, to be parsed; None for an optional one that does not
-/// exist.
+/// The parts as read from the API server. None stands for an optional one that doesn't exist.
 #[derive(Default)]
 struct Unparsed(Vec<Option<PartData>>);
 
 impl Configuration {
-    /// Reads the configuration as JSON text. Returns the problem if it cannot be read, or None
-    /// if it must not be parsed yet.
+    /// Reads the configuration as JSON text. The inner error is the problem, or None if the
+    /// configuration can't be parsed yet.
     ///
     /// # Errors
-    /// The API server's error when it does not respond; the caller retries.
+    /// The API server's error when it doesn't respond; the caller retries.
     pub async fn read(
         &mut self,
         context: &Arc<Context>,
@@ -84,7 +83,7 @@ impl Configuration {
         self.watch(context, key, &spec.config_from).await?;
         for part in &self.parts {
             let access = part.access();
-            // A change of permissions enqueues the Plugin, as for events.
+            // If this changes, the Plugin is enqueued.
             if grants.is_known_allowed(&access) {
                 continue;
             }
@@ -160,22 +159,22 @@ impl Configuration {
         Ok(Ok(all))
     }
 
-    /// Parses the texts of the parts and merges them.
+    /// Parses the parts' texts and merges them.
     fn parse(&self, data: &Unparsed) -> Result<Secrets, Problem> {
-        let mut whole = Secrets::default();
+        let mut merged = Secrets::default();
         for (part, data) in self.parts.iter().zip(&data.0) {
             let Some(data) = data else { continue };
-            whole = add(whole, part.reference(), &data.texts).map_err(|what| {
+            merged = add(merged, part.reference(), &data.texts).map_err(|problem| {
                 Problem::new(
                     reasons::INVALID_CONFIG,
-                    format!("{part} of spec.configFrom: {what}"),
+                    format!("{part} of spec.configFrom: {problem}"),
                 )
             })?;
         }
-        Ok(whole)
+        Ok(merged)
     }
 
-    /// Watches the parts in the spec, and drops the watches of others.
+    /// Watches the parts in the spec, and stops watching others.
     async fn watch(
         &mut self,
         context: &Arc<Context>,
@@ -214,7 +213,7 @@ impl Configuration {
             self.permission_watch.spawn(async move {
                 while changes.changed().await.is_ok() {
                     queue.enqueue(&key);
-                    // The authorizer may notice the change later than the host.
+                    // The authorizer may see the change later than we do.
                     tokio::time::sleep(Grants::SETTLE).await;
                     queue.enqueue(&key);
                 }
@@ -226,7 +225,7 @@ impl Configuration {
 }
 
 impl Unparsed {
-    /// Returns a digest of the versions that were read. The watches do not know them before they
+    /// Returns a digest of the versions that were read. The watches don't know them before they
     /// have synced.
     fn digest(&self) -> String {
         let versions: String = self
@@ -238,15 +237,15 @@ impl Unparsed {
     }
 }
 
-/// Adds the key that a reference selects of `data` to the configuration.
-fn add(whole: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, String> {
+/// Merges the key of `data` that a reference selects into the configuration.
+fn add(config: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, String> {
     let found = match &reference.key {
         Some(key) => data.get(key).map(|text| (key.as_str(), text)),
         None => config_key(data)?,
     };
     let Some((key, text)) = found else {
         if reference.optional {
-            return Ok(whole);
+            return Ok(config);
         }
         let wanted = reference
             .key
@@ -273,7 +272,7 @@ fn add(whole: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, S
         }
         None => config_object(key, text)?,
     };
-    Ok(whole.merge(Secrets(part)))
+    Ok(config.merge(Secrets(part)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! One ConfigMap or Secret of a Plugin's `spec.configFrom`: its watch, and its content as the API
-//! server returns it.
+//! One ConfigMap or Secret in a Plugin's `spec.configFrom`: the watch, and the content as read from
+//! the API server.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::{
     problem::Problem,
 };
 
-/// The version of a part that does not exist.
+/// The version of a part that doesn't exist.
 pub const NONE: &str = "none ";
 
-/// A ConfigMap or Secret, watched.
+/// A watched ConfigMap or Secret.
 pub struct Part {
     kind: ConfigKind,
     reference: ConfigRef,
@@ -34,16 +34,16 @@ pub struct Part {
     metadata: Subscription,
 }
 
-/// The content of a part.
+/// A part's content.
 pub struct PartData {
-    /// The uid and resourceVersion of the object that has it.
+    /// The object's uid and resourceVersion.
     pub version: String,
-    /// The texts.
+    /// The texts by key.
     pub texts: Texts,
 }
 
 impl Part {
-    /// Watches a part of a Plugin's configuration: each change enqueues the Plugin.
+    /// Watches a part of a Plugin's configuration. Each change enqueues the Plugin.
     pub fn watch(
         context: &Context,
         plugin: &ObjectKey,
@@ -64,17 +64,17 @@ impl Part {
         }
     }
 
-    /// Returns its entry in `spec.configFrom`.
+    /// Returns the part's entry in `spec.configFrom`.
     pub fn reference(&self) -> &ConfigRef {
         &self.reference
     }
 
-    /// Reports whether it is this entry of `spec.configFrom`.
+    /// Reports whether this is the part for an entry in `spec.configFrom`.
     pub fn is(&self, kind: ConfigKind, reference: &ConfigRef) -> bool {
         self.kind == kind && self.reference == *reference
     }
 
-    /// Returns the access needed to read it.
+    /// Returns the access needed to read the part.
     pub fn access(&self) -> Access {
         Access {
             verb: ReadVerb::Get.into(),
@@ -86,7 +86,7 @@ impl Part {
         }
     }
 
-    /// Returns the problem of a ServiceAccount without permission to read it.
+    /// Returns the problem if the ServiceAccount may not read the part.
     pub fn forbidden(&self, grants: &SubjectGrants) -> Problem {
         let account = grants.subject();
         let ObjectKey { namespace, name } = &self.key;
@@ -107,8 +107,7 @@ impl Part {
         )
     }
 
-    /// Returns the version of the part, or `none` when it does not exist; None when the watch does
-    /// not know.
+    /// Returns the part's version, or [`NONE`] if it doesn't exist. None if the watch doesn't know.
     pub fn version(&self) -> Option<String> {
         let informer = self.metadata.informer();
         let state = informer.state().borrow().clone();
@@ -119,10 +118,10 @@ impl Part {
         Some(found.map_or_else(|| NONE.to_owned(), |found| version_of(&found)))
     }
 
-    /// Reads its texts by key, as the ServiceAccount.
+    /// Reads the part's texts by key, as the ServiceAccount.
     ///
     /// # Errors
-    /// Returns the API server's error, and [`ErrorKind::Other`] if the object cannot be decoded.
+    /// The API server's error, or [`ErrorKind::Other`] if the object can't be decoded.
     pub async fn data(
         &self,
         context: &Context,
@@ -162,7 +161,7 @@ impl Part {
     }
 }
 
-/// Writes the part as `Secret "x"`.
+/// For example `Secret "x"`.
 impl std::fmt::Display for Part {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?}", self.kind.as_str(), self.key.name)

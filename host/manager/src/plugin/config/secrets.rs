@@ -1,5 +1,5 @@
-//! Values of configuration that may come from Secrets: their texts are overwritten before their
-//! memory is reused.
+//! Configuration values that may come from Secrets. Their texts are overwritten before the memory
+//! is reused.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,12 @@ use crate::problem::Problem;
 /// The largest configuration as JSON, in bytes.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-/// An object whose texts are overwritten when it is dropped.
+/// An object whose texts are overwritten on drop.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(pub(super) Map<String, Value>);
 
 impl Secrets {
-    /// Merges two objects recursively; where a field is not an object in both, `over` takes
-    /// precedence.
+    /// Merges two objects recursively. Where they conflict, `over` takes precedence.
     pub(super) fn merge(mut self, mut over: Self) -> Self {
         merge_into(&mut self.0, std::mem::take(&mut over.0));
         self
@@ -36,10 +35,10 @@ impl Drop for Secrets {
     }
 }
 
-/// The texts of a ConfigMap or Secret by key, which are overwritten when they are dropped.
+/// The texts of a ConfigMap or Secret by key, overwritten on drop.
 pub(super) type Texts = BTreeMap<String, Zeroizing<String>>;
 
-/// Returns a value of a Secret; None if it is no text.
+/// Returns a Secret's value, or None if it isn't text.
 pub(super) fn secret_text(ByteString(bytes): ByteString) -> Option<Zeroizing<String>> {
     match String::from_utf8(bytes) {
         Ok(text) => Some(text.into()),
@@ -73,9 +72,8 @@ fn erase(value: &mut Value) {
     }
 }
 
-/// Serializes a configuration.
 pub(super) fn text(config: &Secrets) -> Result<PluginConfig, Problem> {
-    // The text must not grow while it is written: that leaves copies behind.
+    // Measure first: text that grows while it is being written leaves copies behind.
     let mut size = Size(0);
     let written = serde_json::to_writer(&mut size, &config.0);
     if written.is_err() || size.0 > MAX_BYTES {
@@ -100,7 +98,7 @@ pub(super) fn text(config: &Secrets) -> Result<PluginConfig, Problem> {
     Ok(text.map_err(broken)?.into())
 }
 
-/// Counts the bytes that are written to it.
+/// Counts the bytes written to it.
 struct Size(usize);
 
 impl Write for Size {

@@ -1,9 +1,9 @@
-//! Parsing of a tenant's configuration: JSON or YAML, bounded by its size in memory and not only by
+//! Parses a tenant's configuration, JSON or YAML, with limits on its size in memory and not only on
 //! its length.
 //!
 //! A kilobyte of YAML aliases can expand to gigabytes of values, and a kilobyte of JSON to a
-//! hundred kilobytes of maps. So anchors and aliases are refused, and both formats are read with a
-//! bound on values and on depth. No error contains the text, which may be secret.
+//! hundred kilobytes of maps. That's why anchors and aliases are refused, and both formats have
+//! limits on values and depth. No error contains the text, which may be secret.
 
 use std::{cell::Cell, collections::BTreeMap, fmt};
 
@@ -11,13 +11,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Error as YamlError, budget::BudgetBreach, options::DuplicateKeyPolicy};
 
-/// The maximum number of values in one configuration, nested ones and keys of objects included: at
-/// most about 30 MB in memory.
+/// The maximum number of values in one configuration, including nested ones and keys of objects:
+/// about 30 MB in memory.
 pub const MAX_VALUES: usize = 50_000;
 /// The deepest nesting of lists and objects.
 pub const MAX_DEPTH: usize = 64;
 
-/// Returns the key that holds a configuration: `config.json` or `config.yaml`.
+/// Returns the key with the configuration: `config.json` or `config.yaml`.
 ///
 /// # Errors
 /// When both exist.
@@ -30,12 +30,12 @@ pub fn config_key<T>(data: &BTreeMap<String, T>) -> Result<Option<(&'static str,
     }
 }
 
-/// Parses a key's text as an object: JSON where the key ends in `.json`, else YAML, of which JSON
-/// is a part.
+/// Parses a key's text as an object: as JSON if the key ends in `.json`, and otherwise as YAML,
+/// which includes JSON.
 ///
 /// # Errors
-/// When it is not an object, or is over a bound. The message does not contain the text, which may
-/// be secret.
+/// When it isn't an object or exceeds a limit. The message doesn't contain the text, which may be
+/// secret.
 pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String> {
     let tally = Tally::default();
     let seed = Bounded {
@@ -67,9 +67,9 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
     }
 }
 
-/// Why a text cannot be read, without the text.
+/// Why a text can't be read, without the text itself.
 enum Problem {
-    /// A syntax error, with its line and column if known.
+    /// A syntax error, with line and column if known.
     Malformed(Option<(u64, u64)>),
     /// It uses anchors, aliases or merge keys.
     Aliases,
@@ -132,7 +132,7 @@ fn yaml(text: &str, seed: Bounded<'_>) -> Result<Value, Problem> {
     })
 }
 
-/// The size of what was built so far.
+/// How much has been built so far.
 #[derive(Default)]
 struct Tally {
     values: Cell<usize>,
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 }
 
-/// Returns the number of values in a JSON text, keys included, or a little more. Takes no memory.
+/// Returns the number of values in a JSON text, including keys, or slightly more. Doesn't allocate.
 pub fn count_values(json: &str) -> usize {
     let mut count = 1;
     let mut in_string = false;

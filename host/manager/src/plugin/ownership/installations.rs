@@ -1,8 +1,8 @@
-//! Hosts that are installed twice on a cluster, in different namespaces. They know nothing of each
-//! other's replicas, so both would run all Plugins. The status of a Plugin therefore names the
-//! Lease of the group that runs it. A host leaves the Plugins of another group alone, until it
-//! reads that the group's Lease is gone or has no members. It usually may not read Leases in other
-//! namespaces; then an administrator must say so, by deleting the Lease.
+//! Handles hosts installed twice on a cluster, in different namespaces. They don't know each
+//! other's replicas, so both would run all Plugins. A Plugin's status therefore names the Lease of
+//! the group that runs it, and a host leaves another group's Plugins alone until it finds that
+//! group's Lease deleted or without members. Usually it may not read Leases in other namespaces;
+//! then an administrator has to delete the Lease.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,22 +23,21 @@ use tokio::time::Instant;
 
 use crate::{problem::Problem, replicas::Replicas};
 
-/// How long the result of reading another group's Lease is used, and how often a Plugin of that
-/// group is checked again.
+/// How long another group's Lease isn't read again, and how often that group's Plugins are checked.
 pub const RECHECK: Duration = Duration::from_secs(10);
 
-/// The groups of other installations that Plugins name.
+/// The groups of other installations, as named by Plugins.
 pub struct Installations {
     replicas: Arc<Replicas>,
-    /// When a group's Lease was read, and why its Plugins are left alone; None if the group is
+    /// When a group's Lease was last read, and why its Plugins are left alone; None if the group is
     /// gone.
     read: Mutex<HashMap<ObjectKey, (Instant, Option<String>)>>,
-    /// The Plugins that are left alone, and were reported.
+    /// The Plugins reported as left alone.
     reported: Mutex<HashSet<ObjectKey>>,
 }
 
 impl Installations {
-    /// Creates it for this replica.
+    /// Creates this for one replica.
     pub fn new(replicas: Arc<Replicas>) -> Self {
         Self {
             replicas,
@@ -47,7 +46,7 @@ impl Installations {
         }
     }
 
-    /// Returns the group in a Plugin's status, if it is another installation's.
+    /// Returns the group in a Plugin's status, if it belongs to another installation.
     pub fn other(&self, plugin: &Object) -> Option<ObjectKey> {
         other_group(
             &plugin.scalar_at(".status.group")?,
@@ -55,7 +54,7 @@ impl Installations {
         )
     }
 
-    /// Returns the problem of a Plugin of another installation; None if this one may run it.
+    /// Returns the problem with a Plugin of another installation, or None if this one may run it.
     pub async fn check(&self, plugin: &Object) -> Option<Problem> {
         let group = self.other(plugin)?;
         let why = self.is_left_alone(&group).await?;
@@ -66,7 +65,7 @@ impl Installations {
             "Plugin {} is run by the host in namespace {namespace:?}, and not by this one: {why}",
             plugin.key()
         );
-        // The name of the Lease is in the Plugin's status, which tenants may write.
+        // The Lease's name comes from the Plugin's status, which tenants may be able to write.
         let is_lease = is_dns_label(namespace) && is_dns_subdomain(name);
         let delete = is_lease
             .then(|| Remedy::new(["kubectl", "delete", "lease", name, "-n", namespace]))
@@ -89,29 +88,29 @@ impl Installations {
         };
         let mut read = self.read.lock();
 
-        // Anybody who may write a status can name any group.
+        // Keep only recent entries: whoever may write a status can name any group.
         read.retain(|_, (at, _)| at.elapsed() < RECHECK);
         read.insert(group.clone(), (Instant::now(), why.clone()));
 
         why
     }
 
-    /// Records that a Plugin is left alone. Reports whether it was not before.
+    /// Records that a Plugin is left alone. Returns false if that was known.
     pub fn record(&self, plugin: &ObjectKey) -> bool {
         self.reported.lock().insert(plugin.clone())
     }
 
-    /// Forgets a Plugin that is gone, or runs here.
+    /// Forgets a Plugin that was deleted or runs here.
     pub fn forget(&self, plugin: &ObjectKey) {
         self.reported.lock().remove(plugin);
     }
 }
 
-/// Returns the group in a status, if it is not `own`. None for a text that no host has written:
-/// it becomes a part of a request and of a command.
+/// Returns the group in a status, unless it is `own`. None for any text a host wouldn't write: the
+/// group becomes part of a request and of a command.
 fn other_group(named: &str, own: &ObjectKey) -> Option<ObjectKey> {
     let (namespace, name) = named.split_once('/')?;
-    // All groups have the same name.
+    // The group's name is the same in every installation.
     let is_group = is_dns_label(namespace) && name == own.name;
     Some(ObjectKey::namespaced(namespace, name)).filter(|group| is_group && group != own)
 }

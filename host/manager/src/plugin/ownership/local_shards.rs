@@ -1,28 +1,27 @@
-//! The shards of a Plugin that this replica runs or prepares to run, each with the token that
-//! permits it to act.
+//! The shards of a Plugin that this replica runs or prepares, each with the permit to act for it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_core::{gate::permit::RequestPermit, replicas::Shard};
 
-/// A shard that this replica runs or prepares to run.
+/// A shard that this replica runs or prepares.
 #[derive(Clone)]
 pub struct LocalShard {
     /// The shard.
     pub shard: Shard,
-    /// The token of its reconciles: a child of the Plugin's.
+    /// The permit of its reconciles: a child of the Plugin's.
     pub token: Arc<RequestPermit>,
-    /// True if this replica owns the shard: only then does it take keys.
+    /// True if this replica owns the shard. Otherwise it takes no keys.
     pub is_owned: bool,
 }
 
-/// The shards of a Plugin on this replica.
+/// A Plugin's shards on this replica.
 #[derive(Default)]
 pub struct LocalShards(BTreeMap<Shard, LocalShard>);
 
 impl LocalShards {
-    /// Replaces the shards; `shards` has true for those that this replica owns. Revokes the tokens
-    /// of those that it no longer owns, with this message. `plugin` is the Plugin's token.
+    /// Replaces the shards. `shards` has true for the ones this replica owns. The permits of those
+    /// it no longer owns are revoked for the reason `why`. `plugin` is the Plugin's permit.
     pub fn set(&mut self, shards: &[(Shard, bool)], plugin: &Arc<RequestPermit>, why: &str) {
         let before = std::mem::take(&mut self.0);
         for local in before.values() {
@@ -51,14 +50,14 @@ impl LocalShards {
         }
     }
 
-    /// Gives all shards new tokens, children of this one.
+    /// Gives all shards new permits, as children of this one.
     pub fn renew(&mut self, plugin: &Arc<RequestPermit>) {
         self.0
             .values_mut()
             .for_each(|local| local.token = plugin.child());
     }
 
-    /// Revokes the tokens of these shards.
+    /// Revokes the permits of these shards.
     pub fn revoke(&self, shards: &[Shard], why: &str) {
         shards
             .iter()
@@ -66,13 +65,13 @@ impl LocalShards {
             .for_each(|local| local.token.revoke(why));
     }
 
-    /// Revokes the tokens of these shards, and forgets them.
+    /// Revokes the permits of these shards, and forgets the shards.
     pub fn remove(&mut self, shards: &[Shard], why: &str) {
         self.revoke(shards, why);
         self.0.retain(|shard, _| !shards.contains(shard));
     }
 
-    /// Returns the shards in their order.
+    /// Returns the shards in order.
     pub fn all(&self) -> Vec<LocalShard> {
         self.0.values().cloned().collect()
     }

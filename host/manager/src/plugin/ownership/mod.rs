@@ -1,7 +1,7 @@
-//! The owners of each Plugin among the replicas: see [`Owners`].
+//! Which replicas own a Plugin's shards: see [`Owners`].
 //!
-//! They are written only here, and only to the version of the Plugin that was read: of two replicas
-//! that write at the same time, one gets a conflict and reads again.
+//! Only this module writes the owners, and only to the version of the Plugin it has read. Of two
+//! replicas writing at the same time, one gets a conflict and starts over.
 
 pub mod installations;
 pub mod local_shards;
@@ -35,15 +35,15 @@ use crate::{
     replicas::Replicas,
 };
 
-/// The delay after a conflict. The watch brings the newer version meanwhile.
+/// The delay after a conflict; by then the watch should have the newer version.
 pub const CONFLICT_RETRY: Duration = Duration::from_millis(20);
 
-/// The result of a conditional write of the status.
+/// The result of a conditional write to the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionalWrite {
     /// The write succeeded.
     Done,
-    /// The Plugin has changed or is gone, so the plan has to be made again.
+    /// The Plugin has changed or was deleted: plan again.
     Conflict,
 }
 
@@ -51,14 +51,14 @@ pub enum ConditionalWrite {
 pub struct Ownership {
     context: Arc<Context>,
     replicas: Arc<Replicas>,
-    /// The last hand-over of each Plugin from this replica.
+    /// The last hand-over of each Plugin by this replica.
     sent: Mutex<HashMap<ObjectKey, SentHandOver>>,
-    /// The other installations of the host.
+    /// Other installations of the host.
     pub installations: Installations,
 }
 
 impl Ownership {
-    /// Creates it for this replica.
+    /// Creates this for one replica.
     pub fn new(context: Arc<Context>, replicas: Arc<Replicas>) -> Arc<Self> {
         let installations = Installations::new(replicas.clone());
         Arc::new(Self {
@@ -72,7 +72,7 @@ impl Ownership {
     /// Decides what this replica does with a Plugin.
     ///
     /// # Errors
-    /// The API server's error when the group must be read again.
+    /// The API server's error when the group had to be read again.
     pub async fn plan(&self, plugin: &Object) -> Result<Plan, ApiError> {
         let Some(me) = self.replicas.epoch() else {
             return Ok(Plan::Elsewhere);
@@ -83,7 +83,7 @@ impl Ownership {
         }
 
         let group = self.replicas.refresh().await?;
-        // Other owners were members of a group that was deleted.
+        // Ignore owners with later epochs: they were members of a group that has been deleted.
         let is_known = |owner: &Owner| owner.epoch <= group.last_epoch();
         let owners: Vec<_> = self
             .owners(plugin)
@@ -101,7 +101,7 @@ impl Ownership {
         ))
     }
 
-    /// Returns the shards that this replica has lost.
+    /// Returns the shards this replica has lost between two versions of a Plugin.
     pub fn lost(&self, before: &Object, now: &Object) -> Vec<Shard> {
         let now = self.owners(now);
         let before = self.owners(before);
@@ -111,7 +111,7 @@ impl Ownership {
         lost.map(|(shard, _)| shard).collect()
     }
 
-    /// Reports whether this replica owns a Plugin, or a shard of it.
+    /// Reports whether this replica owns a Plugin or one of its shards.
     pub fn is_own(&self, plugin: &Object) -> bool {
         self.owners(plugin)
             .iter()
@@ -122,13 +122,13 @@ impl Ownership {
         owner.is_some_and(|owner| Some(owner.epoch) == self.replicas.epoch())
     }
 
-    /// Reports whether other replicas run a Plugin, as far as the members are known.
+    /// Reports whether other replicas run a Plugin, judging by the group as last read.
     pub fn is_elsewhere(&self, plugin: &Object) -> bool {
         self.installations.other(plugin).is_some() || self.known_plan(plugin) == Plan::Elsewhere
     }
 
-    /// Returns the identity of the other member that runs a Plugin, or is assigned to it; None if
-    /// it is this replica. Of a split Plugin, the first shard counts.
+    /// Returns the identity of the other member that runs a Plugin or should run it, or None if
+    /// that is this replica. Of a split Plugin, the first shard counts.
     pub fn other_owner(&self, plugin: &Object) -> Option<String> {
         let group = self.replicas.group();
         let group = group.borrow();
@@ -146,8 +146,8 @@ impl Ownership {
         group.get(owner).map(|member| member.identity.clone())
     }
 
-    /// Returns the identities of the other members that run shards of a split Plugin; none if it is
-    /// not split.
+    /// Returns the identities of the other members with shards of this Plugin, or none if it isn't
+    /// split.
     pub fn other_shard_owners(&self, plugin: &Object) -> Vec<String> {
         let owners = self.owners(plugin);
         if !owners.is_split() {
@@ -172,7 +172,7 @@ impl Ownership {
             .collect()
     }
 
-    /// Decides by the members as they were last read.
+    /// Plans with the group as last read.
     fn known_plan(&self, plugin: &Object) -> Plan {
         let owners = self.owners(plugin).owners();
         let group = self.replicas.group();
@@ -188,7 +188,8 @@ impl Ownership {
         self.replicas.epoch().map_or(Plan::Elsewhere, decide)
     }
 
-    /// Returns the shards that must not be claimed yet, because their former owner may still act.
+    /// Returns the shards that can't be claimed yet, because their former owner may still be
+    /// acting.
     pub fn occupied(&self, plugin: &Object, shards: &[Shard]) -> Vec<Shard> {
         if shards.is_empty() {
             return Vec::new();
@@ -210,7 +211,8 @@ impl Ownership {
     }
 
     fn is_vacant(&self, owners: &Owners, shard: Shard) -> bool {
-        // No two living replicas have the same identity.
+        // With our identity, the owner is this replica or an earlier process of it: no two running
+        // replicas share an identity.
         let is_own = owners.replica(shard) == Some(self.identity());
         is_own
             || owners
@@ -218,10 +220,10 @@ impl Ownership {
                 .is_none_or(|owner| self.replicas.has_stopped(owner.epoch))
     }
 
-    /// Makes this replica the owner of shards.
+    /// Makes this replica the owner of these shards.
     ///
     /// # Errors
-    /// The API server's error; `Unavailable` when the Lease was not renewed in time.
+    /// The API server's error; `Unavailable` if the Lease wasn't renewed in time.
     pub async fn claim(
         &self,
         plugin: &Object,
@@ -237,10 +239,10 @@ impl Ownership {
         self.write_owners(plugin, &owners).await
     }
 
-    /// Names this replica as the successor of the owner of shards.
+    /// Names this replica as the successor of these shards' owners.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn offer(
         &self,
         plugin: &Object,
@@ -252,8 +254,7 @@ impl Ownership {
         let before = self.owners(plugin);
         let mut owners = before.clone();
 
-        // Another replica may have changed the number of shards, or may have handed them over
-        // already.
+        // Another replica may have changed the number of shards, or handed them over already.
         let has_other_owner =
             |shard: &&Shard| before.of(**shard).is_some_and(|owner| owner.epoch != me);
         shards
@@ -267,10 +268,10 @@ impl Ownership {
         self.write_owners(plugin, &owners).await
     }
 
-    /// Makes other replicas the owners of shards.
+    /// Makes other replicas the owners of these shards.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn hand_over(
         &self,
         plugin: &Object,
@@ -301,26 +302,26 @@ impl Ownership {
             .is_some_and(|sent| sent.must_be_withdrawn(plugin.resource_version(), roles))
     }
 
-    /// Removes the successors that a hand-over was for, so that it can no longer be stored.
+    /// Removes all successors. A hand-over to them that is still in flight then gets a conflict.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn withdraw(&self, plugin: &Object) -> Result<ConditionalWrite, ApiError> {
         let mut owners = self.owners(plugin);
         owners.clear_successors();
         self.write_owners(plugin, &owners).await
     }
 
-    /// Forgets a Plugin that is gone.
+    /// Forgets a deleted Plugin.
     pub fn forget(&self, plugin: &ObjectKey) {
         self.sent.lock().remove(plugin);
         self.installations.forget(plugin);
     }
 
-    /// Removes the owner of shards.
+    /// Removes the owners of these shards.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn free(
         &self,
         plugin: &Object,
@@ -331,19 +332,18 @@ impl Ownership {
         self.write_owners(plugin, &owners).await
     }
 
-    /// Gives a Plugin the number of shards in its spec, without owners.
+    /// Changes the number of shards to the one in the spec, all without owners.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn resize(&self, plugin: &Object) -> Result<ConditionalWrite, ApiError> {
         let mut status = self.status(&Owners::none(wanted_shards(plugin)));
-        // The reports of replicas on the former shards.
+        // The replicas' reports are about the former shards.
         status["replicas"] = Value::Null;
         self.write(plugin, status).await
     }
 
-    /// Reads the owners from a Plugin. Owners in the group of another installation do
-    /// not count.
+    /// Reads a Plugin's owners. Those in another installation's group don't count.
     fn owners(&self, plugin: &Object) -> Owners {
         let owners = Owners::read(plugin);
         if self.installations.other(plugin).is_some() {
@@ -353,7 +353,7 @@ impl Ownership {
         }
     }
 
-    /// Returns the fields of the status that name the owners, in this group.
+    /// Returns the status fields that name the owners, with this group.
     fn status(&self, owners: &Owners) -> Value {
         let mut status = owners.status();
         status["group"] = self.replicas.group_key().to_string().into();
@@ -368,10 +368,10 @@ impl Ownership {
         self.write(plugin, self.status(owners)).await
     }
 
-    /// Writes these fields of the status, if the Plugin has not changed.
+    /// Writes these status fields, if the Plugin hasn't changed.
     ///
     /// # Errors
-    /// Fails as [`Self::claim`] does.
+    /// See [`Self::claim`].
     pub async fn write(
         &self,
         plugin: &Object,
@@ -401,32 +401,32 @@ impl Ownership {
         }
     }
 
-    /// Reports whether this replica acts on a drop-in ConfigMap, or on anything else that has no
-    /// owner: it is assigned to it. Two may for a moment when members change, so what they do must
-    /// be idempotent.
+    /// Reports whether this replica should act on something without an owner, such as a drop-in
+    /// ConfigMap. While the group changes, two replicas may think so; their actions must be
+    /// idempotent.
     pub fn is_assigned(&self, key: &ObjectKey) -> bool {
         assigned(key, &self.replicas.group().borrow()) == self.replicas.epoch()
     }
 
-    /// Reports whether a replica of this epoch may act, as far as the members are known.
+    /// Reports whether the replica with this epoch may act, judging by the group as last read.
     pub fn is_member(&self, epoch: Epoch) -> bool {
         self.replicas.group().borrow().get(epoch).is_some()
     }
 
-    /// Returns the epoch of this replica; None before it has joined.
+    /// Returns this replica's epoch, or None before it has joined.
     pub fn epoch(&self) -> Option<Epoch> {
         self.replicas.epoch()
     }
 
-    /// Returns the identity of this replica.
+    /// Returns this replica's identity.
     pub fn identity(&self) -> &str {
         self.replicas.identity()
     }
 
-    /// Checks that the Lease of this replica was renewed in time.
+    /// Checks that this replica's Lease was renewed in time.
     ///
     /// # Errors
-    /// `Unavailable` if it was not.
+    /// `Unavailable` if it wasn't.
     pub fn check(&self) -> Result<(), ApiError> {
         self.replicas.check()
     }

@@ -1,5 +1,5 @@
-//! The owners of a Plugin's shards, as its status names them: the fields `replica`, `epoch` and
-//! `successor` of a Plugin that is not split, or else those of each entry of `shards`.
+//! The owners of a Plugin's shards, as its status has them: in the fields `replica`, `epoch` and
+//! `successor`, or, if the Plugin is split, in those fields of each entry in `shards`.
 
 use operetta_core::{
     object::Object,
@@ -9,16 +9,15 @@ use serde_json::{Value, json};
 
 use crate::plugin::crd::{self, MAX_SHARDS, ShardStatus};
 
-/// The fields of a Plugin's status that name its owners.
+/// The status fields about owners.
 pub const FIELDS: [&str; 5] = ["group", "replica", "epoch", "successor", "shards"];
 
-/// An entry for each shard that a Plugin has now, which is at least one.
+/// One entry per shard, and at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owners(Vec<ShardStatus>);
 
 impl Owners {
-    /// Reads the owners from a Plugin. A status that cannot be decoded was not written by a host,
-    /// and names none.
+    /// Reads a Plugin's owners. There are none in an undecodable status: no host wrote it.
     pub fn read(plugin: &Object) -> Self {
         let read = plugin
             .at(".status")
@@ -45,7 +44,7 @@ impl Owners {
         }])
     }
 
-    /// Returns the entries of a Plugin that has `count` shards without owners.
+    /// Returns `count` shards without owners.
     pub fn none(count: u32) -> Self {
         Self(
             Shard::all(count)
@@ -57,35 +56,35 @@ impl Owners {
         )
     }
 
-    /// Returns as many entries without owners.
+    /// Returns the same number of shards without owners.
     pub fn without_owners(&self) -> Self {
         Self::none(u32::try_from(self.0.len()).unwrap_or(u32::MAX))
     }
 
-    /// Returns the shards with their owners.
+    /// Returns the shards and their owners.
     pub fn iter(&self) -> impl Iterator<Item = (Shard, Option<Owner>)> {
         let count = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         Shard::all(count).zip(self.0.iter().map(owner))
     }
 
-    /// Returns the owner of each shard.
+    /// Returns each shard's owner, in order.
     pub fn owners(&self) -> Vec<Option<Owner>> {
         self.0.iter().map(owner).collect()
     }
 
-    /// Returns the owner of a shard; None if the Plugin has another number of shards now.
+    /// Returns a shard's owner. None if the Plugin now has a different number of shards.
     pub fn of(&self, shard: Shard) -> Option<Owner> {
         self.iter()
             .find(|(other, _)| *other == shard)
             .and_then(|(_, owner)| owner)
     }
 
-    /// Returns the identity of the current or last replica of a shard.
+    /// Returns the identity of a shard's current or last replica.
     pub fn replica(&self, shard: Shard) -> Option<&str> {
         self.0.get(shard.index() as usize)?.replica.as_deref()
     }
 
-    /// Returns the entries with the replica of each shard.
+    /// Returns the entries of all shards, in order.
     pub fn entries(&self) -> &[ShardStatus] {
         &self.0
     }
@@ -95,7 +94,7 @@ impl Owners {
         self.0.len() > 1
     }
 
-    /// Makes a replica the owner of a shard, or nobody.
+    /// Sets or removes a shard's owner, and removes the successor.
     pub fn set(&mut self, shard: Shard, owner: Option<(&str, Epoch)>) {
         if let Some(entry) = self.0.get_mut(shard.index() as usize) {
             entry.replica = owner.map(|(identity, _)| identity.to_owned());
@@ -104,19 +103,19 @@ impl Owners {
         }
     }
 
-    /// Names the successor of the owner of a shard.
+    /// Sets the successor of a shard's owner.
     pub fn set_successor(&mut self, shard: Shard, successor: Epoch) {
         if let Some(entry) = self.0.get_mut(shard.index() as usize) {
             entry.successor = Some(successor.0.into());
         }
     }
 
-    /// Names no successors.
+    /// Removes all successors.
     pub fn clear_successors(&mut self) {
         self.0.iter_mut().for_each(|entry| entry.successor = None);
     }
 
-    /// Returns the fields of the status, those without a value as null.
+    /// Returns the status fields. Those without a value are null.
     pub fn status(&self) -> Value {
         match &self.0[..] {
             [
@@ -135,7 +134,7 @@ impl Owners {
         }
     }
 
-    /// Names each replica with the numbers of its shards: `a (0,2), b (1)`.
+    /// Lists the replicas with their shards' numbers: `a (0,2), b (1)`.
     fn summary(&self) -> Option<String> {
         let mut replicas: Vec<(&str, Vec<String>)> = Vec::new();
         for ShardStatus { shard, replica, .. } in &self.0 {

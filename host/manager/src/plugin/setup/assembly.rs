@@ -1,5 +1,5 @@
-//! Assembling a plugin's code with its identity: the API, the gate, the sandbox and the scheduler
-//! around one reconciler.
+//! Puts a plugin's code together with its identity: the API, the gate, the sandbox and the
+//! scheduler around one reconciler.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -49,29 +49,30 @@ use crate::{
     problem::Problem,
 };
 
-/// How long reconciles in flight on replaced code may go on; their later calls are refused.
+/// How long in-flight reconciles may continue on replaced code. After that their calls are refused.
 pub const DRAIN: Duration = Duration::from_secs(1);
 
 /// A plugin's identity and its access to the API server.
 pub(super) struct Identity {
-    /// The recorder of its Events; kept while the ServiceAccount stays, because it aggregates.
+    /// Records its Events. Replaced only with the ServiceAccount or the permit, because it
+    /// aggregates.
     recorder: Option<Recorder>,
-    /// The code that reconciles now.
+    /// The code in use now.
     current: Option<Generation>,
     /// The API behind the gate.
     pub(super) api: Option<Arc<PluginApi>>,
-    /// The recorded permissions of its calls, across code swaps.
+    /// The permissions its calls have used; survives code swaps.
     pub(super) recorded: Arc<RecordedPermissions>,
-    /// Its calls that RBAC refused, across code swaps.
+    /// Its calls that RBAC refused; survives code swaps.
     pub(super) refused: Arc<RefusedCalls>,
-    /// The author of its writes in the caches, across code swaps.
+    /// Marks its writes in the caches; survives code swaps.
     author: Author,
-    /// What the API server warns the code of, with the code's digest.
+    /// The API server's warnings about the code, and the code's digest.
     warnings: Option<(String, Arc<Warnings>)>,
 }
 
 impl Identity {
-    /// Creates an identity before any code runs. `recorded` has the permissions of the plugin's
+    /// Creates an identity without code. `recorded` records the permissions used by the plugin's
     /// calls.
     pub(super) fn new(recorded: Arc<RecordedPermissions>) -> Self {
         Self {
@@ -85,20 +86,19 @@ impl Identity {
         }
     }
 
-    /// Returns the ServiceAccount of the code that reconciles now.
     pub(super) fn account(&self) -> Option<&ServiceAccount> {
         self.current.as_ref().map(|current| &current.account)
     }
 }
 
-/// The recorder of a plugin's Events, and the identity that it writes them under.
+/// The recorder of a plugin's Events, and the identity it writes them under.
 struct Recorder {
     account: ServiceAccount,
     permit: Arc<RequestPermit>,
     recorder: Arc<EventRecorder>,
 }
 
-/// A version of the code, with the gate that its reconciles pass.
+/// A version of the code, with the gate of its reconciles.
 struct Generation {
     account: ServiceAccount,
     digest: String,
@@ -106,10 +106,10 @@ struct Generation {
 }
 
 impl Generation {
-    /// Closes the gate of a replaced version. If the ServiceAccount has changed, it closes at once,
-    /// because the consent of the old account is no longer watched. If the code has changed, it
-    /// closes after [`DRAIN`]. If only the configuration has changed, it stays open: reconciles in
-    /// flight end with the old configuration.
+    /// Closes the gate of a replaced version: immediately if the ServiceAccount has changed,
+    /// because the old account's consent is no longer watched; after [`DRAIN`] if the code has
+    /// changed. If only the configuration has changed, the gate stays open and in-flight reconciles
+    /// end with the old configuration.
     fn retire(self, setup: &Setup<'_>) {
         if self.account != *setup.grants.subject() {
             self.gate
@@ -123,17 +123,17 @@ impl Generation {
     }
 }
 
-/// The account and the throttle of a plugin.
+/// A plugin's account and throttle.
 #[derive(Clone)]
 pub struct Metered {
-    /// The account of processor time.
+    /// Charged for processor time.
     pub account: Arc<Account>,
-    /// The rate limiters and counts of its calls.
+    /// Rate limiters and counters of its calls.
     pub throttle: Throttle,
 }
 
 impl Metered {
-    /// Returns the usage, as the Plugin's status shows it.
+    /// Returns the usage for the Plugin's status.
     pub fn usage(&self, cached_bytes: u64) -> Usage {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let meter = &self.throttle.meter;
@@ -147,25 +147,25 @@ impl Metered {
     }
 }
 
-/// A plugin's code, ready to be called.
+/// A plugin's code, ready to run.
 pub(super) struct Code {
-    /// The reconciler, on the plugin's share of the processors.
+    /// The reconciler, limited to the plugin's share of the processors.
     pub(super) reconciler: Arc<dyn Reconciler>,
-    /// The plugin's own mapping of events, if it has one.
+    /// The plugin's own mapping of events, if any.
     pub(super) mapping: Option<Mapping>,
 }
 
-/// Returns the field manager of a plugin's writes. A namespace and a name may be longer together
-/// than a field manager: the API server would refuse every write.
+/// Returns the field manager of a plugin's writes. It is shortened if needed: namespace and name
+/// together may exceed the API server's limit for field managers, and every write would be refused.
 fn field_manager(plugin: &ObjectKey) -> String {
     bounded(format!("operetta:{plugin}"), MAX_FIELD_MANAGER)
 }
 
-/// Prepares the plugin's access to the API server, and records which permissions its configuration
+/// Prepares the plugin's access to the API server, and records the permissions its configuration
 /// needed.
 ///
 /// # Errors
-/// When the ServiceAccount's name cannot be impersonated.
+/// When the ServiceAccount's name can't be impersonated.
 pub(super) fn connect(
     setup: &Setup<'_>,
     own: &mut Identity,
@@ -224,14 +224,14 @@ pub(super) fn connect(
     Ok(api)
 }
 
-/// The parts that outlive a version of the code.
+/// What outlives a version of the code.
 #[derive(Clone, Copy)]
 pub(super) struct Assembly<'a> {
     pub(super) metered: &'a Metered,
     pub(super) loops: &'a Arc<HotLoops>,
 }
 
-/// Puts the gate and the scheduler around the plugin's code. Replaces the gate of `identity`.
+/// Wraps the plugin's code in the gate and the scheduler, and replaces the gate of `identity`.
 pub(super) fn instantiate(
     setup: &Setup<'_>,
     shard: Shard,
@@ -335,8 +335,8 @@ fn shared(
     }
 }
 
-/// Returns the recorder of the plugin's Events; a new one when it acts as another ServiceAccount,
-/// or acts again after its right to act was revoked.
+/// Returns the recorder of the plugin's Events, or a new one if the ServiceAccount or the permit
+/// has changed.
 fn recorder(identity: &mut Identity, setup: &Setup<'_>, api: &PluginApi) -> Arc<EventRecorder> {
     let account = setup.grants.subject();
     match &identity.recorder {

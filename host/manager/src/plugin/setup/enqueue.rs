@@ -1,4 +1,4 @@
-//! Enqueueing keys of events, and the queues' rate limiters.
+//! Enqueues the keys of events.
 
 use std::{
     sync::{
@@ -20,8 +20,8 @@ use operetta_kube::informer::Handler;
 
 use crate::logs::store::PluginLog;
 
-/// Returns a handler that adds the keys of an event to a controller's queue. For events of the
-/// objects that the controller reconciles, whose keys are always added.
+/// Returns a handler that adds an event's keys to a controller's queue, however full that is. It is
+/// for events of the objects the controller reconciles.
 pub(super) fn enqueue_on(controller: &Arc<Controller>, handler: EventHandler) -> Handler {
     let controller = controller.clone();
     Arc::new(move |event| {
@@ -31,8 +31,8 @@ pub(super) fn enqueue_on(controller: &Arc<Controller>, handler: EventHandler) ->
     })
 }
 
-/// Returns a handler that adds the keys that other objects name to a controller's queue, as far as
-/// it has room: see [`Backlog`].
+/// Returns a handler that adds keys named by other objects to a controller's queue, as far as it
+/// has room: see [`Backlog`].
 pub(super) fn enqueue_named(
     backlog: &Arc<Backlog>,
     kind: &GroupVersionKind,
@@ -55,7 +55,6 @@ pub(super) struct DropLog {
 }
 
 impl DropLog {
-    /// Creates the report about a watched kind.
     pub(super) fn new(kind: &GroupVersionKind, log: &Arc<PluginLog>) -> Self {
         Self {
             kind: kind.clone(),
@@ -64,7 +63,7 @@ impl DropLog {
         }
     }
 
-    /// Logs it, unless it was logged before.
+    /// Logs it, unless that has been done.
     pub(super) fn report(&self) {
         if self.is_reported.swap(true, Ordering::Relaxed) {
             return;
@@ -83,7 +82,7 @@ impl DropLog {
     }
 }
 
-/// Returns the priority of an event's keys: initial lists and resyncs wait behind changes.
+/// Returns the priority of an event's keys: initial lists and resyncs come after changes.
 pub(super) fn priority(event: &Event) -> Priority {
     match event {
         Event::Added { initial: true, .. } => Priority::Low,

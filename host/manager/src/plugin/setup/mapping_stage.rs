@@ -1,9 +1,9 @@
-//! The stage between an informer and a controller whose plugin maps that kind itself: a controller
-//! of its own, whose keys are those of the watched objects, with the rate limiter, the account and
-//! the status of the plugin's reconciles.
+//! The stage between an informer and a controller, for kinds the plugin maps itself. It is a
+//! controller of its own: its keys are those of the watched objects, and it shares the rate
+//! limiter, account and status with the plugin's reconciles.
 //!
-//! It survives a code swap as the controller's queue does: the new code maps the events that were
-//! not mapped yet.
+//! It survives a code swap, just like the controller's queue: the new code maps events that haven't
+//! been mapped yet.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,35 +37,35 @@ use crate::{
 pub(super) struct Mapping {
     /// The plugin's code.
     pub(super) mapper: Arc<dyn Mapper>,
-    /// The account that is charged.
+    /// Charged for the mapping.
     pub(super) account: Arc<Account>,
 }
 
-/// The input of setting up a stage.
+/// What is needed to set up a stage.
 pub(super) struct StageSetup<'a> {
     pub(super) kind: &'a GroupVersionKind,
     pub(super) target: &'a Arc<Controller>,
-    /// The rules for the keys of the mapping.
+    /// Which keys a mapping may return.
     pub(super) rules: KeyRules,
     pub(super) mapping: &'a Mapping,
     pub(super) limiter: &'a RateLimiter,
     pub(super) health: &'a Arc<Health>,
-    /// The budget of the namespace's queues.
+    /// The queue budget of the namespace.
     pub(super) budget: &'a Arc<QueueBudget>,
-    /// True if failed objects are to be mapped again now.
+    /// True to map failed objects again now.
     pub(super) retries_failed: bool,
 }
 
-/// Maps the events of one source of a controller.
+/// Maps the events of one of a controller's sources.
 pub(super) struct MapStage {
     kind: GroupVersionKind,
     events: Arc<UnmappedEvents>,
-    /// The controller of mappings, with the name of the controller that it feeds.
+    /// Runs the mappings. Has the name of the controller they are for.
     controller: Arc<Controller>,
 }
 
 impl MapStage {
-    /// Returns a stage on new code: the one in `before` of the same kind, or else a new one.
+    /// Moves the stage for this kind in `before` to new code, or creates one.
     pub(super) fn replace(before: &mut Vec<Self>, setup: StageSetup<'_>) -> Self {
         let StageSetup {
             kind,
@@ -85,7 +85,7 @@ impl MapStage {
         let events = old.as_ref().map(|old| old.events.clone());
         let events = events.unwrap_or_else(|| UnmappedEvents::new(budget.clone()));
         let enqueue = {
-            // Not the controller itself, which may be stopped and dropped first.
+            // Weak, because the controller may be stopped and dropped before the stage.
             let target = Arc::downgrade(target);
             Arc::new(move |event: &Event, key, priority| {
                 // A stopped controller needs no keys.
@@ -134,7 +134,8 @@ impl MapStage {
         stage
     }
 
-    /// Returns a handler of the informer's events. Logs once when events had to be dropped.
+    /// Returns a handler for the informer's events. If events have to be dropped, it logs that
+    /// once.
     pub(super) fn handler(&self, handler: EventHandler, log: &Arc<PluginLog>) -> Handler {
         let events = self.events.clone();
         let controller = self.controller.clone();
@@ -151,27 +152,27 @@ impl MapStage {
         })
     }
 
-    /// Changes the number of workers; at least one maps.
+    /// Sets the number of workers, at least 1.
     pub(super) fn set_workers(&self, workers: u32) {
         self.controller.set_workers(workers.max(1));
     }
 
-    /// Returns the number of watched objects with events that are not mapped yet.
+    /// Returns the number of watched objects with unmapped events.
     pub(super) fn queued(&self) -> usize {
         self.controller.queue().len()
     }
 
-    /// Retries all watched objects that failed to be mapped.
+    /// Retries all watched objects whose mapping failed.
     pub(super) fn retry_failed(&self) {
         self.controller.queue().retry_failed();
     }
 
-    /// Stops the stage once the mappings in flight have ended.
+    /// Waits for in-flight mappings, and stops the stage.
     pub(super) async fn stop(self) {
         self.controller.stop().await;
     }
 
-    /// Stops stages in the background, for at most `grace`.
+    /// Stops stages in the background, with at most `grace` for in-flight mappings.
     pub(super) fn stop_all(stages: Vec<Self>, grace: Duration) {
         for stage in stages {
             tokio::spawn(async move { timeout(grace, stage.stop()).await.is_ok() });

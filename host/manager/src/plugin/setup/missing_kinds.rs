@@ -1,4 +1,4 @@
-//! The kinds of a plugin's controllers that the API server does not serve.
+//! Kinds of a plugin's controllers that the API server doesn't serve.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,28 +10,28 @@ use tokio::task::JoinSet;
 
 use crate::context::Context;
 
-/// The number of missing kinds for which the status suggests another one.
+/// For how many missing kinds the status suggests another.
 const MAX_SUGGESTIONS: usize = 5;
 
-/// The timeout of the search for similar kinds.
+/// Timeout of the search for similar kinds.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The kinds of a plugin's controllers that the API server does not serve.
+/// Kinds of a plugin's controllers that the API server doesn't serve.
 #[derive(Default)]
 pub struct MissingKinds {
-    /// The kinds, sorted.
+    /// Sorted.
     pub kinds: Vec<GroupVersionKind>,
-    /// The similar served kind for each missing kind.
+    /// A similar served kind for each missing one, if found.
     pub(in crate::plugin) similar: BTreeMap<GroupVersionKind, GroupVersionKind>,
-    /// The ServiceAccount that looked for similar kinds.
+    /// The ServiceAccount used to look for similar kinds.
     account: Option<ServiceAccount>,
-    /// The tasks that wait for them; they end with this.
+    /// Tasks that wait for the kinds. Dropping this aborts them.
     waiters: JoinSet<()>,
 }
 
 impl MissingKinds {
-    /// Enqueues the Plugin again once the API server serves a missing kind. If other kinds are
-    /// missing than before, or for another account, it also looks for similar ones, as `account`.
+    /// Enqueues the Plugin again when the API server serves a missing kind. If the missing kinds or
+    /// the account have changed, it also looks for similar kinds as `account`.
     pub(in crate::plugin) async fn wait_for(
         &mut self,
         context: &Context,
@@ -39,7 +39,8 @@ impl MissingKinds {
         account: &ServiceAccount,
         kinds: Vec<GroupVersionKind>,
     ) {
-        // A kind that was found may be gone again, and is then waited for by another task.
+        // A kind may have been found and be missing again. Its task has ended, so it needs a new
+        // one.
         while self.waiters.try_join_next().is_some() {}
         let is_known = self.kinds == kinds && self.account.as_ref() == Some(account);
         if is_known && self.waiters.len() == kinds.len() {
@@ -61,7 +62,7 @@ impl MissingKinds {
         }
     }
 
-    /// Stops waiting, because the controllers are stopped.
+    /// Stops waiting, because the controllers are being stopped.
     pub(in crate::plugin) fn forget_kinds(&mut self) {
         self.kinds.clear();
         self.similar.clear();
@@ -69,9 +70,9 @@ impl MissingKinds {
     }
 }
 
-/// Finds served kinds with names similar to the missing ones. Reads the API server's discovery as
-/// the ServiceAccount, so that the status names no kind that is hidden from it. Returns no
-/// suggestion if the API server does not respond.
+/// Finds served kinds with names similar to the missing ones. Reads discovery as the
+/// ServiceAccount, so that the status doesn't reveal kinds hidden from it. Returns no suggestions
+/// if the API server doesn't respond.
 async fn similar_kinds(
     context: &Context,
     account: &ServiceAccount,

@@ -1,4 +1,4 @@
-//! The input of setting up a plugin's controllers, and its errors.
+//! Sets up a plugin's controllers: the input and the errors.
 
 pub mod assembly;
 mod enqueue;
@@ -29,10 +29,10 @@ use crate::{
     problem::Problem,
 };
 
-/// The input of setting up a plugin's controllers.
+/// What is needed to set up a plugin's controllers.
 #[derive(Clone)]
 pub struct Setup<'a> {
-    /// The context that plugins share.
+    /// What all plugins share.
     pub context: &'a Arc<Context>,
     /// The Plugin's key.
     pub key: &'a ObjectKey,
@@ -44,23 +44,22 @@ pub struct Setup<'a> {
     pub component: &'a Arc<Component>,
     /// The plugin's log.
     pub log: &'a Arc<PluginLog>,
-    /// The observer of reconciles.
+    /// Observes the reconciles.
     pub health: &'a Arc<Health>,
-    /// The token that permits the plugin, or one of its shards, to act.
+    /// The permit to act for the plugin or one of its shards.
     pub permit: Arc<RequestPermit>,
-    /// True if keys may have failed because of the code or configuration that is replaced: they are
-    /// retried now.
+    /// True to retry failed keys now, because the replaced code or configuration may be the cause.
     pub retries_failed: bool,
-    /// The epoch that its writes carry; None if the host may not send it.
+    /// The epoch that its writes carry; None if the host may not send one.
     pub epoch: Option<Epoch>,
     /// The access reviews of the plugin's ServiceAccount.
     pub grants: SubjectGrants,
 }
 
-/// Why a plugin was not set up.
+/// Why a plugin wasn't set up.
 pub enum SetupError {
-    /// A retry fails until the Plugin or its code changes.
+    /// Retrying fails until the Plugin or its code changes.
     Refused(Problem),
-    /// The API server does not respond, or not for a kind; the caller retries.
+    /// The API server doesn't respond, or not for one kind; the caller retries.
     Unavailable(ApiError),
 }

@@ -1,4 +1,4 @@
-//! What surrounds each reconcile of a plugin: [`ShardReconciler`].
+//! What surrounds each of a plugin's reconciles: [`ShardReconciler`].
 
 use std::{
     future::{Future, poll_fn},
@@ -20,20 +20,20 @@ use operetta_scheduler::FairReconciler;
 use operetta_wasm::PluginReconciler;
 use tokio::time::{Sleep, sleep};
 
-/// How often a reconcile that waits for the Lease checks whether it is renewed.
+/// How often a reconcile waiting for the Lease checks it.
 const LEASE_POLL: Duration = Duration::from_millis(50);
 
-/// The target of the lines that log each reconcile. It is no longer this module's path: people
-/// filter by it (`RUST_LOG=operetta_manager::plugin::traced=debug`), and the history of several
-/// replicas is checked by these lines.
+/// The log target of each reconcile. It is this module's former path: people filter by it
+/// (`RUST_LOG=operetta_manager::plugin::traced=debug`), and tests check the replicas' history with
+/// these lines.
 const TARGET: &str = "operetta_manager::plugin::traced";
 
-/// Runs the reconciles of one shard of a plugin: while this replica holds its Lease, logged, on the
-/// plugin's share of the processors, in the sandbox.
+/// Runs the reconciles of one shard, in the sandbox, logged, within the plugin's share of the
+/// processors and only while this replica holds its Lease.
 pub(super) struct ShardReconciler {
     pub(super) plugin: ObjectKey,
     pub(super) shard: Shard,
-    /// The token of the shard, which knows the Lease.
+    /// The shard's permit; it knows the Lease.
     pub(super) token: Arc<RequestPermit>,
     pub(super) sandbox: FairReconciler<PluginReconciler>,
 }
@@ -41,7 +41,7 @@ pub(super) struct ShardReconciler {
 #[async_trait]
 impl Reconciler for ShardReconciler {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
-        // Another replica may reconcile the key when the Lease has ended.
+        // Once the Lease has ended, another replica may reconcile the key.
         within_lease(&self.token, request, async {
             let Self { plugin, shard, .. } = self;
             let ReconcileRequest {
@@ -54,7 +54,7 @@ impl Reconciler for ShardReconciler {
                 target: TARGET, %plugin, %shard, controller, %key, reconcile = reconcile_id,
                 "reconcile began"
             );
-            // Logs the end on drop, because a reconcile may be aborted.
+            // Logs on drop, because a reconcile may be aborted.
             let mut end = LoggedEnd {
                 plugin,
                 request,
@@ -74,7 +74,7 @@ impl Reconciler for ShardReconciler {
 struct LoggedEnd<'a> {
     plugin: &'a ObjectKey,
     request: &'a ReconcileRequest,
-    /// Empty without one.
+    /// Empty if there was none.
     error: String,
 }
 
@@ -95,15 +95,15 @@ impl Drop for LoggedEnd<'_> {
     }
 }
 
-/// Runs a reconcile once the Lease is renewed, and ends it with a failure before the Lease ends.
+/// Runs a reconcile as soon as the Lease is valid, and fails it when the Lease ends.
 async fn within_lease(
     token: &RequestPermit,
     request: &ReconcileRequest,
     reconcile: impl Future<Output = Result<Action, Failure>>,
 ) -> Result<Action, Failure> {
     let has_ended = || token.lease().is_some_and(|remaining| remaining.is_zero());
-    // A reconcile with a revoked token does not wait: its gate refuses everything, and somebody
-    // waits for its end.
+    // Don't wait with a revoked permit: the gate refuses everything, and somebody is waiting for
+    // this reconcile to end.
     while has_ended() && !token.is_revoked() {
         sleep(LEASE_POLL).await;
     }
@@ -113,8 +113,8 @@ async fn within_lease(
     poll_fn(|context| {
         let remaining = token.lease();
         if remaining.is_some_and(|remaining| remaining.is_zero()) {
-            // This is late if the process did not get the processor. Nothing was sent meanwhile:
-            // the fence is checked again before each request is written to the socket.
+            // If the process was starved, this is late. No request was sent in the meantime: the
+            // fence is checked again before each request is written to the socket.
             let overdue_ms = u64::try_from(token.overdue().as_millis()).unwrap_or(u64::MAX);
             tracing::debug!(
                 target: TARGET, reconcile = request.reconcile_id, overdue_ms,
@@ -133,17 +133,17 @@ async fn within_lease(
     .await
 }
 
-/// Wakes a reconcile when the Lease ends. Most reconciles end without waiting, so the timer is only
-/// made for those that do.
+/// Wakes a reconcile when the Lease ends. Most reconciles finish without waiting, so we create the
+/// timer only when one waits.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Arranges that the task is woken after this time, or earlier.
+    /// Makes sure the task is woken after this time or earlier.
     fn set(&mut self, remaining: Duration, context: &mut Context<'_>) {
         let alarm = self.0.get_or_insert_with(|| Box::pin(sleep(remaining)));
         if alarm.as_mut().poll(context).is_ready() {
-            // The Lease was renewed meanwhile.
+            // The Lease was renewed in the meantime.
             *alarm = Box::pin(sleep(remaining));
             let _pending = alarm.as_mut().poll(context);
         }

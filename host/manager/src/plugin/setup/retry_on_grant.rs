@@ -1,9 +1,9 @@
-//! Retries the failed keys of a plugin when a call that was refused is allowed.
+//! Retries a plugin's failed keys when one of its refused calls is allowed.
 //!
-//! A key that has failed many times is retried only after up to a quarter of an hour. When somebody
-//! grants the missing permission, it is retried at once. So are all other failed keys of the
-//! plugin, because only the plugin knows why a reconcile failed. A key that fails again starts with
-//! the shortest delay.
+//! A key that has failed many times waits up to a quarter of an hour. When somebody grants the
+//! missing permission, we retry it immediately, together with all other failed keys of the plugin:
+//! only the plugin knows why a reconcile failed. If a key fails again, it starts with the shortest
+//! delay.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,24 +27,24 @@ use tokio::task::JoinSet;
 
 use crate::{context::Context, logs::store::PluginLog, plugin::setup::Setup};
 
-/// How often refused calls are reviewed although no change of permissions was seen.
+/// How often refused calls are reviewed without any observed change of permissions.
 const UNWATCHED: Duration = Duration::from_secs(60);
 
 type Queues = Vec<WorkQueue<ObjectKey>>;
 
-/// Follows the permissions of a plugin, or of one of its shards, across code swaps, so that no
-/// change is missed. Ends when it is dropped.
+/// Follows the permissions of a plugin or one of its shards. It survives code swaps, so that no
+/// change is missed. Ends on drop.
 #[derive(Default)]
 pub(super) struct RetryOnGrant {
-    /// The queues of keys that may have failed because of a refused call.
+    /// Queues of keys that may have failed because of a refused call.
     queues: Arc<Mutex<Queues>>,
-    /// The ServiceAccount that is followed.
+    /// Whose permissions are followed.
     account: Option<ServiceAccount>,
     task: JoinSet<()>,
 }
 
 impl RetryOnGrant {
-    /// Retries the keys of these queues from now on, when a call in `refused` is allowed.
+    /// From now on, retries the failed keys in these queues when a call in `refused` is allowed.
     pub(super) fn follow(
         &mut self,
         setup: &Setup<'_>,
@@ -70,8 +70,7 @@ impl RetryOnGrant {
     }
 }
 
-/// The refused calls of a plugin, or of one of its shards, and the queues of keys that may have
-/// failed because of them.
+/// What is followed: refused calls, and the queues of keys that may have failed because of them.
 struct Following {
     context: Arc<Context>,
     grants: SubjectGrants,
@@ -81,8 +80,8 @@ struct Following {
 }
 
 impl Following {
-    /// Follows the permissions of the plugin's ServiceAccount, and of the host that acts as it, for
-    /// as long as it is polled.
+    /// Follows the permissions of the plugin's ServiceAccount, and the host's permission to act as
+    /// it.
     async fn follow(self) {
         let mut own = self.grants.changes();
         let mut of_host = HostPermissions::new(self.context.cluster.grants.clone()).changes();
@@ -97,7 +96,7 @@ impl Following {
             match tokio::time::timeout(UNWATCHED, changed).await {
                 Err(_elapsed) => self.review(Occasion::Time).await,
                 Ok(Ok(())) => {
-                    // An authorizer may notice the change later than the host.
+                    // An authorizer may see the change later than we do.
                     for pause in [Grants::UNSETTLED, Grants::SETTLE, Grants::SETTLE] {
                         tokio::time::sleep(pause).await;
                         self.review(Occasion::Change).await;
@@ -108,7 +107,7 @@ impl Following {
         }
     }
 
-    /// Retries the failed keys if a refused call is allowed now.
+    /// Retries the failed keys if a refused call is now allowed.
     async fn review(&self, occasion: Occasion) {
         if self.refused.is_empty() {
             return;
@@ -145,11 +144,10 @@ impl Following {
     }
 }
 
-/// Returns the line of the log about keys that are retried.
-fn retry_line(account: &ServiceAccount, what: &str, count: usize) -> String {
+fn retry_line(account: &ServiceAccount, permission: &str, count: usize) -> String {
     let keys = if count == 1 { "key" } else { "keys" };
     format!(
-        "ServiceAccount {}/{} may now {what}: retrying {count} failed {keys}",
+        "ServiceAccount {}/{} may now {permission}: retrying {count} failed {keys}",
         account.namespace, account.name
     )
 }

@@ -1,9 +1,9 @@
 //! The controllers of a running plugin, or of one of its shards.
 //!
-//! [`RunningShard::update`] handles the first start and every later change, and loses nothing.
-//! Queues survive the change. Reconciles in flight end on the old code. New subscriptions are made
-//! before the old ones are dropped, so that a watch that both need does not end. A new subscription
-//! gets the whole store, so the new code reconciles every key.
+//! [`RunningShard::update`] handles the first start and every later change without losing anything.
+//! Queues survive the change, and in-flight reconciles end on the old code. New subscriptions are
+//! made before the old ones are dropped, so that a watch needed by both continues. A new
+//! subscription delivers everything in the store, so the new code reconciles every key.
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
@@ -35,41 +35,41 @@ use crate::plugin::setup::{
     wiring::{Placement, WiredController, Wiring, wire_all},
 };
 
-/// The shortest resync period. A resync walks all objects of a source.
+/// The shortest resync period, because a resync walks all objects of a source.
 const MIN_RESYNC: Duration = Duration::from_secs(10);
 
-/// When a kind is looked up again whose watch is answered by 404.
+/// How soon a kind is looked up again after its watch got a 404.
 const SERVED_AGAIN: Duration = Duration::from_secs(2);
 
-/// The controllers of a shard of a plugin.
+/// The controllers of one shard of a plugin.
 pub struct RunningShard {
     shard: Shard,
     controllers: BTreeMap<String, RunningController>,
     identity: Identity,
-    /// The token that they were set up with.
+    /// The permit they were set up with.
     token: Option<Arc<RequestPermit>>,
-    /// The hot loops of its keys, across code swaps.
+    /// The hot loops among its keys; survives code swaps.
     loops: Arc<HotLoops>,
-    /// The namespaces in which the host watches each of its sources.
+    /// Where the host watches each source.
     placements: Vec<Placement>,
-    /// The tasks that enqueue the Plugin when the state of a watch changes; they end with this.
+    /// Tasks that enqueue the Plugin when a watch changes state. Dropping this aborts them.
     watchers: JoinSet<()>,
     /// Retries failed keys when a refused call is allowed.
     retry_on_grant: RetryOnGrant,
-    /// True if the controllers take keys. They do not before this replica owns the shard.
+    /// True if the controllers take keys, as soon as this replica owns the shard.
     is_active: bool,
 }
 
 struct RunningController {
     controller: Arc<Controller>,
-    /// The kind that it reconciles.
+    /// The kind it reconciles.
     kind: GroupVersionKind,
-    /// The workers that it has while the plugin is active.
+    /// The number of workers while active.
     workers: u32,
     views: Vec<Watching>,
-    /// The stages of the sources that the plugin maps itself.
+    /// For the sources the plugin maps itself.
     stages: Vec<MapStage>,
-    /// The backlogs of the sources whose objects name keys of others.
+    /// For the sources whose objects name other keys.
     backlogs: Vec<Arc<Backlog>>,
     limiter: manifest::RateLimiter,
 }
@@ -78,14 +78,14 @@ struct RunningController {
 pub struct Watching {
     /// The events and objects that the plugin's ServiceAccount may see.
     pub view: FilteredView,
-    /// True if it is one namespace's part of a source that covers all namespaces.
+    /// True if this is one namespace of a source that covers all namespaces.
     pub part: bool,
 }
 
 impl RunningShard {
-    /// Creates a shard without controllers, which takes no keys before
-    /// [`RunningShard::set_active`]. `hot_loop_rounds` is the number of delays until a looping key
-    /// is quarantined, `recorded` has the permissions of the plugin's calls.
+    /// Creates a shard without controllers. It takes no keys before [`RunningShard::set_active`].
+    /// `hot_loop_rounds` is the number of delays before a looping key is quarantined, `recorded`
+    /// records the permissions used by the plugin's calls.
     pub fn new(shard: Shard, hot_loop_rounds: u32, recorded: Arc<RecordedPermissions>) -> Self {
         Self {
             shard,
@@ -100,10 +100,10 @@ impl RunningShard {
         }
     }
 
-    /// Retries a key now in each controller that has it. Returns how many do.
+    /// Retries a key now, in each controller that has it. Returns the number of those controllers.
     pub fn retry(&self, key: &ObjectKey) -> usize {
-        let having = self.controllers.values().filter(|running| running.has(key));
-        having
+        let with_key = self.controllers.values().filter(|running| running.has(key));
+        with_key
             .filter(|running| running.controller.retry(key))
             .count()
     }
@@ -122,24 +122,24 @@ impl RunningShard {
         }
     }
 
-    /// Returns the shard.
+    /// Returns the shard these controllers are for.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// Reports whether the controllers were set up with this token.
+    /// Reports whether the controllers were set up with this permit.
     pub fn is_set_up_with(&self, token: &Arc<RequestPermit>) -> bool {
         self.token
             .as_ref()
             .is_some_and(|own| Arc::ptr_eq(own, token))
     }
 
-    /// Sets the controllers up for the component's manifest. `setup` has the token of the shard.
-    /// Returns the kinds not served by the API server; their controllers cannot run yet.
+    /// Sets up the controllers in the component's manifest, with the shard's permit in `setup`.
+    /// Returns the kinds the API server doesn't serve; controllers for those can't run yet.
     ///
     /// # Errors
-    /// [`SetupError::Refused`] when the manifest or the spec cannot be set up,
-    /// [`SetupError::Unavailable`] when the API server does not respond.
+    /// [`SetupError::Refused`] when the manifest or the spec can't be set up,
+    /// [`SetupError::Unavailable`] when the API server doesn't respond.
     pub async fn update(
         &mut self,
         setup: &Setup<'_>,
@@ -188,7 +188,7 @@ impl RunningShard {
             queue.enqueue(&key);
         });
 
-        // Before their first reconcile, which is not counted otherwise.
+        // Before their first reconcile, which wouldn't be counted otherwise.
         let names = wired.iter().map(|wired| wired.declared.name.as_str());
         setup.context.metrics.keep_controllers(setup.key, names);
 
@@ -209,8 +209,8 @@ impl RunningShard {
             .follow(setup, &self.identity.refused, queues);
     }
 
-    /// Retries all failed keys, and the objects that failed to be mapped to keys: the cause may
-    /// have been fixed. Returns the number of keys.
+    /// Retries all failed keys and failed mappings, as the cause may have been fixed. Returns the
+    /// number of keys.
     pub fn retry_failed(&self) -> usize {
         self.controllers
             .values()
@@ -221,7 +221,7 @@ impl RunningShard {
             .sum()
     }
 
-    /// Moves a controller to new code and new views. Keeps its queue.
+    /// Moves a controller to new code and new views, and keeps its queue.
     fn replace_controller(
         &mut self,
         setup: &Setup<'_>,
@@ -240,7 +240,7 @@ impl RunningShard {
         let resync = Some(declared.resync_seconds).filter(|seconds| *seconds > 0);
         let resync = resync.map(|seconds| Duration::from_secs(seconds.into()).max(MIN_RESYNC));
 
-        // Before the stages, which have as many workers.
+        // Before the stages, which take over the number of workers.
         controller.set_workers(if self.is_active { declared.workers } else { 0 });
 
         let mut stages_before = old
@@ -300,7 +300,7 @@ impl RunningShard {
             views.push(Watching { view, part });
         }
 
-        // The old views are dropped last, so that a watch that both need always has a user.
+        // Last, so that a watch needed by the old and the new views always has a user.
         drop(old);
         MapStage::stop_all(stages_before, setup.context.shutdown_time());
 
@@ -346,7 +346,7 @@ impl RunningShard {
                 .set_rate_limiter(rate_limiter(&limiter));
         }
 
-        // Before the new views open: what fails from now on fails because of the new code.
+        // Before the new views open: whatever fails from then on fails because of the new code.
         if setup.retries_failed {
             old.controller.queue().retry_failed();
         }
@@ -367,16 +367,15 @@ impl RunningShard {
         });
     }
 
-    /// Stops all controllers: no new reconcile begins, unused watches end now, and reconciles in
-    /// flight get `grace`.
+    /// Stops all controllers: no reconcile starts any more, unused watches end now, and in-flight
+    /// reconciles get `grace`.
     pub fn stop(self, grace: Duration) {
         self.controllers
             .into_values()
             .for_each(|controller| controller.stop(grace));
     }
 
-    /// Stops all controllers as [`RunningShard::stop`] does, and waits for the reconciles in
-    /// flight.
+    /// Stops all controllers like [`RunningShard::stop`], and waits for in-flight reconciles.
     pub async fn stop_and_wait(self, grace: Duration) {
         let mut stops = JoinSet::new();
         for RunningController {
@@ -395,15 +394,15 @@ impl RunningShard {
         stops.join_all().await;
     }
 
-    /// Refuses further requests of reconciles in flight.
+    /// Refuses further requests from in-flight reconciles.
     pub fn revoke(&self, why: &str) {
         if let Some(token) = &self.token {
             token.revoke(why);
         }
     }
 
-    /// Takes no more keys, and waits for the reconciles in flight, for at most `grace`. Reports
-    /// whether all have ended.
+    /// Takes no more keys and waits for in-flight reconciles, at most `grace`. Reports whether all
+    /// have ended.
     pub async fn drain(&mut self, grace: Duration) -> bool {
         self.is_active = false;
         let mut ends = JoinSet::new();
@@ -415,7 +414,7 @@ impl RunningShard {
         ends.join_all().await.into_iter().all(|ended| ended)
     }
 
-    /// Returns the views of a controller; none when it does not run.
+    /// Returns a controller's views, or none if it isn't running.
     pub fn views(&self, controller: &str) -> impl Iterator<Item = &Watching> {
         let views = self
             .controllers
@@ -424,12 +423,12 @@ impl RunningShard {
         views.unwrap_or_default().iter()
     }
 
-    /// Returns the last request that RBAC refused.
+    /// Returns the last request refused by RBAC.
     pub fn refusal(&self) -> Option<Refusal> {
         self.identity.api.as_ref()?.refusal()
     }
 
-    /// Returns the plugin's API and the required permissions of its watches; None before it was
+    /// Returns the plugin's API and the permissions required by its watches, or None before it was
     /// set up.
     pub fn required_permissions(&self) -> Option<(Arc<PluginApi>, Vec<RequiredPermission>)> {
         Some((
@@ -438,8 +437,8 @@ impl RunningShard {
         ))
     }
 
-    /// Returns the permissions that the host lacks to watch a source, with the command that grants
-    /// each.
+    /// Returns the permissions the host lacks to watch a source, each with the command that grants
+    /// it.
     pub fn missing_rights(&self) -> Vec<Advice> {
         let Some(account) = self.identity.account() else {
             return Vec::new();
@@ -450,7 +449,7 @@ impl RunningShard {
             .collect()
     }
 
-    /// Returns the informers that serve its reads: those that its controllers watch, and those
+    /// Returns the informers that serve its reads: those watched by its controllers, and those
     /// started on demand.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         self.identity
@@ -460,7 +459,7 @@ impl RunningShard {
             .unwrap_or_default()
     }
 
-    /// Returns the informers that its controllers subscribe to, one for each subscription.
+    /// Returns the informers of its controllers, one per subscription.
     pub fn subscribed(&self) -> impl Iterator<Item = &Arc<Informer>> {
         self.controllers
             .values()
@@ -468,12 +467,13 @@ impl RunningShard {
             .map(|watching| watching.view.informer())
     }
 
-    /// Reports whether the API server serves one of its kinds by another resource, or no longer.
+    /// Reports whether the API server serves one of its kinds as a different resource, or no
+    /// longer.
     pub async fn is_served_otherwise(&self, setup: &Setup<'_>) -> bool {
         let discovery = &setup.context.cluster.discovery;
         for placement in &self.placements {
             let resource = placement.resource();
-            // Where the API server says 404, what it served before does not count.
+            // After a 404, don't trust cached discovery.
             let is_gone = |informer: &Arc<Informer>| {
                 informer.resource == *resource && informer.state().borrow().not_served
             };
@@ -488,8 +488,8 @@ impl RunningShard {
         false
     }
 
-    /// Reports whether the host's permissions have changed so that its sources must be watched in
-    /// other namespaces. Asks the API server only where that is possible.
+    /// Reports whether the host's permissions have changed, so that a source must be watched in
+    /// other namespaces. Asks the API server only if that is possible.
     pub async fn must_watch_elsewhere(&self, setup: &Setup<'_>) -> bool {
         let is_allowed = |informer: &Arc<Informer>| !informer.state().borrow().forbidden;
         let views = self.controllers.values().flat_map(|running| &running.views);
@@ -507,8 +507,7 @@ impl RunningShard {
         false
     }
 
-    /// Sends reads of kinds that its controllers do not watch to the API server, until the next
-    /// set-up.
+    /// Until the next set-up, sends reads of kinds that no controller watches to the API server.
     pub fn read_live(&self) {
         if let Some(api) = &self.identity.api {
             api.read_live();
@@ -523,13 +522,13 @@ impl RunningShard {
             .is_some_and(|api| api.reads_live())
     }
 
-    /// Returns the hot loops of its keys.
+    /// Returns the hot loops among its keys.
     pub fn loops(&self) -> &HotLoops {
         &self.loops
     }
 
-    /// Returns the number of keys queued for a controller, including watched objects that are not
-    /// mapped to keys yet.
+    /// Returns the number of keys queued for a controller, including watched objects not mapped to
+    /// keys yet.
     pub fn queued(&self, name: &str) -> usize {
         self.controllers.get(name).map_or(0, |running| {
             let mapped = running.stages.iter().map(MapStage::queued).sum::<usize>();
@@ -549,7 +548,7 @@ impl RunningShard {
 }
 
 impl RunningController {
-    /// Reports whether a key is in the queue or has failed, or an object of the kind has it.
+    /// Reports whether a key is queued or has failed, or is that of an existing object.
     fn has(&self, key: &ObjectKey) -> bool {
         let informers = self.views.iter().map(|watching| watching.view.informer());
         let mut own = informers.filter(|informer| informer.resource.kind == self.kind);

@@ -1,6 +1,5 @@
-//! The shards of a plugin that run on this replica, or are prepared to. They share the code, the
-//! account and the informers; each has its own queues, workers and gate. A plugin that is not split
-//! has one.
+//! A plugin's shards that this replica runs or prepares. They share the code, the account and the
+//! informers, but each has its own queues, workers and gate. An unsplit plugin has one.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -31,19 +30,19 @@ use crate::plugin::{
     },
 };
 
-/// The shards of a plugin that run on this replica, or are prepared to.
+/// A plugin's shards that this replica runs or prepares.
 pub struct RunningShards {
     by_shard: BTreeMap<Shard, RunningShard>,
-    /// The number of delays until a looping key is quarantined.
+    /// The number of delays before a looping key is quarantined.
     hot_loop_rounds: u32,
-    /// The plugin's account, across code swaps; None before it was set up.
+    /// Survives code swaps; None before the first set-up.
     metered: Option<Metered>,
-    /// The recorded permissions of the plugin's calls.
+    /// The permissions used by the plugin's calls.
     recorded: Arc<RecordedPermissions>,
 }
 
 impl RunningShards {
-    /// Creates a plugin without shards. `hot_loop_rounds` is the number of delays until a looping
+    /// Creates a plugin without shards. `hot_loop_rounds` is the number of delays before a looping
     /// key is quarantined.
     pub fn new(hot_loop_rounds: u32) -> Self {
         Self {
@@ -54,8 +53,7 @@ impl RunningShards {
         }
     }
 
-    /// Stops the shards that this replica has lost, and takes no more keys of those that it only
-    /// prepares.
+    /// Stops the shards this replica has lost, and takes no more keys for those it only prepares.
     pub fn release_others(&mut self, local_shards: &[LocalShard], grace: Duration) {
         let is_local = |shard: &Shard| local_shards.iter().any(|local| local.shard == *shard);
         let released: Vec<Shard> = self
@@ -75,7 +73,7 @@ impl RunningShards {
         }
     }
 
-    /// Takes keys of the shards that this replica owns.
+    /// Starts taking keys for the shards this replica owns.
     pub fn activate(&mut self, local_shards: &[LocalShard]) {
         for local in local_shards.iter().filter(|local| local.is_owned) {
             if let Some(running) = self.by_shard.get_mut(&local.shard) {
@@ -84,7 +82,7 @@ impl RunningShards {
         }
     }
 
-    /// Reports whether a shard is not set up with its token.
+    /// Reports whether a shard isn't set up with its current permit.
     pub fn lacks(&self, local_shards: &[LocalShard]) -> bool {
         local_shards.iter().any(|local| !self.is_set_up(local))
     }
@@ -95,11 +93,11 @@ impl RunningShards {
             .is_some_and(|running| running.is_set_up_with(&local.token))
     }
 
-    /// Sets the controllers of these shards up, as [`RunningShard::update`] does: of all, or of
-    /// those that are not set up yet.
+    /// Sets up the controllers like [`RunningShard::update`]: of all these shards, or only of those
+    /// that aren't set up yet.
     ///
     /// # Errors
-    /// Fails as [`RunningShard::update`] does.
+    /// See [`RunningShard::update`].
     pub async fn update(
         &mut self,
         setup: &Setup<'_>,
@@ -135,7 +133,7 @@ impl RunningShards {
         Ok(missing)
     }
 
-    /// Takes shards out.
+    /// Removes and returns shards.
     pub fn take(&mut self, shards: &[Shard]) -> Vec<RunningShard> {
         shards
             .iter()
@@ -143,7 +141,7 @@ impl RunningShards {
             .collect()
     }
 
-    /// Reports whether there is no shard.
+    /// Reports whether there are no shards.
     pub fn is_empty(&self) -> bool {
         self.by_shard.is_empty()
     }
@@ -169,25 +167,25 @@ impl RunningShards {
         stops.join_all().await;
     }
 
-    /// Returns the views of a controller in all shards; none when it does not run.
+    /// Returns a controller's views in all shards, or none if it isn't running.
     pub fn views<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Watching> {
         self.iter()
             .flat_map(move |running| running.views(controller))
     }
 
-    /// Returns the last request that RBAC refused, of the first shard that has one.
+    /// Returns the last request refused by RBAC, of the first shard with one.
     pub fn refusal(&self) -> Option<Refusal> {
         self.iter().find_map(RunningShard::refusal)
     }
 
-    /// Returns the plugin's API and the required permissions of its watches, the same for all
-    /// shards; None before it was set up.
+    /// Returns the plugin's API and the permissions required by its watches, or None before it was
+    /// set up. They are the same for all shards.
     pub fn required_permissions(&self) -> Option<(Arc<PluginApi>, Vec<RequiredPermission>)> {
         self.iter().find_map(RunningShard::required_permissions)
     }
 
-    /// Returns the permissions that the host lacks to watch a source, with the command that grants
-    /// each.
+    /// Returns the permissions the host lacks to watch a source, each with the command that grants
+    /// it.
     pub fn missing_rights(&self) -> Vec<Advice> {
         self.iter()
             .next()
@@ -195,20 +193,21 @@ impl RunningShards {
             .unwrap_or_default()
     }
 
-    /// Returns the informers that serve its reads, each once: those that its controllers watch, and
-    /// those started on demand.
+    /// Returns the informers that serve its reads, without duplicates: those watched by its
+    /// controllers, and those started on demand.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         let (watched, on_demand): (Vec<_>, Vec<_>) =
             self.iter().map(RunningShard::informers).unzip();
         (each_once(watched), each_once(on_demand))
     }
 
-    /// Returns the informers that its controllers subscribe to, one for each subscription.
+    /// Returns the informers of its controllers, one per subscription.
     pub fn subscribed(&self) -> impl Iterator<Item = &Arc<Informer>> {
         self.iter().flat_map(RunningShard::subscribed)
     }
 
-    /// Reports whether the API server serves one of its kinds by another resource, or no longer.
+    /// Reports whether the API server serves one of its kinds as a different resource, or no
+    /// longer.
     pub async fn is_served_otherwise(&self, setup: &Setup<'_>) -> bool {
         // All shards watch the same kinds.
         match self.iter().next() {
@@ -217,7 +216,7 @@ impl RunningShards {
         }
     }
 
-    /// Reports whether the sources of a shard must be watched in other namespaces, see
+    /// Reports whether a shard must watch sources in other namespaces, see
     /// [`RunningShard::must_watch_elsewhere`].
     pub async fn must_watch_elsewhere(&self, setup: &Setup<'_>) -> bool {
         for running in self.iter() {
@@ -228,8 +227,7 @@ impl RunningShards {
         false
     }
 
-    /// Sends reads of kinds that its controllers do not watch to the API server, until the next
-    /// set-up.
+    /// Until the next set-up, sends reads of kinds that no controller watches to the API server.
     pub fn read_live(&self) {
         self.iter().for_each(RunningShard::read_live);
     }
@@ -239,8 +237,8 @@ impl RunningShards {
         self.iter().any(RunningShard::reads_live)
     }
 
-    /// Forgets the hot loops of its keys, because other code or another configuration runs from the
-    /// next [`Self::update`] on.
+    /// Forgets the hot loops among its keys, because the next [`Self::update`] brings other code or
+    /// another configuration.
     pub fn forget_loops(&self) {
         self.iter().for_each(|running| running.loops().reset());
     }
@@ -255,7 +253,7 @@ impl RunningShards {
         self.iter().map(|running| running.retry(key)).sum()
     }
 
-    /// Reports whether the plugin has shards that do not run here.
+    /// Reports whether some of the plugin's shards don't run here.
     pub fn has_others(&self) -> bool {
         self.by_shard
             .keys()
@@ -263,7 +261,7 @@ impl RunningShards {
             .is_some_and(|shard| self.by_shard.len() < shard.count() as usize)
     }
 
-    /// Returns the looping keys of a controller in all shards.
+    /// Returns a controller's looping keys in all shards.
     pub fn loops(&self, controller: &str) -> Summary<ObjectKey> {
         let summaries = self
             .iter()
@@ -271,7 +269,7 @@ impl RunningShards {
         summaries.reduce(merged).unwrap_or_default()
     }
 
-    /// Returns its account and throttle; None before it was set up.
+    /// Returns the plugin's account and throttle, or None before it was set up.
     pub fn metered(&self) -> Option<&Metered> {
         self.metered.as_ref()
     }
@@ -283,7 +281,7 @@ impl RunningShards {
     }
 }
 
-/// Returns the summary of the keys of two shards.
+/// Combines the summaries of two shards.
 fn merged(one: Summary<ObjectKey>, other: Summary<ObjectKey>) -> Summary<ObjectKey> {
     let worst = if round(&one) >= round(&other) {
         one.worst
@@ -297,7 +295,7 @@ fn merged(one: Summary<ObjectKey>, other: Summary<ObjectKey>) -> Summary<ObjectK
     }
 }
 
-/// Returns the round of the worst key; None if no key loops.
+/// Returns the round of the worst key, or None if no key loops.
 fn round(summary: &Summary<ObjectKey>) -> Option<u32> {
     let (_, looping) = summary.worst.as_ref()?;
     Some(match looping.stage {
@@ -306,7 +304,7 @@ fn round(summary: &Summary<ObjectKey>) -> Option<u32> {
     })
 }
 
-/// Returns the informers of all lists, each once.
+/// Returns the informers in all lists, without duplicates.
 fn each_once(lists: Vec<Vec<Arc<Informer>>>) -> Vec<Arc<Informer>> {
     let mut seen = HashSet::new();
     lists

@@ -1,5 +1,5 @@
-//! What the API server warns about in answers to a plugin's requests: in the plugin's log and in an
-//! Event on the Plugin, once for each text.
+//! Reports the API server's warnings about a plugin's requests in the plugin's log and in an Event
+//! on the Plugin, once per text.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
     plugin::{crd, setup::Setup},
 };
 
-/// How many texts of a version of the code are reported. Beyond that, the texts probably differ each
-/// time.
+/// How many texts to report for one version of the code. If there are more, they probably differ
+/// every time.
 const REPORTED: usize = 100;
 
-/// The warnings that a version of a plugin's code has caused.
+/// The warnings caused by one version of a plugin's code.
 pub(super) struct Warnings {
     plugin: ObjectKey,
     log: Arc<PluginLog>,
@@ -39,7 +39,7 @@ impl Warnings {
         })
     }
 
-    /// Reports whether this text is new, and is to be reported.
+    /// Reports whether this text is new and should be reported.
     fn is_news(&self, text: &str) -> bool {
         let mut reported = self.reported.lock();
         reported.len() < REPORTED && reported.insert(text.to_owned())

@@ -1,9 +1,9 @@
-//! Connects a component's controllers to informers: the manifest with an administrator's overrides,
-//! and for each source an informer and a handler of its events.
+//! Connects a component's controllers to informers: takes the manifest with an administrator's
+//! overrides, and finds an informer and an event handler for each source.
 //!
-//! If the host may not watch a kind in all namespaces, a source has one informer for each namespace
-//! that it may watch. A source that the plugin may not see has none: it costs the host nothing
-//! before its permissions are granted.
+//! If the host may not watch a kind in all namespaces, the source has one informer for each
+//! namespace it may watch. If the plugin may not see a source, there is none, so it costs the host
+//! nothing until permissions are granted.
 
 use std::{collections::BTreeSet, iter, sync::Arc};
 
@@ -40,42 +40,41 @@ use crate::{
 pub(super) struct WiredPlugin {
     /// The controllers whose kinds are all served.
     pub(super) controllers: Vec<WiredController>,
-    /// The namespaces in which each source is watched.
+    /// Where each source is watched.
     pub(super) placements: Vec<Placement>,
-    /// The kinds not served by the API server, sorted.
+    /// The kinds the API server doesn't serve, sorted.
     pub(super) missing: Vec<GroupVersionKind>,
 }
 
 pub(super) struct WiredController {
-    /// The manifest's declaration, with the overrides.
+    /// The declaration in the manifest, with the overrides applied.
     pub(super) declared: manifest::Controller,
     pub(super) wiring: Vec<Wiring>,
 }
 
-/// The wiring of one source in all namespaces, or in one of several.
+/// The wiring of one source, in all namespaces or in one of several.
 pub(super) struct Wiring {
-    /// The kind as the manifest names it.
+    /// The kind as named in the manifest.
     pub(super) kind: GroupVersionKind,
     pub(super) informer: Arc<Informer>,
     pub(super) handler: EventHandler,
-    /// True if it is one namespace's part of a source that covers all namespaces.
+    /// True if this is one namespace of a source that covers all namespaces.
     pub(super) part: bool,
 }
 
-/// The namespaces in which the host watches a source.
+/// Where the host watches a source.
 pub(super) struct Placement {
     resource: Arc<ApiResource>,
     /// The source's field selector.
     fields: String,
-    /// The namespace of the source, where it is limited to one.
+    /// Set if the source is limited to one namespace.
     only: Option<String>,
-    /// The namespaces; None is all of them. The list is empty if the plugin may see nothing of the
-    /// source.
+    /// None means all namespaces. Empty if the plugin may not see anything of the source.
     namespaces: Option<Vec<String>>,
 }
 
 impl Placement {
-    /// Returns the namespaces in which the host would watch now.
+    /// Returns the namespaces the host would watch now.
     async fn current(&self, setup: &Setup<'_>) -> Result<Option<Vec<String>>, ApiError> {
         let home = setup.key.namespace.as_deref();
         let name = required_name(&self.fields);
@@ -95,14 +94,13 @@ impl Placement {
         required_permissions::of_watch(&self.resource, self.only.as_deref(), &self.fields)
     }
 
-    /// Returns the permission that the host lacks to watch it, with the commands that grant it;
-    /// None if it is watched.
+    /// Returns the permission the host lacks for watching the source, with the commands that grant
+    /// it. None if it is watched.
     pub(super) fn missing_right(&self, account: &ServiceAccount) -> Option<Advice> {
         let is_nowhere = self.namespaces.as_ref().is_some_and(Vec::is_empty);
         is_nowhere.then(|| right_to_watch(account, &self.resource, self.only.as_deref()))
     }
 
-    /// Returns the resource that is watched.
     pub(super) fn resource(&self) -> &Arc<ApiResource> {
         &self.resource
     }
@@ -112,8 +110,8 @@ impl Placement {
         self.namespaces.is_some()
     }
 
-    /// Reports whether permissions have changed so that other namespaces must be watched. False
-    /// when the API server does not respond.
+    /// Reports whether permissions have changed, so that other namespaces must be watched. False if
+    /// the API server doesn't respond.
     pub(super) async fn has_changed(&self, setup: &Setup<'_>) -> bool {
         self.current(setup)
             .await
@@ -163,7 +161,7 @@ fn overridden(
 ///
 /// # Errors
 /// [`SetupError::Refused`] when the manifest or the overrides are invalid,
-/// [`SetupError::Unavailable`] when the API server does not respond.
+/// [`SetupError::Unavailable`] when the API server doesn't respond.
 pub(super) async fn wire_all(setup: &Setup<'_>) -> Result<WiredPlugin, SetupError> {
     let declared = &setup.component.manifest().controllers;
     let declared = overridden(declared, &setup.spec.controllers).map_err(SetupError::Refused)?;
@@ -185,8 +183,8 @@ pub(super) async fn wire_all(setup: &Setup<'_>) -> Result<WiredPlugin, SetupErro
     Ok(wired)
 }
 
-/// Wires up the sources of one controller. Adds their placements, and the kinds that are not
-/// served, to `wired`.
+/// Wires up one controller's sources. Adds their placements, and the kinds that aren't served, to
+/// `wired`.
 async fn wire_up(
     setup: &Setup<'_>,
     declared: &manifest::Controller,
@@ -246,7 +244,6 @@ async fn wire_up(
     Ok(wiring)
 }
 
-/// Determines the namespaces in which the host watches a source.
 async fn find_placement(
     setup: &Setup<'_>,
     source: &Source,
@@ -275,7 +272,7 @@ fn wire_source(
         Some(namespaces) => namespaces.iter().cloned().map(Some).collect(),
         None => vec![None],
     };
-    let api_client = |namespace: Option<String>| {
+    let in_namespace = |namespace: Option<String>| {
         let handler = EventHandler {
             predicates: source.predicates.clone(),
             namespace: placement.only.clone().or_else(|| namespace.clone()),
@@ -297,10 +294,10 @@ fn wire_source(
             part,
         }
     };
-    namespaces.into_iter().map(api_client).collect()
+    namespaces.into_iter().map(in_namespace).collect()
 }
 
-/// Returns the namespace of a source that is limited to the Plugin's own.
+/// Returns the Plugin's namespace, if the source is limited to it.
 fn own_namespace(
     setup: &Setup<'_>,
     source: &Source,
@@ -311,7 +308,7 @@ fn own_namespace(
     setup.key.namespace.clone().filter(|_| own)
 }
 
-/// Resolves a kind. Adds it to `missing` when the API server does not serve it.
+/// Resolves a kind, or adds it to `missing` if the API server doesn't serve it.
 async fn resolve(
     setup: &Setup<'_>,
     kind: &GroupVersionKind,
@@ -351,7 +348,6 @@ async fn resolve(
     }
 }
 
-/// Builds the scope of a source's informer.
 fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
     let labels = source.label_selector.clone().unwrap_or_default();
     LabelSelector::parse(&labels).map_err(|error| {
@@ -362,7 +358,7 @@ fn scope(source: &Source, controller: &str) -> Result<Scope, SetupError> {
         SetupError::Refused(Problem::new(reasons::INVALID_SELECTOR, message))
     })?;
 
-    // Sorted, so that two sources that prune the same fields share one watch.
+    // Sorted, so that two sources pruning the same fields share a watch.
     let mut pruned = source.prune.clone();
     pruned.sort();
     pruned.dedup();

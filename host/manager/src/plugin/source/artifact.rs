@@ -1,4 +1,4 @@
-//! Reads the bytes of a component from a ConfigMap or a file's content.
+//! Finds a component in a ConfigMap or file, and decompresses it.
 
 use std::io::Read;
 
@@ -11,11 +11,11 @@ use operetta_api::reasons::{self, Reason};
 /// The suffixes of a component's file or key.
 pub const ENDINGS: &str = ".wasm or .wasm.zst";
 
-/// Why a ConfigMap or a file has no valid component. Its author must change it; a retry
-/// cannot help.
+/// Why a ConfigMap or a file has no valid component. The author must change it; retrying doesn't
+/// help.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArtifactError {
-    /// No key of binaryData has the ending of a component.
+    /// No key in binaryData has a component's suffix.
     #[error(
         "ConfigMap {name:?} has no key ending in .wasm or .wasm.zst in its binaryData (it has: {found})"
     )]
@@ -25,7 +25,7 @@ pub enum ArtifactError {
         /// Its keys.
         found: String,
     },
-    /// Several keys of binaryData have the ending of a component.
+    /// Several keys in binaryData have a component's suffix.
     #[error(
         "ConfigMap {name:?} has several components ({found}): keep one, or name one in spec.source.configMap.key"
     )]
@@ -35,7 +35,7 @@ pub enum ArtifactError {
         /// Those keys.
         found: String,
     },
-    /// The key that the Plugin names does not exist.
+    /// The key named by the Plugin doesn't exist.
     #[error("ConfigMap {name:?} has no key {key:?} in its binaryData (it has: {found})")]
     NoSuchKey {
         /// The ConfigMap.
@@ -50,7 +50,7 @@ pub enum ArtifactError {
     Damaged {
         /// The key or file.
         what: String,
-        /// The message of zstd.
+        /// zstd's message.
         message: String,
     },
     /// The component is larger than `maxWasmBytes`.
@@ -75,16 +75,16 @@ impl ArtifactError {
     }
 }
 
-/// A component as it is stored, which may be compressed.
+/// A component as stored, possibly compressed.
 pub struct Stored {
-    /// The key or file, as messages call it.
+    /// The key or file, for messages.
     what: String,
     is_compressed: bool,
     bytes: Vec<u8>,
 }
 
 impl Stored {
-    /// Creates it from the content of a file or key of this name, which messages call `what`.
+    /// Creates it from the content of a file or key called `name`, and `what` in messages.
     pub fn new(what: String, name: &str, bytes: Vec<u8>) -> Self {
         Self {
             what,
@@ -93,14 +93,14 @@ impl Stored {
         }
     }
 
-    /// Returns the digest of the compressed bytes; None if they are not compressed.
+    /// Returns the digest of the compressed bytes, or None if they aren't compressed.
     pub fn compressed_digest(&self) -> Option<String> {
         self.is_compressed
             .then(|| operetta_wasm::digest(&self.bytes))
     }
 
-    /// Returns the component. Never allocates much more than `limit` bytes, whatever the archive
-    /// claims: zstd refuses archives with a larger window.
+    /// Returns the component. Whatever the archive claims, this never allocates much more than
+    /// `limit` bytes: zstd refuses archives with a larger window.
     ///
     /// # Errors
     /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`].
@@ -129,7 +129,7 @@ impl Stored {
 /// Returns the component in a ConfigMap. `key` selects it; without a key there must be exactly one.
 ///
 /// # Errors
-/// [`ArtifactError`], with the ConfigMap and what was found in it.
+/// [`ArtifactError`], which names the ConfigMap and what it has.
 pub fn stored(mut config_map: ConfigMap, key: Option<&str>) -> Result<Stored, ArtifactError> {
     let name = config_map.metadata.name.clone().unwrap_or_default();
     let key = choose(&config_map, &name, key)?;
@@ -145,12 +145,12 @@ pub fn stored(mut config_map: ConfigMap, key: Option<&str>) -> Result<Stored, Ar
     ))
 }
 
-/// Reports whether a file or key of this name holds a component.
+/// Reports whether a file or key with this name has a component.
 pub fn is_component(name: &str) -> bool {
     name.ends_with(".wasm") || name.ends_with(".wasm.zst")
 }
 
-/// Decompresses at most one byte more than `limit`.
+/// Decompresses at most `limit` bytes and one more.
 fn decompress(archive: &[u8], limit: usize) -> std::io::Result<Vec<u8>> {
     let mut decoder = zstd::stream::Decoder::new(archive)?;
     decoder.window_log_max(window_log(limit))?;
@@ -159,19 +159,20 @@ fn decompress(archive: &[u8], limit: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the smallest window, as a power of two, that holds `limit` bytes. It is at least 8 MiB,
-/// which every decoder has to support (RFC 8878), and at most 128 MiB, zstd's own limit.
+/// Returns log2 of the smallest window for `limit` bytes, at least 8 MiB, which decoders should
+/// support ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1.2)), and at most 128
+/// MiB, zstd's own limit.
 fn window_log(limit: usize) -> u32 {
     limit.max(1).next_power_of_two().ilog2().clamp(23, 27)
 }
 
 fn choose(config_map: &ConfigMap, name: &str, key: Option<&str>) -> Result<String, ArtifactError> {
     let data = config_map.binary_data.iter().flatten().map(|(key, _)| key);
-    // A user who may create a Plugin may not be allowed to read the ConfigMap: only names of
-    // components are named.
+    // Whoever creates a Plugin may not be allowed to read the ConfigMap, so list only keys of
+    // components.
     let all = || {
         let keys = || config_map.binary_data.iter().flatten().map(|(key, _)| key);
-        // A component in `data` is a common mistake.
+        // Putting a component into `data` is a common mistake.
         let text = config_map
             .data
             .iter()

@@ -1,6 +1,6 @@
-//! The source of a Plugin's component: [`Loader`] reads a new one and loads it.
+//! The source of a Plugin's component: [`Loader`] reads a new version and loads it.
 //!
-//! If a new source does not load, the previous code keeps running. If the source is deleted, its
+//! If a new version doesn't load, the previous code keeps running. If the source is deleted, its
 //! code is stopped.
 
 pub mod artifact;
@@ -44,29 +44,29 @@ use parts::{PartsError, Split};
 use recent::RecentConfigMap;
 use state::{Loading, SourceWatch, Version};
 
-/// How long a reconcile waits for loading: code from the cache takes some milliseconds.
+/// How long a reconcile waits for loading. From the cache that takes a few milliseconds.
 const QUICK_LOAD: Duration = Duration::from_millis(25);
 
 /// How often a file is checked for changes.
 const FILE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long parts of a source may be missing before that is reported: `kubectl apply` applies one
-/// after the other, and the digest in a ConfigMap's annotation has to become the Plugin's.
+/// How long parts of a source may be missing before that is reported. `kubectl apply` creates one
+/// after the other, and the digest in a ConfigMap's annotation must be copied to the Plugin.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What reading a source has found.
+/// What reading a source returned.
 enum Fetched {
-    /// The source is unchanged since the last read, or not complete yet.
+    /// The source hasn't changed since the last read, or isn't complete yet.
     Unchanged,
-    /// A component, as it is stored.
+    /// A component as stored.
     Stored(Stored, Version),
-    /// An invalid version.
+    /// A version without a valid component.
     Problem(Problem, Version),
     /// The source does not exist.
     Gone(Problem),
 }
 
-/// A component's bytes and their digest, and the version of the source that has them.
+/// A component's bytes, their digest, and the version of the source they are from.
 struct Source {
     bytes: Vec<u8>,
     digest: String,
@@ -108,7 +108,7 @@ impl Loader {
     /// Sets `state.component` to the component in the source.
     ///
     /// # Errors
-    /// The API server's error when it does not respond; the caller retries.
+    /// The API server's error when it doesn't respond; the caller retries.
     pub async fn load(
         &self,
         plugin: PluginRef<'_>,
@@ -218,12 +218,12 @@ impl Loader {
 
         let config_map = match self.recent.take(&metadata).await {
             Ok(config_map) => config_map,
-            // Deleted since: its event follows.
+            // Deleted in the meantime; we'll get an event.
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(Fetched::Unchanged),
             Err(error) => return Err(error),
         };
         let config_map = match self.join_parts(config_map).await? {
-            Ok(whole) => whole,
+            Ok(joined) => joined,
             Err(error) => {
                 let is_incomplete = matches!(error, PartsError::Incomplete { .. });
                 if is_incomplete && self.may_still_come(plugin.key, state) {
@@ -245,8 +245,8 @@ impl Loader {
         })
     }
 
-    /// Returns the source's metadata, from the informer of labelled ConfigMaps or from a watch of
-    /// its own.
+    /// Returns the source's metadata, from the informer of labelled ConfigMaps or from a watch for
+    /// this one.
     async fn source_metadata(
         &self,
         plugin: &ObjectKey,
@@ -273,7 +273,7 @@ impl Loader {
         informer.cache.get(key)
     }
 
-    /// Reports whether the rest of a source may still come. If so, the Plugin is enqueued for it.
+    /// Reports whether the rest of a source may still come. If so, enqueues the Plugin for later.
     fn may_still_come(&self, plugin: &ObjectKey, state: &mut State) -> bool {
         let since = state
             .source
@@ -286,7 +286,7 @@ impl Loader {
         in_time
     }
 
-    /// Joins a ConfigMap with the bytes of its further parts, within the host's limit.
+    /// Joins a ConfigMap with its further parts, within the host's size limit.
     async fn join_parts(
         &self,
         mut first: ConfigMap,
@@ -347,8 +347,8 @@ impl Loader {
         })
     }
 
-    /// Decompresses a component, with a record in the crash journal. Returns the outer error if it
-    /// must not begin now: the problem, or None if it only has to wait for others.
+    /// Decompresses a component while the crash journal says so. The outer error means it can't
+    /// start now: it has the problem, or None if it only has to wait for others.
     async fn decompress(
         &self,
         plugin: PluginRef<'_>,
@@ -420,7 +420,7 @@ impl Loader {
         }
     }
 
-    /// Starts to load a component. Enqueues the Plugin at the end.
+    /// Starts loading a component. When that ends, the Plugin is enqueued.
     fn start_loading(
         &self,
         plugin: PluginRef<'_>,
@@ -443,7 +443,7 @@ impl Loader {
         task.spawn(async move {
             let loaded = Component::load(&context.engine, bytes, &limits, log).await;
             drop(in_flight);
-            // Nobody waits for a version that was replaced meanwhile.
+            // The version may have been replaced; then nobody waits for it.
             if sender.send(loaded).is_ok() {
                 context.queue.enqueue(&key);
             }
@@ -456,10 +456,10 @@ impl Loader {
         }
     }
 
-    /// Uses the component whose loading has ended. Reports whether there is one.
+    /// Uses the component if loading has ended. Reports whether it has.
     ///
     /// # Errors
-    /// Returns an error if the loading was interrupted; the caller retries.
+    /// When loading was interrupted; the caller retries.
     pub fn finish_loading(
         &self,
         plugin: PluginRef<'_>,
@@ -508,12 +508,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Records in the metrics, the plugin's log and an Event that other code runs from now on.
+    /// Records that other code runs from now on: in the metrics, the plugin's log and an Event.
     fn record_load(&self, plugin: PluginRef<'_>, component: &Component) {
         self.context.metrics.loaded("loaded");
         self.context.metrics.obtained(&component.provenance());
 
-        // The origin of the code would tell a tenant which code others run.
+        // Don't mention where the code came from: that would tell a tenant which code others run.
         let note = format!("loaded {}", component.digest());
         plugin
             .hosted
@@ -524,7 +524,7 @@ impl Loader {
             .event(plugin.key, uid, EventType::Normal, reasons::LOADED, note);
     }
 
-    /// Reports why a version of the source is not loaded.
+    /// Reports why a version of the source wasn't loaded.
     fn refuse(
         &self,
         plugin: PluginRef<'_>,
@@ -539,8 +539,8 @@ impl Loader {
             .report_load_problem(plugin, config_map, problem, state);
     }
 
-    /// Reports why a component is not decompressed or loaded now, unless it only has to wait for
-    /// others. The source's version stays unread, so that the next reconcile tries again.
+    /// Reports why a component can't be decompressed or loaded now, unless it only has to wait for
+    /// others. The version doesn't count as read, so that the next reconcile tries again.
     fn postpone(
         &self,
         plugin: PluginRef<'_>,
@@ -560,8 +560,8 @@ impl Loader {
     }
 }
 
-/// Checks before compiling that the code has the digest of `spec.digest`, if set, and that consent
-/// allows it.
+/// Checks, before compiling, that the code's digest is the one in `spec.digest`, if set, and that
+/// consent allows it.
 fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<(), Problem> {
     let pin = plugin.object.spec.digest.as_deref();
     if let Some(pin) = pin.filter(|pin| *pin != digest) {
@@ -574,15 +574,15 @@ fn check_code(plugin: PluginRef<'_>, consent: &Consent, digest: &str) -> Result<
     consent.check_code(plugin.key, digest)
 }
 
-/// Returns the pins of the code as one text, which changes with them.
+/// Returns a text that changes when the allowed digests do.
 fn pins(plugin: PluginRef<'_>, consent: &Consent) -> String {
     let digest = plugin.object.spec.digest.as_deref().unwrap_or_default();
     format!("{digest} {}", consent.version())
 }
 
-/// Reports whether the drop-in controller has still to copy the digest in the annotation of a
-/// Plugin's ConfigMap to `spec.digest`. A digest without an annotation was set by somebody else,
-/// and is not waited for.
+/// Reports whether the drop-in controller still has to copy the digest in a ConfigMap's annotation
+/// to the Plugin's `spec.digest`. Without an annotation, somebody else set the digest and there is
+/// nothing to wait for.
 fn is_digest_pending(plugin: &Plugin, config_map: &Object) -> bool {
     let owners = plugin.metadata.owner_references.iter().flatten();
     let mut owners =

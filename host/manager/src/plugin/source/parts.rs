@@ -1,9 +1,10 @@
-//! A component that is too large for one ConfigMap: its bytes are split over several, which may be
-//! created in any order.
+//! A component too large for one ConfigMap: its bytes are split over several, which may be created
+//! in any order.
 //!
 //! The first part is the ConfigMap in the Plugin's spec; its annotation has the number of parts.
-//! Each further part is `NAME-part-N`, labelled with the first one's name, so that the host watches
-//! it. All parts have the digest of the whole file, so that parts of two versions are never joined.
+//! Each further part is called `NAME-part-N` and labelled with the first one's name, so that the
+//! host watches it. All parts carry the digest of the complete file, so that parts of two versions
+//! are never joined.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,10 @@ pub use operetta_api::labels::PART_OF;
 
 use operetta_api::reasons::{self, Reason};
 
-/// The maximum number of parts, more than any component within the limits needs.
+/// The maximum number of parts; no component within the limits needs more.
 const MAX_PARTS: u32 = 256;
 
-/// The annotations of the first part, which describe all parts.
+/// What the first part's annotations say about all parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     name: String,
@@ -25,28 +26,28 @@ pub struct Split {
     digest: String,
 }
 
-/// Why parts cannot be joined.
+/// Why parts can't be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PartsError {
-    /// The annotations of the first part are invalid. Its author must change them.
+    /// The annotations of the first part are invalid; its author must change them.
     #[error("ConfigMap {name:?}: {message}")]
     Annotation {
         /// The first part.
         name: String,
-        /// The mistake.
+        /// What is wrong.
         message: String,
     },
-    /// Parts are missing, or of another version.
+    /// Parts are missing or from another version.
     #[error("ConfigMap {name:?} has {count} parts, but {}: apply all of them", .missing.join(", "))]
     Incomplete {
         /// The first part.
         name: String,
         /// The expected number of parts.
         count: u32,
-        /// The parts that are missing, each with the reason.
+        /// The missing parts, each with the reason.
         missing: Vec<String>,
     },
-    /// All parts have the same digest, but it is not that of their bytes.
+    /// All parts carry the same digest, but their bytes have another one.
     #[error(
         "the joined parts of ConfigMap {name:?} have the digest {found}, not {digest}: bundle it again"
     )]
@@ -58,7 +59,7 @@ pub enum PartsError {
         /// The digest of the joined parts.
         found: String,
     },
-    /// The parts together exceed the host's limit, compressed or not.
+    /// Together, the parts exceed the host's limit, compressed or not.
     #[error(
         "the parts of ConfigMap {name:?} exceed the host's limit of {limit} bytes (maxWasmBytes)"
     )]
@@ -83,7 +84,7 @@ impl PartsError {
 }
 
 impl Split {
-    /// Reads the annotations about parts; None if the ConfigMap has the whole component.
+    /// Reads the annotations about parts. None if the ConfigMap isn't split.
     ///
     /// # Errors
     /// [`PartsError::Annotation`].
@@ -130,7 +131,7 @@ impl Split {
         (2..=self.count).map(|part| part_name(&self.name, part))
     }
 
-    /// Joins parts. `rest` has those after the first in order, None for those that do not exist.
+    /// Joins the parts. `rest` are those after the first, in order, with None for missing ones.
     ///
     /// # Errors
     /// [`PartsError`].
@@ -149,7 +150,7 @@ impl Split {
         joining.finish(first)
     }
 
-    /// Begins to join the parts of a component of at most `limit` bytes. None if the first part has
+    /// Starts joining the parts of a component of at most `limit` bytes. None if the first part has
     /// no file.
     pub fn begin(&self, first: &mut ConfigMap, limit: usize) -> Option<Joining<'_>> {
         let (key, bytes) = first.binary_data.iter_mut().flatten().next()?;
@@ -164,22 +165,22 @@ impl Split {
     }
 }
 
-/// The bytes of the parts so far: never more than the host's limit plus one part.
+/// The bytes joined so far, never more than the host's limit plus one part.
 pub struct Joining<'a> {
     split: &'a Split,
-    /// The key of each part's bytes.
+    /// The key of the bytes in each part.
     key: String,
     bytes: Vec<u8>,
     limit: usize,
-    /// The parts that are missing, each with the reason.
+    /// The missing parts, each with the reason.
     missing: Vec<String>,
 }
 
 impl Joining<'_> {
-    /// Adds the next part, which has this name; None if it does not exist.
+    /// Adds the next part, called `name`; None if it doesn't exist.
     ///
     /// # Errors
-    /// [`PartsError::TooLarge`]: no further part needs to be read.
+    /// [`PartsError::TooLarge`]: don't read further parts.
     pub fn add(&mut self, name: &str, part: Option<ConfigMap>) -> Result<(), PartsError> {
         let Some(part) = part else {
             self.missing.push(format!("{name} is missing"));
@@ -198,7 +199,7 @@ impl Joining<'_> {
             return Ok(());
         };
 
-        // Incompressible bytes may become a little longer when compressed.
+        // Compression may make incompressible bytes a little longer.
         if self.bytes.len() + more.len() > zstd::zstd_safe::compress_bound(self.limit) {
             return Err(PartsError::TooLarge {
                 name: self.split.name.clone(),
@@ -210,7 +211,7 @@ impl Joining<'_> {
         Ok(())
     }
 
-    /// Returns the first part with the whole file under its key.
+    /// Returns the first part with the complete file under its key.
     ///
     /// # Errors
     /// [`PartsError::Incomplete`], [`PartsError::WrongDigest`].

@@ -1,9 +1,9 @@
-//! Reads the bytes of a component from a path in the host's plugin directory.
+//! Reads a component from a path in the host's plugin directory.
 //!
-//! The path is a tenant's input. The kernel resolves it and refuses to leave the directory
-//! (`openat2`, Linux 5.6): by `..`, by an absolute path, by a symbolic link that leads out, or by a
-//! link that is replaced meanwhile. Links that stay inside are followed, because mounted volumes
-//! consist of them.
+//! The path comes from a tenant. The kernel resolves it and refuses to leave the directory
+//! ([`openat2`](https://man7.org/linux/man-pages/man2/openat2.2.html), Linux 5.6), be it by `..`,
+//! an absolute path, a symbolic link, or a link that is replaced at that moment. Links that stay
+//! inside are followed, because mounted volumes consist of them.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use rustix::{
 use crate::plugin::source::artifact::{ENDINGS, Stored, is_component};
 use operetta_api::reasons::{self, Reason};
 
-/// Why a path has no component.
+/// Why there is no component at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// The host's configuration names no directory.
+    /// The host's configuration sets no directory.
     #[error(
         "this host does not run components from files: its configuration has no pluginDirectory"
     )]
@@ -33,10 +33,10 @@ pub enum PathError {
     /// The file does not exist.
     #[error("spec.source.path {0:?} does not exist in the host's pluginDirectory")]
     NotFound(String),
-    /// It is a directory or a device.
+    /// It is something else, such as a directory or a device.
     #[error("spec.source.path {0:?} is not a file")]
     NotAFile(String),
-    /// It has another ending.
+    /// It doesn't have a component's suffix.
     #[error("spec.source.path {0:?} does not end in {endings}", endings = ENDINGS)]
     NotAComponent(String),
     /// The operating system returned an error.
@@ -62,18 +62,18 @@ impl PathError {
     }
 }
 
-/// A file that was found.
+/// An existing file.
 pub struct Found {
     file: File,
     path: String,
-    /// The version, which changes with the file.
+    /// Changes when the file does.
     pub version: String,
 }
 
 /// Finds the file at a path below the directory. Blocks.
 ///
 /// # Errors
-/// [`PathError`], which names the path and nothing outside the directory.
+/// [`PathError`]; it names the path, but nothing outside the directory.
 pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
     let directory = directory.ok_or(PathError::NotEnabled)?;
     if !is_component(path) {
@@ -97,7 +97,7 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
     );
     let root = root.map_err(failed)?;
 
-    // A pipe or a device must not make the host wait.
+    // Non-blocking: the path may be a pipe or a device.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let file = openat2(&root, path, flags, Mode::empty(), within).map_err(failed)?;
@@ -118,10 +118,10 @@ pub fn find(directory: Option<&Path>, path: &str) -> Result<Found, PathError> {
 }
 
 impl Found {
-    /// Reads the component in the file; at most `limit` bytes and one more. Blocks.
+    /// Reads the component, but at most `limit` bytes and one more. Blocks.
     ///
     /// # Errors
-    /// As [`find`].
+    /// See [`find`].
     pub fn read(self, limit: usize) -> Result<Stored, PathError> {
         let mut bytes = Vec::new();
         let Self { file, path, .. } = self;

@@ -1,5 +1,5 @@
-//! The ConfigMap that was read last. A ConfigMap with a component is large, and the drop-in
-//! controller has just read the one that the controller of Plugins needs next.
+//! Keeps the last ConfigMap that was read. ConfigMaps with a component are large, and the one that
+//! the drop-in controller has just read is what the Plugin controller needs next.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 
-/// Keeps the ConfigMap that was read last, for one reader.
+/// Keeps the last ConfigMap that was read, until somebody takes it.
 pub struct RecentConfigMap {
     context: Arc<Context>,
     kept: Mutex<Option<ConfigMap>>,
 }
 
 impl RecentConfigMap {
-    /// Keeps none yet.
+    /// Creates an empty one.
     pub fn new(context: Arc<Context>) -> Arc<Self> {
         Arc::new(Self {
             context,
@@ -29,8 +29,8 @@ impl RecentConfigMap {
         *self.kept.lock() = Some(config_map);
     }
 
-    /// Returns the ConfigMap with this metadata, or a later version of it: the kept one, or else
-    /// from the API server.
+    /// Returns the ConfigMap with this metadata, or a later version: the one kept, or else from the
+    /// API server.
     ///
     /// # Errors
     /// The API server's error.
