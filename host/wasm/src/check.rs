@@ -1,4 +1,4 @@
-//! Checks of a component that need no compilation.
+//! Checks of a component before it is compiled.
 
 use crate::{
     CONTRACT_VERSION, Format, Inspection, LoadError,
@@ -9,12 +9,11 @@ use crate::{
     program::Program,
 };
 
-/// The package of the contract.
 const PACKAGE: &str = "operetta:controller";
 
-/// Checks the structure of a file of at most `max_bytes`, as [`crate::Plugin::load`] does before it
-/// compiles anything. A file that passes exports a reconciler and imports only interfaces that this
-/// host offers. Its code is not validated.
+/// Checks the structure of a file of at most `max_bytes`, as [`crate::Plugin::load`] does before
+/// compilation. A file passes if it exports a reconciler and imports only interfaces of this host.
+/// Its code is not validated.
 ///
 /// # Errors
 /// Returns a [`LoadError`] for the first mistake.
@@ -25,16 +24,16 @@ pub fn check(bytes: &[u8], max_bytes: usize) -> Result<Inspection, LoadError> {
     check_imports(bytes, max_bytes, Offered::Contract)
 }
 
-/// The imports that a component may have.
+/// The imports allowed for a component.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// Those that the host offers to every plugin.
+    /// The interfaces offered to every plugin.
     Contract,
-    /// Those, and the one of interpreters.
+    /// The same, and the source of interpreters.
     WithSource,
 }
 
-/// Checks a file as [`check`] does, with these imports.
+/// Checks a file like [`check`], with these imports.
 pub(crate) fn check_imports(
     bytes: &[u8],
     max_bytes: usize,
@@ -42,6 +41,7 @@ pub(crate) fn check_imports(
 ) -> Result<Inspection, LoadError> {
     let is_offered =
         |name: &str| imports::is_offered(name) || offered == Offered::WithSource && name == SOURCE;
+
     if bytes.len() > max_bytes {
         return Err(LoadError::TooLarge {
             bytes: bytes.len(),
@@ -112,7 +112,6 @@ pub(crate) fn check_imports(
     Ok(inspection)
 }
 
-/// Reports whether a component maps events itself.
 pub(crate) fn exports_mapper(inspection: &Inspection) -> bool {
     inspection
         .exports
@@ -120,8 +119,8 @@ pub(crate) fn exports_mapper(inspection: &Inspection) -> bool {
         .any(|name| is_contract(name, Some("mapper")))
 }
 
-/// Reports whether a name stands for an interface of the contract, or for this one, in a version
-/// that the host supports.
+/// Reports whether a name is an interface of the contract, or this one if given, in a supported
+/// version.
 fn is_contract(name: &str, interface: Option<&str>) -> bool {
     let major_minor = CONTRACT_VERSION
         .rsplit_once('.')
@@ -133,7 +132,7 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
     })
 }
 
-/// Describes the first bytes of a file that is not WebAssembly.
+/// Describes a file that is not WebAssembly by its first bytes.
 fn first_bytes(bytes: &[u8]) -> String {
     let known: &[(&[u8], &str)] = &[
         (b"\x28\xb5\x2f\xfd", "is compressed with zstd"),
@@ -151,7 +150,7 @@ fn first_bytes(bytes: &[u8]) -> String {
     }
 
     match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        Some((_, what)) => (*what).to_owned(),
+        Some((_, description)) => (*description).to_owned(),
         None => {
             let first: Vec<String> = bytes
                 .iter()

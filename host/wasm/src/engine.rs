@@ -1,9 +1,9 @@
-//! The engine that all plugins of a process share.
+//! The engine shared by all plugins of a process.
 //!
-//! A guest yields its thread at each tick. Creating an instance takes microseconds, because the
-//! pool has prepared slots and memory images are copy-on-write. A host that cannot reserve the
-//! pool's address space logs a warning and works with a smaller pool, or without one, which is
-//! slower. Free slots keep at most a small part of the machine's memory.
+//! Guests yield their thread at each tick. Creating an instance takes microseconds: the pool has
+//! prepared slots, and memory images are copy-on-write. Without enough address space for the pool,
+//! the host logs a warning and falls back to a smaller pool, or to slower allocation on demand.
+//! Free slots keep only a small part of the machine's memory resident.
 
 use std::{
     io,
@@ -35,64 +35,64 @@ use crate::{
     ticker::{Clock, Ticker},
 };
 
-/// The divisor of the pool's slots that gives those that kept instances may hold.
+/// Warm instances hold at most one in this many slots of the pool.
 const WARM_DIVISOR: u32 = 4;
 
 /// The smallest useful pool, in calls.
 const MIN_SLOTS: u32 = 16;
 
-/// The divisor of this process's memory that gives the bytes that free slots may keep.
+/// Free slots keep at most one in this many bytes of the process's memory.
 const KEPT_DIVISOR: u64 = 16;
-/// The part of these bytes that is for memories, in eighths; the rest is for tables.
+/// The share of linear memories in these bytes, in eighths. Tables get the rest.
 const KEPT_BY_MEMORIES: u64 = 7;
 
-/// The tables of the pool for each call.
+/// Pool tables per call.
 const TABLES_PER_CALL: u32 = 4;
 
-/// The strategy that allocates instances.
+/// How instances are allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allocation {
-    /// Uses the pool, or allocates on demand where the pool's address space cannot be reserved.
+    /// Uses the pool, or allocates on demand if its address space cannot be reserved.
     #[default]
     Auto,
     /// Uses the pool, or fails with [`EngineError`].
     Pooling,
-    /// Maps memory for each call. This is several times slower, and more threads make it no faster.
+    /// Maps memory for each call. This is several times slower, and does not scale with threads.
     OnDemand,
 }
 
-/// The sizes of an [`Engine`].
+/// The sizes and settings of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// The strategy that allocates instances.
+    /// How instances are allocated.
     pub allocation: Allocation,
-    /// The maximum number of calls in flight, of all plugins; others wait. Each reserves 4 GiB of
-    /// address space, no memory.
+    /// The maximum number of calls in flight across all plugins; further calls wait. Each reserves
+    /// 4 GiB of address space, but no memory.
     pub concurrent_calls: u32,
-    /// The maximum number of slots that instances kept between calls may hold, of all plugins: a
-    /// quarter of the pool, if that is less.
+    /// The maximum number of slots held by warm instances across all plugins, or a quarter of the
+    /// pool, whichever is less.
     pub warm_instances: u32,
-    /// The maximum size of one linear memory in bytes, whatever a plugin's own limit is.
+    /// The maximum size of one linear memory in bytes, whatever the plugin's own limit.
     pub max_memory_bytes: usize,
-    /// The bytes that all free slots of the pool together keep, at most: a sixteenth of this
-    /// process's memory, if that is less. The next call of the same plugin causes no page faults
-    /// for them.
+    /// The maximum number of bytes kept by all free slots together, or a sixteenth of this
+    /// process's memory, whichever is less. The next call of the same plugin finds them without
+    /// page faults.
     pub max_kept_bytes: u64,
-    /// The bytes of address space that the code of all plugins may take. Beyond it, the code of the
-    /// least recently called plugins is unmapped until their next call.
+    /// The maximum address space for the code of all plugins, in bytes. Beyond it, the least
+    /// recently called plugins are unmapped until their next call.
     pub max_mapped_code_bytes: u64,
-    /// The time for which the code of an idle plugin stays mapped.
+    /// How long the code of an idle plugin stays mapped.
     pub max_idle_code: Duration,
-    /// True to optimize code for speed. False compiles faster, for code that runs once.
+    /// True optimizes for speed. False compiles faster and suits code that runs once.
     pub optimize: bool,
-    /// True to keep compiled functions in memory and use them for later components. For the builds
-    /// of one author: it is never emptied. Only compilations in this process use it.
+    /// True to reuse compiled functions in later components, if this process compiles them. For the
+    /// builds of a single author only: nothing is ever evicted.
     pub keep_functions: bool,
-    /// True to let guests yield at each tick of the machine's clock. Without ticks nothing ends a
-    /// guest that spins: only for simulations of plugins that do not, which are the same each time.
+    /// True to make guests yield at each tick of the machine's clock. Without ticks nothing ends a
+    /// spinning guest: only for reproducible simulations of plugins known not to spin.
     pub ticks: bool,
-    /// The folder of the interpreters that run a [`Program`](crate::Program); None refuses
-    /// programs. Only `operetta dev` sets it.
+    /// The folder with the interpreters of [`Program`](crate::Program)s; None refuses programs.
+    /// Only `operetta dev` sets it.
     pub interpreters: Option<PathBuf>,
 }
 
@@ -114,14 +114,14 @@ impl Default for EngineConfig {
     }
 }
 
-/// The error of creating an engine. A retry cannot help: the machine or the configuration must
+/// Why an engine could not start. Retrying is pointless: the machine or the configuration must
 /// change.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Wasmtime refused the configuration, or could not reserve the pool.
     #[error("failed to start the WebAssembly engine: {0}")]
     Engine(String),
-    /// The thread that advances the epoch did not start.
+    /// The epoch thread did not start.
     #[error("failed to start the epoch thread")]
     Thread(#[source] io::Error),
 }
@@ -135,32 +135,28 @@ pub struct Engine {
 
 struct Shared {
     wasmtime: wasmtime::Engine,
-    /// The imports that the host offers, resolved once.
+    /// The host's imports, resolved once.
     linker: Linker<StoreData>,
-    /// The slots of the pool, so that a call waits for one instead of failing.
+    /// Makes calls wait for a slot. wasmtime itself fails a call if the pool is full.
     slots: Arc<Slots>,
-    /// The instances kept between calls.
     warm: Arc<WarmPool>,
-    /// The source of compiled code.
     code: Code,
-    /// The hash of what this engine's code depends on.
+    /// Part of the cache key of compiled code.
     compatibility: String,
-    /// The interpreters; None if programs are refused.
+    /// None refuses programs.
     interpreters: Option<Interpreters>,
-    /// The mapped code of all plugins.
     resident_set: ResidentSet,
-    /// The number of calls that the pool has room for; None without a pool.
+    /// How many calls fit in the pool; None without a pool.
     pool_slots: Option<u32>,
-    /// The free slots; None without a pool.
+    /// None without a pool.
     free_slots: Option<Arc<FreeSlots>>,
     ticker: Ticker,
 }
 
-/// An engine that is not kept running by this.
+/// For parts of the engine, which must not keep it running.
 pub(crate) struct WeakEngine(Weak<Shared>);
 
 impl WeakEngine {
-    /// Returns the engine; None if it has ended.
     pub(crate) fn upgrade(&self) -> Option<Engine> {
         let shared = self.0.upgrade()?;
         Some(Engine { shared })
@@ -168,16 +164,16 @@ impl WeakEngine {
 }
 
 impl Engine {
-    /// Starts an engine that compiles in this process, with the feature `compiler`, and caches no
-    /// code.
+    /// Starts an engine without a code cache. It compiles in this process, with the `compiler`
+    /// feature.
     ///
     /// # Errors
-    /// Returns an [`EngineError`] as [`Engine::with_code`] does.
+    /// Fails as [`Engine::with_code`] does.
     pub fn new(config: &EngineConfig) -> Result<Self, EngineError> {
         Self::with_code(config, Code::default())
     }
 
-    /// Starts the engine and its epoch thread, which ends with the last clone.
+    /// Starts the engine and its epoch thread. The thread ends with the last clone.
     ///
     /// # Errors
     /// Returns an [`EngineError`] if wasmtime refuses the configuration or the thread does not
@@ -191,15 +187,18 @@ impl Engine {
             ),
             Allocation::Auto => adaptive(config)?,
         };
+
         let interpreters = config.interpreters.clone().map(Interpreters::new);
         let linker = imports::linker(&wasmtime, interpreters.is_some())
             .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+
         let ticker = if config.ticks {
             Ticker::start(wasmtime.clone())
         } else {
             Ok(Ticker::stopped())
         };
         let ticker = ticker.map_err(EngineError::Thread)?;
+
         let slots = Slots::new(pool_slots.unwrap_or(config.concurrent_calls));
         let quarter = slots.total().div_ceil(WARM_DIVISOR);
         let warm = WarmPool::new(config.warm_instances.min(quarter));
@@ -238,14 +237,13 @@ impl Engine {
         self.shared.pool_slots.is_some()
     }
 
-    /// Returns the number of calls that the pool has room for. It is less than
-    /// [`EngineConfig::concurrent_calls`] where there is not enough address space. None without a
-    /// pool.
+    /// Returns how many calls fit in the pool: fewer than [`EngineConfig::concurrent_calls`] if
+    /// address space is scarce. None without a pool.
     pub fn pool_slots(&self) -> Option<u32> {
         self.shared.pool_slots
     }
 
-    /// Returns the clock that the polls of guests keep running.
+    /// Guests must be polled through [`Clock::run`], or the epoch stops.
     pub(crate) fn clock(&self) -> &Arc<Clock> {
         self.shared.ticker.clock()
     }
@@ -258,13 +256,14 @@ impl Engine {
         &self.shared.linker
     }
 
-    /// Returns the number of slots that a call of this component takes. A component with many
-    /// memories or tables takes several, because it leaves fewer for others.
+    /// Returns how many slots a call of this component takes: several if its memories or tables
+    /// exceed the share of one call.
     pub(crate) fn slots_of(&self, component: &Component) -> u32 {
         let Some((required, pool)) = component.resources_required().zip(self.shared.pool_slots)
         else {
             return 1;
         };
+
         let slots = required
             .num_memories
             .div_ceil(MEMORIES_PER_CALL)
@@ -272,7 +271,6 @@ impl Engine {
         slots.clamp(1, pool.max(1))
     }
 
-    /// Returns the free slots of the pool; None without a pool.
     pub(crate) fn free_slots(&self) -> Option<&Arc<FreeSlots>> {
         self.shared.free_slots.as_ref()
     }
@@ -285,7 +283,7 @@ impl Engine {
         &self.shared.warm
     }
 
-    /// Returns the amount of mapped code.
+    /// Returns how much code is mapped.
     pub fn mapped(&self) -> MappedTotals {
         self.shared.resident_set.totals()
     }
@@ -294,12 +292,10 @@ impl Engine {
         &self.shared.resident_set
     }
 
-    /// Returns the interpreters; None if programs are refused.
     pub(crate) fn interpreters(&self) -> Option<&Interpreters> {
         self.shared.interpreters.as_ref()
     }
 
-    /// Returns the hash of what this engine's code depends on.
     pub(crate) fn compatibility(&self) -> &str {
         &self.shared.compatibility
     }
@@ -310,31 +306,33 @@ impl Engine {
     }
 }
 
-fn common(own: &EngineConfig) -> Config {
+fn common(settings: &EngineConfig) -> Config {
     let mut config = Config::new();
     config.wasm_component_model(true);
     config.epoch_interruption(true);
     config.concurrency_support(false);
-    // Neither is needed: guests are stripped, and a panic's message reaches the log. Both cost
-    // time: with unwind tables, every loaded module makes each drop of a store slower.
+
+    // Neither is needed: guests are stripped, and a panic's message reaches the log. Unwind tables
+    // also make each drop of a store slower with every loaded module.
     config.wasm_backtrace_max_frames(None);
     config.native_unwind_info(false);
+
     #[cfg(feature = "compiler")]
-    crate::compiler::configure(&mut config, own);
+    crate::compiler::configure(&mut config, settings);
     #[cfg(not(feature = "compiler"))]
-    let _compiles_nothing = own;
+    let _compiles_nothing = settings;
     config
 }
 
-/// Starts an engine without a pool. The code that it compiles runs on every other engine, because
-/// compiled code does not depend on how instances are allocated.
+/// Starts an engine without a pool. Its compiled code runs on pooled engines too, because code does
+/// not depend on how instances are allocated.
 pub(crate) fn on_demand(config: &EngineConfig) -> Result<wasmtime::Engine, EngineError> {
     start(&common(config))
 }
 
-/// Starts an engine with the largest pool that there is address space for, or with none. `ulimit
-/// -v`, some sandboxes and kernels with 39 bits give less than the terabytes that a large pool
-/// reserves.
+/// Starts an engine with the largest pool the address space allows, or without one. `ulimit -v`,
+/// some sandboxes and kernels with 39-bit addresses leave less than the terabytes reserved by a
+/// large pool.
 fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), EngineError> {
     let mut calls = config.concurrent_calls;
     loop {
@@ -347,6 +345,7 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
                         "little address space, running fewer calls at once"
                     );
                 }
+
                 return Ok((engine, Some(calls)));
             }
             Err(_) if calls / 2 >= MIN_SLOTS => calls /= 2,
@@ -361,6 +360,7 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
     let (_, table) = kept(config.max_kept_bytes, memory_bytes(), calls);
     let scans = free_slots::scans_page_table();
+
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(calls.saturating_mul(CORE_INSTANCES))
@@ -377,15 +377,15 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .linear_memory_keep_resident(free_slots::kept_by_memory(scans))
         .table_keep_resident(table)
         .pagemap_scan(if scans { Enabled::Yes } else { Enabled::No });
+
     let mut with_pool = common(config);
     with_pool.memory_init_cow(true);
     with_pool.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     start(&with_pool)
 }
 
-/// Returns the bytes that the memories of all free slots may keep together, and those that each
-/// table of a free slot may keep. Tables are small, and a slot that was ever in use keeps its own,
-/// so each has its share.
+/// Returns how many bytes free slots may keep: all linear memories together, and each table. Tables
+/// are small and stay in every slot ever used, so each gets a fixed share.
 fn kept(max_bytes: u64, memory_bytes: u64, calls: u32) -> (usize, usize) {
     let all = (memory_bytes / KEPT_DIVISOR).min(max_bytes);
     let memories = all / 8 * KEPT_BY_MEMORIES;
@@ -397,8 +397,8 @@ fn kept(max_bytes: u64, memory_bytes: u64, calls: u32) -> (usize, usize) {
     )
 }
 
-/// Returns the memory that this process may use, in bytes: the lesser of the machine's memory and
-/// its control group's limit.
+/// Returns the memory available to this process in bytes: the machine's, or the limit of its
+/// control group if lower.
 pub fn memory_bytes() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
         .ok()

@@ -1,16 +1,15 @@
-//! The memory that free slots of the instance pool keep, and giving it back.
+//! Bounds the memory kept by free slots of the instance pool.
 //!
-//! A slot keeps the pages of linear memory that calls have touched in it, cleared for the next call
-//! of the same plugin, which then causes no page faults for them. wasmtime gives them back only
-//! when another plugin gets the slot, and then not all. So the host takes slots itself when all of
-//! them together keep too much: those that were free for longest, until enough is given back.
+//! A free slot keeps the pages of linear memory touched by its calls, cleared, so the next call of
+//! the same plugin takes no page faults for them. wasmtime gives them back only when another plugin
+//! gets the slot, and even then not all. So when all free slots together keep too much, the host
+//! takes slots itself, those free for longest first, until enough is given back.
 //!
-//! When code is unloaded, its slots keep the pages outside of the memory's image, and wasmtime no
-//! longer counts them. As it prefers slots that were never used for other code, each change of a
-//! plugin's code would leave such pages behind. So the host counts them itself, and takes all slots
-//! some time later.
+//! When code is unloaded, its slots keep the pages outside the memory image, but wasmtime stops
+//! counting them. Since it prefers unused slots for other code, each new version of a plugin would
+//! leave such pages behind. So the host counts them itself, and takes all slots some time later.
 //!
-//! docs/decisions/0036-memory-of-free-slots.md has the reasons.
+//! docs/decisions/0036-memory-of-free-slots.md has the measurements.
 
 use std::{
     ffi::c_void,
@@ -41,36 +40,36 @@ use crate::{
     swapping,
 };
 
-/// The memories of the pool for each call. Most components have one memory; those that contain an
-/// engine have two.
+/// Pool memories per call. Most components have one memory, those with an embedded engine two.
 pub(crate) const MEMORIES_PER_CALL: u32 = 2;
-/// The bytes of a linear memory that a free slot keeps: what a call in Go, TypeScript or Python
-/// touches. In Rust it is 76 KiB.
+/// How much of a linear memory a free slot keeps, in bytes: about as much as a call in Go,
+/// TypeScript or Python touches. A call in Rust touches 76 KiB.
 const KEPT_BY_MEMORY: usize = 512 << 10;
-/// The same without a scan of the page table: then these are the first bytes, touched or not, and
-/// each call clears them.
+/// The same without a scan of the page table: wasmtime then keeps the first bytes, touched or not,
+/// and clears them all for each call.
 const KEPT_FROM_START: usize = 64 << 10;
-/// The number of calls after which the kept memory is checked.
+/// The kept memory is checked once per this many calls.
 const CHECK_EVERY: u32 = 16;
-/// The time from the unloading of code until the memory of its slots is given back.
+/// How long after code is unloaded the memory of its slots is given back.
 const COLLECT: Duration = Duration::from_secs(60);
-/// The bytes that slots of unloaded code may keep: less is not worth taking all slots.
+/// If slots of unloaded code keep fewer bytes than this, taking all slots is not worth it.
 const COLLECT_FROM: usize = 1 << 20;
 
-/// A component that exports a module whose instance takes the slot of one memory:
-/// `(component (core module (memory (export "m") 0)) (export "m" (core module 0)))`. It is a
-/// component because a compile worker compiles nothing else.
+/// A component exporting a module whose instance takes one memory slot:
+/// `(component (core module (memory (export "m") 0)) (export "m" (core module 0)))`. A bare module
+/// will not do: compile workers take only components.
 const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0\
     \x01\x14\0asm\x01\0\0\0\x05\x03\x01\x00\x00\x07\x05\x01\x01m\x02\x00\
     \x0b\x08\x01\x00\x01m\x00\x11\x00\x00";
 
-/// Reports whether a slot is cleared by a scan of the page table, which finds what was touched.
-/// Linux before 6.7 has none, and it overlooks pages in swap space.
+/// Reports whether slots are cleared with [`PAGEMAP_SCAN`], which finds the touched pages. Linux
+/// before 6.7 does not have it, and it overlooks swapped pages.
+///
+/// [`PAGEMAP_SCAN`]: https://man7.org/linux/man-pages/man2/PAGEMAP_SCAN.2const.html
 pub(crate) fn scans_page_table() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available() && !swapping::is_possible()
 }
 
-/// Returns the bytes of a linear memory that a free slot keeps, with or without such a scan.
 pub(crate) fn kept_by_memory(scans: bool) -> usize {
     if scans {
         KEPT_BY_MEMORY
@@ -79,33 +78,32 @@ pub(crate) fn kept_by_memory(scans: bool) -> usize {
     }
 }
 
-/// The free slots of a pool.
 pub(crate) struct FreeSlots {
-    /// The engine that has the pool, for compiled code.
+    /// Compiles [`EMPTY`].
     owner: WeakEngine,
     engine: wasmtime::Engine,
-    /// The slots for calls.
+    /// Permits for slots, shared with calls.
     calls: Arc<Slots>,
-    /// The bytes that the memories of all free slots may keep.
+    /// The bytes all free slots together may keep.
     limit: usize,
-    /// The bytes of address space that the memory of a slot may use.
+    /// The address space of the memory of a slot, in bytes.
     memory_bytes: usize,
-    /// The module of [`EMPTY`], once memory was given back.
+    /// The module of [`EMPTY`], compiled when memory is first given back.
     empty: OnceCell<Module>,
-    /// The runtime that gives back memory; None if the engine was started outside of one. Code may
-    /// be dropped on another one, which has no timers.
+    /// Gives back memory in the background; None if the engine was started outside a runtime. The
+    /// current runtime will not do: code may be dropped on one without timers.
     runtime: Option<Handle>,
-    /// The bytes that slots of unloaded code keep. Calls that begin or end while code is dropped
-    /// make this an estimate.
+    /// The bytes kept by slots of unloaded code. An estimate: calls may begin or end while code is
+    /// dropped.
     unloaded: AtomicUsize,
     begun: AtomicU32,
-    /// One permit each: memory is given back because of the limit, or because of unloaded code. A
-    /// permit comes back also when the runtime ends.
+    /// One permit each, for giving back memory over the limit and after unloading. Unlike a flag, a
+    /// permit also comes back when the runtime drops the task.
     releasing: Arc<Semaphore>,
     collecting: Arc<Semaphore>,
-    /// The part of `unloaded` that was there the last time that memory was given back, when some
-    /// slots were left. Held meanwhile.
-    passed_over: Mutex<usize>,
+    /// How much of `unloaded` was there when memory was last given back but some slots were missed.
+    /// Locked during each round.
+    missed: Mutex<usize>,
 }
 
 impl FreeSlots {
@@ -128,32 +126,34 @@ impl FreeSlots {
             begun: AtomicU32::new(0),
             releasing: Arc::new(Semaphore::new(1)),
             collecting: Arc::new(Semaphore::new(1)),
-            passed_over: Mutex::default(),
+            missed: Mutex::default(),
         })
     }
 
-    /// Records that a call begins. Every few calls it gives back memory in the background if free
-    /// slots keep more than they may.
+    /// Counts a call. Every few calls it gives back memory in the background, if free slots keep
+    /// too much.
     pub(crate) fn record_call(self: &Arc<Self>) {
         let begun = self.begun.fetch_add(1, Ordering::Relaxed);
         if !begun.is_multiple_of(CHECK_EVERY) || self.kept() <= self.limit {
             return;
         }
+
         let Some(runtime) = &self.runtime else { return };
         let Ok(permit) = self.releasing.clone().try_acquire_owned() else {
             return;
         };
+
         let slots = self.clone();
-        // A quarter more than necessary, so that the next time is not at once.
+        // A quarter more than necessary, or it would be due again at once.
         runtime.spawn(async move {
             let _stopped = slots.give_back(slots.limit / 4 * 3).await;
             drop(permit);
         });
     }
 
-    /// Unloads code by dropping it. What its slots keep is given back a minute later, with the
-    /// memory of all other free slots, because wasmtime has no list of slots. Plugins that are
-    /// called then cause their page faults once more.
+    /// Unloads code by dropping it. The memory of its slots is given back a minute later, together
+    /// with that of all other free slots, because wasmtime has no list of slots. Plugins called
+    /// afterwards take their page faults once more.
     pub(crate) fn unload<T>(self: &Arc<Self>, code: T) {
         let before = self.counted();
         drop(code);
@@ -164,12 +164,14 @@ impl FreeSlots {
 
     fn collect_later(self: &Arc<Self>) {
         let is_due = |slots: &Self| slots.unloaded.load(Ordering::Relaxed) >= COLLECT_FROM;
+
         let Some(runtime) = self.runtime.as_ref().filter(|_| is_due(self)) else {
             return;
         };
         let Ok(permit) = self.collecting.clone().try_acquire_owned() else {
             return;
         };
+
         let slots = self.clone();
         runtime.spawn(async move {
             while is_due(&slots) {
@@ -179,25 +181,25 @@ impl FreeSlots {
                 }
             }
             drop(permit);
-            // Code that was unloaded meanwhile.
+            // More code may have been unloaded meanwhile.
             slots.collect_later();
         });
     }
 
-    /// Returns the bytes that the memories of free slots keep.
+    /// Returns the bytes kept by the memories of free slots.
     pub(crate) fn kept(&self) -> usize {
         self.counted() + self.unloaded.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that wasmtime counts: those of slots whose code is loaded.
+    /// Returns the bytes that wasmtime counts: only those of slots whose code is loaded.
     fn counted(&self) -> usize {
         self.engine
             .pooling_allocator_metrics()
             .map_or(0, |metrics| metrics.unused_memory_bytes_resident())
     }
 
-    /// Gives back memory until free slots keep at most so many bytes, or all are taken. Calls that
-    /// begin meanwhile may have to wait for a slot, for some ten milliseconds.
+    /// Gives back memory until free slots keep at most `down_to` bytes, or all are taken. Calls
+    /// that begin meanwhile may wait some ten milliseconds for a slot.
     ///
     /// # Errors
     /// Fails if the runtime shuts down.
@@ -209,12 +211,12 @@ impl FreeSlots {
         nondeterminism::blocking(move || slots.release(down_to, &empty)).await
     }
 
-    /// Returns the module of [`EMPTY`], compiled the first time. None if that fails, or all slots
-    /// are taken: the next time tries again.
+    /// Returns the module of [`EMPTY`], compiled the first time. None if that fails or all slots
+    /// are taken; the next call tries again.
     async fn empty(&self) -> Option<Module> {
         let load = async || {
             let owner = self.owner.upgrade().ok_or(())?;
-            // Also an instance without a memory takes one of the pool.
+            // Even an instance without a memory takes a slot of the pool.
             let _slot = self.calls.try_acquire(&Tenant::default(), 1).ok_or(())?;
 
             let bytes = Arc::new(EMPTY.to_vec());
@@ -227,7 +229,6 @@ impl FreeSlots {
         self.empty.get_or_try_init(load).await.ok().cloned()
     }
 
-    /// Returns the module that a component exports as `m`.
     fn exported_module(&self, component: &Component) -> wasmtime::Result<Module> {
         let mut store = Store::new(&self.engine, ());
         let instance = Linker::new(&self.engine).instantiate(&mut store, component)?;
@@ -236,13 +237,16 @@ impl FreeSlots {
             .ok_or_else(|| wasmtime::format_err!("it exports no module"))
     }
 
-    /// Gives back memory as [`FreeSlots::give_back`] does. Blocks.
+    /// The blocking part of [`FreeSlots::give_back`].
     fn release(&self, down_to: usize, empty: &Module) {
-        let mut passed_over = self.passed_over.lock();
+        let mut missed = self.missed.lock();
         let unloaded = self.unloaded.load(Ordering::Relaxed);
-        // Declared first, so that the slots are free again before others may take them.
+
+        // Declared before the store to be dropped after it: a permit must not come back before its
+        // slot.
         let mut permits = Vec::new();
         let mut store = Store::new(&self.engine, ());
+
         while self.kept() > down_to {
             let Some(permit) = self.calls.try_acquire(&Tenant::default(), 1) else {
                 break;
@@ -252,23 +256,23 @@ impl FreeSlots {
                 break;
             }
         }
+
         let room = self.calls.total() as usize;
         if self.kept() > down_to && permits.len() > room / 2 {
-            // Calls in flight hold permits of more slots than they use, so some free slots are
-            // left, perhaps those of unloaded code. They come first the next time.
+            // Calls in flight hold permits for more slots than they use, so some free slots were
+            // missed, perhaps those of unloaded code. They come first the next time.
             let taken = if permits.len() == room {
                 unloaded
             } else {
-                *passed_over
+                *missed
             };
             self.unloaded.fetch_sub(taken, Ordering::Relaxed);
-            *passed_over = unloaded - taken;
+            *missed = unloaded - taken;
         }
     }
 
-    /// Takes a free slot until the store is dropped, and gives back its memory. Reports whether
-    /// there was one. wasmtime chooses a slot that was never used, or else the one that was free
-    /// for longest.
+    /// Takes a free slot until the store is dropped, and gives back its memory. Returns false if
+    /// there was none. wasmtime picks a slot never used before, or else the one free for longest.
     #[expect(
         unsafe_code,
         reason = "memory is given back to the system behind wasmtime's back"
@@ -280,6 +284,7 @@ impl FreeSlots {
         let Some(memory) = instance.get_memory(&mut *store, "m") else {
             return false;
         };
+
         let start = memory.data_ptr(&*store).cast::<c_void>();
         // SAFETY: the slot is this instance's until the store is dropped, and has this much address
         // space. Its memory is empty, so nobody reads or writes it, and the next instance expects

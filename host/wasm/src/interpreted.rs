@@ -11,11 +11,7 @@ use crate::{
     },
 };
 
-/// Returns an interpreter, loaded if necessary.
-///
-/// # Errors
-/// Returns [`LoadError::MissingInterpreter`] if its file cannot be read, and otherwise as
-/// [`crate::Plugin::load`] does.
+/// Returns the interpreter of this name, loaded unless it was the last one used.
 pub(crate) async fn interpreter(
     engine: &Engine,
     interpreters: &Interpreters,
@@ -42,7 +38,7 @@ async fn load(
         error,
     };
     if Path::new(name).file_name().is_none_or(|file| file != name) {
-        return Err(missing("it is not the name of a file".to_owned()));
+        return Err(missing("it is not a file name".to_owned()));
     }
 
     let file = folder.join(name);

@@ -1,17 +1,17 @@
-//! The sandbox. This crate alone uses wasmtime, and it uses no Kubernetes client.
+//! The sandbox: the only crate that uses wasmtime. It has no Kubernetes client.
 //!
-//! Three lifetimes have three types. An [`Engine`] lives as long as the process and owns what all
+//! There is one type per lifetime. An [`Engine`] lives as long as the process and owns everything
 //! plugins share: the compiler, the instance pool, the linker and the epoch clock. A [`Plugin`] is
-//! one loaded digest: compiled, linked and described once. A call is one reconcile: a fresh
-//! instance, a deadline, a memory limit and the [`Session`] through which it reaches the host. It
-//! leaves nothing behind, unless the Plugin asks for [`WarmLimits`]. [`PluginReconciler`]
-//! implements core's [`Reconciler`] with them. [`PluginMapper`] implements
-//! [`Mapper`](operetta_core::ports::Mapper) for a plugin that maps events itself.
+//! one loaded digest, compiled, linked and described once. A call is one reconcile: a fresh
+//! instance with a deadline, a memory limit and a [`Session`], its only way to the host. Nothing
+//! survives the call unless the Plugin asks for warm instances ([`WarmLimits`]).
+//! [`PluginReconciler`] implements core's [`Reconciler`] on top of them, and [`PluginMapper`]
+//! implements [`Mapper`](operetta_core::ports::Mapper) for plugins with their own event mapping.
 //!
-//! No guest, whatever its bytes are, can outlive its deadline, whether it spins or waits; hold a
-//! worker thread for longer than one epoch tick; grow beyond its memory limit; make the host
-//! allocate without bound; panic the host; see another call's memory; open a file or a socket;
-//! reach an object other than through the session.
+//! Whatever its bytes are, a guest cannot outlive its deadline, spinning or waiting; hold a worker
+//! thread for longer than one epoch tick; grow beyond its memory limit; make the host allocate
+//! without bound; panic the host; see another call's memory; open a file or a socket; or reach an
+//! object except through its session.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -59,7 +59,7 @@ mod bindings {
     });
 }
 
-/// The bindings of the mapper, the one optional export.
+/// The mapper is the only optional export, so it has a world of its own.
 #[allow(
     unsafe_code,
     missing_docs,
@@ -110,17 +110,15 @@ pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin};
 pub use program::Program;
 
-/// The version of `operetta:controller` that this host implements. It runs every plugin of the same
-/// `major.minor`.
+/// The `operetta:controller` version of this host. It runs every plugin of the same `major.minor`.
 pub const CONTRACT_VERSION: &str = "0.1.0";
 
-/// The export that makes a component a plugin.
+/// Exporting this interface makes a component a plugin.
 pub const RECONCILER: &str = "operetta:controller/reconciler@0.1.0";
 
-/// The export of a plugin that maps events itself.
+/// The optional export of a plugin with its own event mapping.
 pub const MAPPER: &str = "operetta:controller/mapper@0.1.0";
 
-/// Formats bytes as lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes
@@ -131,7 +129,7 @@ fn hex(bytes: &[u8]) -> String {
         })
 }
 
-/// Cuts a text to at most `max` bytes, at a character boundary, and frees the memory of the rest.
+/// Truncates a text to at most `max` bytes at a character boundary, and frees the rest.
 fn cut(mut text: String, max: usize) -> String {
     if text.len() > max {
         text.truncate(text.floor_char_boundary(max));

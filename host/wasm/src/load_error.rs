@@ -7,17 +7,16 @@ use operetta_core::manifest::ManifestError;
 
 use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
 
-/// The maximum length of a component's own text in a message, in bytes.
+/// How much text of a component a message may quote, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
-/// The reason why a plugin was refused. Its author must change it; the caller retries
-/// [`LoadError::Busy`] only.
+/// Why a plugin was refused. Its author must change it. Only [`LoadError::Busy`] is worth a retry.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file is not a WebAssembly binary.
     #[error("this is not a WebAssembly binary: it {found}")]
     NotWasm {
-        /// The format as far as the first bytes show it.
+        /// A description of its first bytes.
         found: String,
     },
     /// The file is larger than [`crate::LoadLimits::max_wasm_bytes`].
@@ -41,7 +40,7 @@ pub enum LoadError {
         "the component is built for {found}, but this host supports operetta:controller@{CONTRACT_VERSION}"
     )]
     UnsupportedVersion {
-        /// The interface that the component exports or imports.
+        /// The exported or imported interface.
         found: String,
     },
     /// The component exports no reconciler, so it is not a plugin.
@@ -68,17 +67,17 @@ pub enum LoadError {
         "controller {controller:?} has a watch whose map is of type \"Custom\", but the component does not export {MAPPER}"
     )]
     MissingMapper {
-        /// The first controller that has such a watch.
+        /// The first controller with such a watch.
         controller: String,
     },
-    /// The component imports interfaces that the host does not offer.
+    /// The component imports interfaces that this host does not offer.
     #[error(
         "the component has imports that this host does not provide: {}; provided: {}",
         list(missing),
         imports::offered_by_package()
     )]
     MissingImport {
-        /// The interfaces that the host does not offer.
+        /// The missing interfaces.
         missing: Vec<String>,
     },
     /// The component imports an interface of the host with other functions or types.
@@ -113,7 +112,7 @@ pub enum LoadError {
         /// The limit in seconds of processor time.
         limit_seconds: u64,
     },
-    /// It is a [`Program`](crate::Program), which only `operetta dev` runs.
+    /// A [`Program`](crate::Program) outside `operetta dev`.
     #[error(
         "this is a development build of `operetta dev`, which only that command runs: build with `operetta build`"
     )]
@@ -188,17 +187,19 @@ pub(crate) fn short_message(error: &wasmtime::Error) -> String {
     cut(format!("{error:#}"), MAX_MESSAGE)
 }
 
-/// Lists the first names for a message.
 fn list(names: &[String]) -> String {
     const MOST: usize = 20;
+
     if names.is_empty() {
         return "nothing".to_owned();
     }
+
     let shown: Vec<String> = names
         .iter()
         .take(MOST)
         .map(|name| cut(name.clone(), 128))
         .collect();
+
     let more = names.len().saturating_sub(MOST);
     let more = if more > 0 {
         format!(" and {more} more")

@@ -1,8 +1,8 @@
 //! A loaded plugin: one digest, compiled, linked and described.
 //!
-//! Loading refuses a component that cannot run, for a reason that tells the plugin's author what to
-//! change. The cheap checks come before the expensive compilation. A loaded plugin has answered
-//! `describe()` once, within limits and without access to the API server.
+//! Loading refuses a component that cannot run, with a reason its author can act on. Cheap checks
+//! come before the expensive compilation. A loaded plugin has answered `describe()` once, within
+//! limits and without access to the API server.
 
 use std::{
     sync::Arc,
@@ -39,9 +39,8 @@ pub struct LoadLimits {
     pub memory_bytes: usize,
     /// The timeout of `describe()`.
     pub timeout: Duration,
-    /// The owner's permits to compile. A component that has to be compiled takes one before it
-    /// queues with those of other owners, so an owner with many components delays the others by
-    /// one. None queues at once.
+    /// The owner's permits to compile. A component takes one before it queues with those of other
+    /// owners, so an owner with many components delays the others by one. None queues at once.
     pub compilations: Option<Arc<Semaphore>>,
 }
 
@@ -56,7 +55,7 @@ impl Default for LoadLimits {
     }
 }
 
-/// The maximum size of what `describe()` returns, in bytes.
+/// The maximum size of a manifest from `describe()`, in bytes.
 const MAX_MANIFEST: usize = 1 << 20;
 
 /// One loaded digest.
@@ -64,10 +63,10 @@ pub struct Plugin {
     engine: Engine,
     code: Arc<MappedCode>,
     manifest: Manifest,
-    /// The inspection of the file; its `error` is None.
+    /// Its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
-    /// The source, if an interpreter runs it.
+    /// Set if an interpreter runs the plugin.
     source: Option<Arc<str>>,
 }
 
@@ -93,6 +92,7 @@ impl Plugin {
         let inspection = inspection
             .await
             .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+
         let (code, provenance) =
             MappedCode::obtain(engine, bytes, &inspection, limits.compilations.as_ref()).await?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
@@ -107,7 +107,7 @@ impl Plugin {
         })
     }
 
-    /// Loads a program of `operetta dev`: it compiles nothing once the interpreter is loaded.
+    /// Loads a program of `operetta dev`. Nothing is compiled once the interpreter is loaded.
     async fn interpret(
         engine: &Engine,
         bytes: &[u8],
@@ -126,6 +126,7 @@ impl Plugin {
             origin: Origin::Cache,
             took: started.elapsed(),
         };
+
         let source: Arc<str> = program.source.into();
         let manifest = describe(engine, &code, Some(source.clone()), limits, logs).await?;
         let inspection = Inspection {
@@ -154,22 +155,22 @@ impl Plugin {
         self.inspection.size
     }
 
-    /// Returns the manifest that `describe()` returned.
+    /// Returns the manifest from `describe()`.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Returns the interfaces that the component imports.
+    /// Returns the imported interfaces.
     pub fn imports(&self) -> &[String] {
         &self.inspection.imports
     }
 
-    /// Returns the interfaces that the component exports.
+    /// Returns the exported interfaces.
     pub fn exports(&self) -> &[String] {
         &self.inspection.exports
     }
 
-    /// Returns the provenance of the compiled code.
+    /// Returns where the compiled code came from.
     pub fn provenance(&self) -> Provenance {
         self.provenance
     }
@@ -178,12 +179,11 @@ impl Plugin {
         &self.engine
     }
 
-    /// Reports whether the plugin maps events itself.
     pub(crate) fn has_mapper(&self) -> bool {
         self.code.has_mapper
     }
 
-    /// Returns what a call of an interpreter evaluates; None if the plugin has code of its own.
+    /// Returns the source for a call of the interpreter; None for a plugin with its own code.
     pub(crate) fn evaluated(&self) -> Option<Evaluated> {
         self.source.clone().map(|source| Evaluated {
             source,
@@ -191,10 +191,7 @@ impl Plugin {
         })
     }
 
-    /// Returns the linked code that instances are created from.
-    ///
-    /// # Errors
-    /// Returns [`CallError::Busy`] if the code cannot be mapped.
+    /// Returns the linked code, mapped again if necessary.
     pub(crate) async fn linked(&self) -> Result<Arc<Linked>, CallError> {
         // The same code was mapped before, so any error is temporary.
         self.code
@@ -204,8 +201,7 @@ impl Plugin {
     }
 }
 
-/// Returns the manifest that a fresh instance describes, of this source if the code is an
-/// interpreter.
+/// Calls `describe()` in a fresh instance, with this source if the code is an interpreter.
 async fn describe(
     engine: &Engine,
     code: &MappedCode,
@@ -219,11 +215,13 @@ async fn describe(
         transfer_bytes: MAX_MANIFEST,
         timeout: limits.timeout,
     };
+
     let mut evaluated = source.map(|source| Evaluated {
         source,
         problem: None,
     });
     let described = call_describe(engine, &linked, &mut evaluated, &budget, logs).await;
+
     if let Some(problem) = evaluated.and_then(|evaluated| evaluated.problem) {
         return Err(LoadError::NotEvaluated(problem));
     }
@@ -233,7 +231,7 @@ async fn describe(
         Err(CallError::Busy(why)) => return Err(LoadError::Busy(why)),
         Err(CallError::Fault(fault)) => {
             return Err(match fault {
-                Fault::Trap(what) => LoadError::DescribeTrapped(what),
+                Fault::Trap(message) => LoadError::DescribeTrapped(message),
                 Fault::DeadlineExceeded { limit } => LoadError::DescribeTimedOut { limit },
                 Fault::MemoryExceeded { limit_bytes } => {
                     LoadError::DescribeMemoryExceeded { limit_bytes }
@@ -262,6 +260,7 @@ async fn call_describe(
     let _slot = call::slots(engine, &Tenant::default(), linked.slots).await;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     store.data_mut().evaluated = evaluated.take();
+
     let answer = call::run(engine, budget, async {
         let guest = linked.pre.instantiate_async(&mut store).await?;
         guest
@@ -269,8 +268,8 @@ async fn call_describe(
             .call_describe(&mut store)
             .await
     });
-
     let answer = answer.await;
+
     *evaluated = store.data_mut().evaluated.take();
     call::finish(&mut store, answer, budget)
 }

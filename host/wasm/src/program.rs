@@ -1,23 +1,22 @@
-//! Programs that a precompiled interpreter runs, for `operetta dev` only.
+//! Programs run by a precompiled interpreter, for `operetta dev` only.
 //!
-//! A program is a component without code: a custom section names an interpreter, and has the
-//! source. The interpreter is a plugin that imports `operetta:development/source` and evaluates the
-//! source in each call. So a save compiles nothing. An engine runs programs only if
-//! [`EngineConfig::interpreters`](crate::EngineConfig::interpreters) names a folder, which the
-//! engine of a production host never does: it refuses programs, and does not link the import.
+//! A program is a component without code: its custom section holds the name of an interpreter and
+//! the source. The interpreter is a plugin with the import `operetta:development/source`, and
+//! evaluates the source in each call, so a save compiles nothing. An engine runs programs only if
+//! [`EngineConfig::interpreters`](crate::EngineConfig::interpreters) names a folder. A production
+//! host never sets it: it refuses programs and does not link the import.
 
 use wasmparser::{Parser, Payload};
 
-/// The name of the custom section. Its first line is the name of the interpreter's file; the source
-/// follows.
+/// The custom section. Its first line is the file name of the interpreter; the source follows.
 const SECTION: &str = "operetta:development";
 
-/// A source, and the interpreter that runs it.
+/// A source and its interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The name of the interpreter's file. Another interpreter has another name.
+    /// The file name of the interpreter. A changed interpreter needs a new name.
     pub interpreter: String,
-    /// The source, in the form that the interpreter reads.
+    /// The source, in the interpreter's own format.
     pub source: String,
 }
 
@@ -38,7 +37,7 @@ impl Program {
         component.finish()
     }
 
-    /// Reads a program; None for any other file. It reads the first section only.
+    /// Reads a program from the first section of a file; None for any other file.
     pub fn read(component: &[u8]) -> Option<Self> {
         let Payload::CustomSection(section) = Parser::new(0).parse_all(component).nth(1)?.ok()?
         else {
@@ -47,6 +46,7 @@ impl Program {
         if section.name() != SECTION || !Parser::is_component(component) {
             return None;
         }
+
         let (interpreter, source) = std::str::from_utf8(section.data()).ok()?.split_once('\n')?;
         Some(Self {
             interpreter: interpreter.to_owned(),

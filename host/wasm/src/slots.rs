@@ -1,12 +1,12 @@
-//! The slots of the instance pool, shared among tenants.
+//! The slots of the instance pool, shared fairly among tenants.
 //!
-//! Each call takes slots: one, or several if its component has many memories or tables. While none
-//! is free, calls wait, and the next free slots go to the waiting tenant that has the fewest. So a
-//! tenant whose calls hold their slots for long, because they wait for the API server or sleep,
-//! holds up its own calls and not those of others.
+//! A call takes one slot, or several if its component has many memories or tables. When none is
+//! free, calls queue, and the next slots go to the queued tenant with the fewest. A tenant with
+//! slow calls (sleeping, or waiting for the API server) therefore delays its own calls, not those
+//! of others.
 //!
-//! Instances that are kept warm between calls hold slots too, which count the same: a quarter of
-//! the pool at most, and they end as soon as a call would have to wait for their slots.
+//! Warm instances hold slots between calls and count the same. They get at most a quarter of the
+//! pool, and end as soon as a call would have to wait for their slots.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,10 +17,9 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Whose calls share slots: a namespace, or empty for the host's own.
+/// The owner of slots: a namespace, or empty for the host itself.
 pub(crate) type Tenant = Arc<str>;
 
-/// All slots.
 pub(crate) struct Slots {
     total: u32,
     state: Mutex<State>,
@@ -28,21 +27,21 @@ pub(crate) struct Slots {
 
 struct State {
     free: u32,
-    /// The slots of each tenant that has some.
-    held: HashMap<Tenant, u32>,
-    /// The calls of each tenant that wait, in order. None is empty.
-    waiting: HashMap<Tenant, VecDeque<Waiting>>,
-    /// The number of calls that have waited so far.
+    /// Slots per tenant, without tenants that have none.
+    in_use: HashMap<Tenant, u32>,
+    /// Waiting calls per tenant, in order of arrival. No queue is empty.
+    queues: HashMap<Tenant, VecDeque<Waiter>>,
+    /// Numbers the waiting calls, to serve tenants with equally many slots in order of arrival.
     arrivals: u64,
 }
 
-struct Waiting {
+struct Waiter {
     count: u32,
     arrival: u64,
     grant: oneshot::Sender<SlotPermit>,
 }
 
-/// Slots that a call or a warm instance holds, until this is dropped.
+/// The slots of a call or a warm instance, given back on drop.
 pub(crate) struct SlotPermit {
     slots: Arc<Slots>,
     tenant: Tenant,
@@ -55,39 +54,39 @@ impl Slots {
             total,
             state: Mutex::new(State {
                 free: total,
-                held: HashMap::new(),
-                waiting: HashMap::new(),
+                in_use: HashMap::new(),
+                queues: HashMap::new(),
                 arrivals: 0,
             }),
         })
     }
 
-    /// Returns the number of all slots.
     pub(crate) fn total(&self) -> u32 {
         self.total
     }
 
-    /// Takes slots if they are free and no call waits for them.
+    /// Takes free slots, unless other calls are waiting.
     pub(crate) fn try_acquire(self: &Arc<Self>, tenant: &Tenant, count: u32) -> Option<SlotPermit> {
         let mut state = self.state.lock();
-        (state.waiting.is_empty() && state.free >= count)
+        (state.queues.is_empty() && state.free >= count)
             .then(|| self.take(&mut state, tenant, count))
     }
 
-    /// Takes slots, after those that are more entitled to them. `count` is at most [`Self::total`].
+    /// Waits for its turn and takes slots. `count` is at most [`Self::total`]. Cancel safe.
     pub(crate) async fn acquire(self: &Arc<Self>, tenant: &Tenant, count: u32) -> SlotPermit {
         debug_assert!(count <= self.total, "it would wait forever");
+
         let granted = {
             let mut state = self.state.lock();
-            if state.waiting.is_empty() && state.free >= count {
+            if state.queues.is_empty() && state.free >= count {
                 return self.take(&mut state, tenant, count);
             }
 
             let (grant, granted) = oneshot::channel();
             let arrival = state.arrivals;
             state.arrivals += 1;
-            let waiting = state.waiting.entry(tenant.clone()).or_default();
-            waiting.push_back(Waiting {
+            let queue = state.queues.entry(tenant.clone()).or_default();
+            queue.push_back(Waiter {
                 count,
                 arrival,
                 grant,
@@ -95,24 +94,24 @@ impl Slots {
             self.grant(&mut state);
             granted
         };
-        let mut waiting = WaitingCall {
+
+        let mut call = WaitingCall {
             slots: self,
             granted: Some(granted),
         };
-        let granted = waiting.granted.as_mut().expect("it was set just now");
+        let granted = call.granted.as_mut().expect("it was set just now");
         let permit = granted.await;
-        waiting.granted = None;
+        call.granted = None;
         permit.expect("a call that waits is in the queue until it has its slots")
     }
 
-    /// Reports whether calls wait.
     pub(crate) fn is_contended(&self) -> bool {
-        !self.state.lock().waiting.is_empty()
+        !self.state.lock().queues.is_empty()
     }
 
     fn take(self: &Arc<Self>, state: &mut State, tenant: &Tenant, count: u32) -> SlotPermit {
         state.free -= count;
-        *state.held.entry(tenant.clone()).or_default() += count;
+        *state.in_use.entry(tenant.clone()).or_default() += count;
         SlotPermit {
             slots: self.clone(),
             tenant: tenant.clone(),
@@ -120,26 +119,26 @@ impl Slots {
         }
     }
 
-    /// Gives free slots to waiting calls. A call that needs more than are free gets the next ones,
-    /// so that it does not wait for ever behind smaller ones.
+    /// Gives free slots to waiting calls. If the next call needs more than are free, smaller ones
+    /// wait behind it: otherwise it could starve.
     fn grant(self: &Arc<Self>, state: &mut State) {
         loop {
-            let held = |tenant: &Tenant| state.held.get(tenant).copied().unwrap_or_default();
+            let in_use = |tenant: &Tenant| state.in_use.get(tenant).copied().unwrap_or_default();
             let next = state
-                .waiting
+                .queues
                 .iter()
-                .filter_map(|(tenant, calls)| Some((tenant, calls.front()?)))
-                .min_by_key(|(tenant, first)| (held(tenant), first.arrival));
+                .filter_map(|(tenant, queue)| Some((tenant, queue.front()?)))
+                .min_by_key(|(tenant, first)| (in_use(tenant), first.arrival));
             let Some((tenant, first)) = next else { return };
             if first.count > state.free && !first.grant.is_closed() {
                 return;
             }
 
             let tenant = tenant.clone();
-            let calls = state.waiting.get_mut(&tenant).expect("it waits");
-            let first = calls.pop_front().expect("it waits");
-            if calls.is_empty() {
-                state.waiting.remove(&tenant);
+            let queue = state.queues.get_mut(&tenant).expect("it waits");
+            let first = queue.pop_front().expect("it waits");
+            if queue.is_empty() {
+                state.queues.remove(&tenant);
             }
             if first.grant.is_closed() {
                 continue;
@@ -147,7 +146,7 @@ impl Slots {
 
             let permit = self.take(state, &tenant, first.count);
             if let Err(permit) = first.grant.send(permit) {
-                // The call was cancelled just now. Dropping the permit would lock the state again.
+                // Cancelled just now. Dropping the permit would lock the state again.
                 state.give_back(&permit.tenant, permit.count);
                 permit.forget();
             }
@@ -155,17 +154,17 @@ impl Slots {
     }
 }
 
-/// A call that waits. If it is cancelled, others take its turn.
+/// Passes the turn on if a waiting call is cancelled.
 struct WaitingCall<'a> {
     slots: &'a Arc<Slots>,
-    /// None when it has its slots.
+    /// None once the call has its slots.
     granted: Option<oneshot::Receiver<SlotPermit>>,
 }
 
 impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         if let Some(granted) = self.granted.take() {
-            // Slots that were granted just now are given back.
+            // Gives back slots granted just now.
             drop(granted);
             self.slots.grant(&mut self.slots.state.lock());
         }
@@ -175,22 +174,20 @@ impl Drop for WaitingCall<'_> {
 impl State {
     fn give_back(&mut self, tenant: &Tenant, count: u32) {
         self.free += count;
-        if let Some(held) = self.held.get_mut(tenant) {
-            *held -= count;
-            if *held == 0 {
-                self.held.remove(tenant);
+        if let Some(slots) = self.in_use.get_mut(tenant) {
+            *slots -= count;
+            if *slots == 0 {
+                self.in_use.remove(tenant);
             }
         }
     }
 }
 
 impl SlotPermit {
-    /// Returns the number of slots.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Returns whose slots these are.
     pub(crate) fn tenant(&self) -> &Tenant {
         &self.tenant
     }
@@ -323,7 +320,7 @@ mod tests {
             let taken: u32 = held.iter().map(SlotPermit::count).sum();
             let state = slots.state.lock();
             assert_eq!(taken + state.free, total, "seed {seed}");
-            assert_eq!(state.held.values().sum::<u32>(), taken, "seed {seed}");
+            assert_eq!(state.in_use.values().sum::<u32>(), taken, "seed {seed}");
         }
 
         drop((held, waiting));

@@ -1,23 +1,23 @@
-//! Detects swap space, where the kernel may move memory of this process.
+//! Detects whether the kernel may move memory of this process to swap space.
 //!
-//! wasmtime 48 clears the memory of a slot by the page table (`PAGEMAP_SCAN`) and overlooks pages
-//! that are in swap space: the next instance in the slot would read what the last one has written.
-//! Where that is possible, the pool clears memory without that.
+//! wasmtime 48 clears the memory of a slot with `PAGEMAP_SCAN`, which overlooks swapped pages: the
+//! next instance in the slot would read what the last one wrote
+//! (<https://github.com/bytecodealliance/wasmtime/pull/14357>). Where swapping is possible, the
+//! pool clears memory without the scan.
 
 use std::{fs, io};
 
-/// Reports whether the system has swap space, and the control group of this process may use it.
 pub(crate) fn is_possible() -> bool {
     has_swap_space(fs::read_to_string("/proc/swaps"))
         && may_swap(fs::read_to_string("/sys/fs/cgroup/memory.swap.max"))
 }
 
-/// Reads the list of swap spaces, which follow a line of headings.
+/// `/proc/swaps` starts with a line of headings.
 fn has_swap_space(swaps: io::Result<String>) -> bool {
     swaps.map_or(true, |list| list.lines().count() > 1)
 }
 
-/// Reads the limit of a control group. A process outside a container sees none.
+/// A process outside a container has no such file.
 fn may_swap(limit: io::Result<String>) -> bool {
     limit.map_or(true, |bytes| bytes.trim() != "0")
 }

@@ -1,7 +1,7 @@
-//! The thread that lets guests yield: while guests run, it advances the engine's epoch at each tick
-//! of the machine's clock.
+//! The epoch thread makes guests yield: while any guest runs, it advances the engine's epoch at
+//! each tick of the machine's clock.
 //!
-//! A host without a guest for a second has no ticks: the thread sleeps until the next guest runs.
+//! After a second without guests it sleeps until the next one runs, so an idle host has no ticks.
 
 use std::{
     cell::Cell,
@@ -16,45 +16,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time that a guest may run before it yields its thread, while no guest has run for long
-/// lately.
+/// How long a guest runs before it yields its thread, if no guest has run for long lately.
 const TICK: Duration = Duration::from_millis(10);
-/// The same while guests run for long and others wait for their turn. A guest that runs for this
-/// time without a pause runs for long.
+/// The same while guests run for long, so that others get their turn sooner. A guest runs for long
+/// if it does not pause within this time.
 const BUSY_TICK: Duration = Duration::from_millis(1);
-/// The number of busy ticks after the last guest that ran for long.
+/// How many busy ticks follow the last long-running guest.
 const BUSY_TICKS: u32 = 100;
-/// The number of ticks without a guest after which the thread sleeps.
+/// How many ticks pass without a guest before the thread sleeps.
 const QUIET_TICKS: u32 = 100;
 
 thread_local! {
-    /// The time when this thread began to poll the guest that it runs.
+    /// When this thread began its current poll of a guest.
     static POLLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Advances the engine's epoch by one every [`TICK`] or [`BUSY_TICK`]. Dropping it ends the thread.
 pub(crate) struct Ticker {
     clock: Arc<Clock>,
-    /// None without a thread.
+    /// None without ticks.
     thread: Option<JoinHandle<()>>,
 }
 
-/// The state that guests share with the thread.
+/// The state shared by guests and the epoch thread.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// The polls of guests that have begun, and those of them that have ended.
+    /// Polls of guests so far, and how many of them have ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Set by a guest that runs for long.
+    /// Set by long-running guests.
     has_long: AtomicBool,
-    /// Set while the thread sleeps.
     asleep: AtomicBool,
     stopped: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Ticker {
-    /// Returns one that never ticks.
+    /// Never ticks, for simulations.
     pub fn stopped() -> Self {
         Self {
             clock: Arc::default(),
@@ -62,16 +60,12 @@ impl Ticker {
         }
     }
 
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// Fails if the system has no thread left.
     pub fn start(engine: wasmtime::Engine) -> io::Result<Self> {
         let clock: Arc<Clock> = Arc::default();
-        let of_thread = clock.clone();
+        let thread_clock = clock.clone();
         let thread = thread::Builder::new().name("operetta-epoch".into());
-        let thread = thread.spawn(move || of_thread.tick(|| engine.increment_epoch()))?;
-        // Until then the thread is awake: it has to tick QUIET_TICKS times first.
+        let thread = thread.spawn(move || thread_clock.tick(|| engine.increment_epoch()))?;
+        // The thread cannot be asleep yet: it ticks QUIET_TICKS times first.
         let _first = clock.thread.set(thread.thread().clone());
         Ok(Self {
             clock,
@@ -79,12 +73,10 @@ impl Ticker {
         })
     }
 
-    /// Returns the state that guests share with the thread.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }
 
-    /// Reports whether it has a thread.
     #[cfg(test)]
     pub fn is_running(&self) -> bool {
         self.thread.is_some()
@@ -102,7 +94,7 @@ impl Drop for Ticker {
 }
 
 impl Clock {
-    /// Records that the guest that this thread polls has not yielded at the end of a tick.
+    /// Called when a tick ends in the middle of a poll on this thread.
     pub fn ticked(&self, now: Instant) {
         let since = POLLED_SINCE.get();
         if since.is_some_and(|since| now.saturating_duration_since(since) >= BUSY_TICK) {
@@ -110,8 +102,7 @@ impl Clock {
         }
     }
 
-    /// Runs a guest. The epoch advances during each of its polls. Cancel safe if the guest's future
-    /// is.
+    /// Polls a guest while the epoch advances. Cancel safe if the guest's future is.
     pub async fn run<F: Future>(&self, guest: F) -> F::Output {
         let mut guest = pin!(guest);
         poll_fn(|cx| {
@@ -123,18 +114,21 @@ impl Clock {
         .await
     }
 
-    /// The thread: ticks until it is stopped.
+    /// The body of the thread.
     fn tick(&self, mut tick: impl FnMut()) {
         let (mut busy, mut quiet, mut seen) = (0, 0, 0);
         while !self.stopped.load(Ordering::SeqCst) {
             thread::park_timeout(if busy > 0 { BUSY_TICK } else { TICK });
             tick();
+
             let has_long = self.has_long.swap(false, Ordering::Relaxed);
             busy = if has_long {
                 BUSY_TICKS
             } else {
                 u32::saturating_sub(busy, 1)
             };
+
+            // `ended` first: if a poll begins and ends in between, the counts differ.
             let ended = self.ended.load(Ordering::SeqCst);
             let begun = self.begun.load(Ordering::SeqCst);
             quiet = if begun == seen && ended == begun {
@@ -154,8 +148,7 @@ impl Clock {
     /// Sleeps until another poll begins.
     fn sleep(&self, begun: u64) {
         self.asleep.store(true, Ordering::SeqCst);
-        // A poll that began before this store is seen here; one that begins after it sees the
-        // store.
+        // A poll begun before this store is seen below; a later one sees the store and unparks.
         while self.begun.load(Ordering::SeqCst) == begun && !self.stopped.load(Ordering::SeqCst) {
             thread::park();
         }
@@ -172,7 +165,7 @@ impl Clock {
     }
 }
 
-/// A poll in progress. It ends also by a panic.
+/// Ends a poll on drop, so a panic ends it too.
 struct Polling<'a>(&'a Clock);
 
 impl Drop for Polling<'_> {

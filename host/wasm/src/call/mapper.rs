@@ -22,10 +22,10 @@ use crate::{
     slots::Tenant,
 };
 
-/// The maximum size of an event's keys in bytes.
+/// The maximum size in bytes of the keys returned for an event.
 /// [`MAX_KEYS`](operetta_core::handler::mapping::MAX_KEYS) of the longest keys take a third of it,
-/// so a mapping of a few times as many keys is still refused by their number. The keys are copied
-/// at once, which blocks the thread.
+/// so a mapping of a few times as many keys is still refused by their number. There is a limit
+/// because the keys are copied at once, which blocks the thread.
 const MAX_TRANSFER: usize = 1 << 20;
 
 /// Maps events in a plugin.
@@ -37,8 +37,7 @@ pub struct PluginMapper {
 }
 
 impl PluginMapper {
-    /// Returns a mapper that runs this plugin behind this gate, or None for a plugin that exports
-    /// no mapper.
+    /// Returns a mapper for this plugin behind this gate; None if the plugin exports no mapper.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: &CallLimits) -> Option<Self> {
         plugin.has_mapper().then(|| {
             let mut budget = limits.budget();
@@ -52,7 +51,7 @@ impl PluginMapper {
         })
     }
 
-    /// Makes its calls share the slots of the pool with the others of a tenant.
+    /// Makes its calls share pool slots with the other calls of a tenant.
     #[must_use]
     pub fn for_tenant(mut self, tenant: &str) -> Self {
         self.tenant = tenant.into();
@@ -90,8 +89,8 @@ impl Mapper for PluginMapper {
                 .call_map_event(&mut store, &event)
                 .await
         });
-
         let answer = answer.await;
+
         match call::finish(&mut store, answer, &self.budget)? {
             Ok(keys) => Ok(keys.into_iter().map(key).collect()),
             Err(message) => Err(Failure::Retry(cut(message, MAX_FAILURE))),
@@ -102,6 +101,7 @@ impl Mapper for PluginMapper {
 fn wit_event(controller: &str, kind: &GroupVersionKind, event: &Event) -> generated::Event {
     let object = event.object();
     let key = object.key();
+
     generated::Event {
         controller: controller.to_owned(),
         kind: types::GroupVersionKind {

@@ -1,9 +1,9 @@
 //! One call into a guest: a fresh store, a deadline, a memory limit, and the outcome.
 //!
-//! The deadline is enforced twice. A timer ends a guest that waits in a host call. The epoch ends a
-//! guest that spins, even on a runtime too busy to fire timers. At each tick a spinning guest
-//! yields its thread and wakes itself, so that other guests run, and timers and sockets are served.
-//! A guest that runs for two seconds is reported with its stack (store/long_run.rs).
+//! The deadline is enforced twice: a timer ends guests waiting in a host call, and the epoch ends
+//! spinning guests, even on a runtime too busy to fire timers. At each tick a spinning guest yields
+//! its thread and wakes itself, so other guests, timers and sockets get their turn. A guest running
+//! for two seconds is reported with its stack (`store/long_run.rs`).
 
 pub(crate) mod mapper;
 pub(crate) mod reconciler;
@@ -39,7 +39,7 @@ pub(crate) struct Budget {
     pub timeout: Duration,
 }
 
-/// The reason why a call did not return.
+/// Why a call did not return.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// The guest caused it.
@@ -62,7 +62,7 @@ pub(crate) async fn slots(engine: &Engine, tenant: &Tenant, count: u32) -> SlotP
         return permit;
     }
 
-    // A call comes before instances that do nothing.
+    // Calls come before idle warm instances.
     engine.warm().make_room(count);
     engine.slots().acquire(tenant, count).await
 }
@@ -90,8 +90,8 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
     store.set_hostcall_fuel(budget.transfer_bytes);
     store.set_max_component_handles(MAX_HANDLES);
     store.set_epoch_deadline(1);
-    let clock = engine.clock().clone();
 
+    let clock = engine.clock().clone();
     store.epoch_deadline_callback(move |mut context| {
         let call = context.data_mut();
         let now = Instant::now();
@@ -99,11 +99,13 @@ pub(crate) fn store(engine: &Engine, session: Session, budget: &Budget) -> Store
         if now.saturating_duration_since(call.started) >= call.timeout {
             return Err(DeadlineReached.into());
         }
+
         if call.run_time.tick(now) {
             let stack = long_run::stack(&context);
             context.data().session.long_run(LONG, &stack);
         }
-        // The guest wakes itself at once, so that it is in the run queue before another guest gets
+
+        // The guest wakes itself at once, so it is back in the run queue before another guest gets
         // its turn.
         Ok(UpdateDeadline::Yield(1))
     });
@@ -121,7 +123,7 @@ pub(crate) async fn run<T>(
 }
 
 /// Prepares a store for another call of its instance, with a new session and a new deadline. The
-/// instance keeps its memory and handles, which still count against their limits.
+/// instance keeps its memory and handles, still counted against their limits.
 pub(crate) fn renew(store: &mut Store<StoreData>, session: Session) {
     let call = store.data_mut();
     call.session = session;
@@ -132,10 +134,7 @@ pub(crate) fn renew(store: &mut Store<StoreData>, session: Session) {
     store.set_epoch_deadline(1);
 }
 
-/// Passes the rest of the guest's output to the log, and returns the outcome of the call.
-///
-/// # Errors
-/// Returns a [`CallError`] if the call did not return.
+/// Logs the rest of the guest's output, and returns the outcome of the call.
 pub(crate) fn finish<T>(
     store: &mut Store<StoreData>,
     outcome: Result<wasmtime::Result<T>, Elapsed>,
@@ -182,7 +181,7 @@ pub(crate) fn finish<T>(
 }
 
 /// Describes a trap in one sentence. The guest's message comes first, because the trap itself is
-/// usually `unreachable`.
+/// usually just `unreachable`.
 fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
     let description = if let Some(I32Exit(status)) = error.downcast_ref() {
         match message {
@@ -212,7 +211,6 @@ fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
     cut(description, MAX_TRAP_MESSAGE)
 }
 
-/// Returns a trap's description without wasmtime's common prefix.
 fn trap_text(trap: Trap) -> String {
     trap.to_string()
         .trim_start_matches("wasm trap: ")

@@ -1,4 +1,4 @@
-//! A plugin as core's [`Reconciler`]. Each reconcile has a fresh instance, or a warm one where the
+//! A plugin as core's [`Reconciler`]. Each reconcile has a fresh instance, or a warm one if the
 //! Plugin asks for it.
 
 use std::{sync::Arc, time::Duration};
@@ -31,10 +31,10 @@ use crate::{
 pub struct CallLimits {
     /// The maximum size of all linear memories of the instance together, in bytes.
     pub memory_bytes: usize,
-    /// The maximum size of what the guest passes to the host in one call, all strings and lists
-    /// together, in bytes. A guest that passes more traps.
+    /// The maximum size of all strings and lists that the guest passes to the host at once, as
+    /// arguments or results, in bytes. A guest that passes more traps.
     pub transfer_bytes: usize,
-    /// The timeout of a reconcile, including the time that it waits.
+    /// The timeout of a reconcile, including time spent waiting.
     pub timeout: Duration,
 }
 
@@ -68,13 +68,13 @@ pub struct PluginReconciler {
     plugin: Arc<Plugin>,
     gate: Arc<Gate>,
     budget: Budget,
-    /// The instances kept between reconciles; None keeps none.
+    /// None keeps no instances between reconciles.
     warm: Option<Arc<WarmInstances>>,
     tenant: Tenant,
 }
 
 impl PluginReconciler {
-    /// Returns a reconciler that runs this plugin behind this gate.
+    /// Returns a reconciler for this plugin behind this gate.
     pub fn new(plugin: Arc<Plugin>, gate: Arc<Gate>, limits: CallLimits) -> Self {
         Self {
             plugin,
@@ -85,7 +85,7 @@ impl PluginReconciler {
         }
     }
 
-    /// Makes its calls share the slots of the pool with the others of a tenant.
+    /// Makes its calls share pool slots with the other calls of a tenant.
     #[must_use]
     pub fn for_tenant(mut self, tenant: &str) -> Self {
         self.tenant = tenant.into();
@@ -100,14 +100,13 @@ impl PluginReconciler {
         self
     }
 
-    /// Returns the kind that a controller reconciles.
     fn kind_of(&self, controller: &str) -> Option<GroupVersionKind> {
         let mut controllers = self.plugin.manifest().controllers.iter();
         let found = controllers.find(|declared| declared.name == controller)?;
         Some(found.for_.group_version_kind())
     }
 
-    /// Returns the plugin that runs.
+    /// Returns the plugin.
     pub fn plugin(&self) -> &Arc<Plugin> {
         &self.plugin
     }
@@ -136,8 +135,9 @@ impl Reconciler for PluginReconciler {
         };
 
         let answer = call::run(engine, budget, instance.reconcile(&request)).await;
-        // An instance whose call did not return is never used again.
+        // On an error the instance is dropped here, never to be used again.
         let answer = call::finish(&mut instance.store, answer, budget)?;
+
         let session = &mut instance.store.data_mut().session;
         let result = match answer {
             Ok(action) => outcome(action.into(), session.take_failure()),
@@ -153,8 +153,8 @@ impl Reconciler for PluginReconciler {
     }
 }
 
-/// Returns the outcome of a reconcile that has returned an action. If it has reported a failure,
-/// the action decides when the key is retried.
+/// The outcome of a reconcile that returned an action. If it also reported a failure, the action
+/// decides when the key is retried.
 fn outcome(action: Action, reported: Option<String>) -> Result<Action, Failure> {
     match (reported, action) {
         (None, action) => Ok(action),

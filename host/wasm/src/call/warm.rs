@@ -1,13 +1,13 @@
-//! Instances that are kept between reconciles, for guests that are slow to start.
+//! Instances kept between reconciles, for guests that start slowly.
 //!
 //! Each Plugin opts in, and limits apply: an instance serves a number of reconciles, may grow by
-//! some memory, and ends when it was idle for a while. It ends at once when a call did not return,
-//! because the state of its memory is unknown after a trap, a deadline or a refused allocation. It
-//! never serves another plugin, other code or another configuration.
+//! some memory, and ends after some idle time. It ends at once if a call does not return, because a
+//! trap, a deadline or a refused allocation leaves its memory in an unknown state. It never serves
+//! another plugin, other code or another configuration.
 //!
-//! Kept instances hold slots of the pool without running, so all together they may hold a quarter of
-//! it. A new one takes the place of the one that was idle for longest, of the tenant that holds most;
-//! so do calls that would have to wait for a slot.
+//! Warm instances hold pool slots without running, so together they may hold only a quarter of the
+//! pool. A new one replaces the longest idle instance of the tenant with the most slots. A call
+//! that would have to wait for a slot ends such an instance, too.
 //!
 //! docs/decisions/0009-warm-instances.md explains what an author gives up for it.
 
@@ -36,9 +36,9 @@ use crate::{
 /// The limits of a plugin's warm instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmLimits {
-    /// The maximum number of reconciles that one instance serves.
+    /// The maximum number of reconciles per instance.
     pub max_calls: u32,
-    /// The maximum growth of its memory since it started, in bytes.
+    /// The maximum growth of its memory after the start, in bytes.
     pub max_memory_growth_bytes: usize,
     /// The maximum wait for the next reconcile.
     pub max_idle: Duration,
@@ -54,23 +54,22 @@ impl Default for WarmLimits {
     }
 }
 
-/// One instance with its store, code and slot.
 pub(crate) struct Instance {
     pub store: Store<StoreData>,
-    /// The code, which stays mapped as long as the instance lives: dropped after it.
+    /// Dropped after the store: code stays mapped as long as its instances live.
     linked: Arc<Linked>,
     /// None until the first reconcile, because its timeout includes the start of the guest.
     guest: Option<bindings::Plugin>,
-    /// The number of reconciles that have begun.
+    /// Reconciles begun so far.
     calls: u32,
     /// The size of the memory after the start, in bytes.
     first_bytes: usize,
-    /// The slots of the pool, free again when all else is dropped.
+    /// Dropped last: the slots are free once all else is gone.
     slots: SlotPermit,
 }
 
 impl Instance {
-    /// Creates an instance whose guest has not started.
+    /// Creates an instance. Its guest starts with the first reconcile.
     pub(crate) fn new(linked: Arc<Linked>, store: Store<StoreData>, slots: SlotPermit) -> Self {
         Self {
             store,
@@ -82,7 +81,7 @@ impl Instance {
         }
     }
 
-    /// Starts the guest if it has not started, and calls its reconcile function.
+    /// Calls the reconcile function of the guest, started if necessary.
     pub(crate) async fn reconcile(
         &mut self,
         request: &generated::Request,
@@ -104,13 +103,13 @@ impl Instance {
     }
 }
 
-/// The kept instances of all plugins.
+/// The warm instances of all plugins.
 pub(crate) struct WarmPool {
-    /// The slots that they may hold.
+    /// How many slots they may hold.
     max_slots: u32,
-    /// The slots that they hold. Only added to with `plugins` locked.
+    /// How many they hold. Grows only with `plugins` locked.
     slots: Arc<AtomicU32>,
-    /// The plugins that have kept instances, some of which have ended.
+    /// Plugins with idle instances, now or earlier.
     plugins: Mutex<Vec<Weak<WarmInstances>>>,
 }
 
@@ -123,7 +122,7 @@ impl WarmPool {
         })
     }
 
-    /// Ends idle instances that hold so many slots together, or all of them.
+    /// Ends idle instances until they have freed this many slots, or none is left.
     pub(crate) fn make_room(&self, slots: u32) {
         let mut freed = 0;
         while freed < slots {
@@ -133,20 +132,20 @@ impl WarmPool {
         }
     }
 
-    /// Adds an idle instance to a plugin's, in place of others if necessary. Drops it if there is no
-    /// room even then.
+    /// Adds an idle instance to those of a plugin, replacing others if necessary. Drops it if there
+    /// is still no room.
     fn keep(&self, plugin: &Arc<WarmInstances>, instance: Instance) {
         let count = instance.slots.count();
         if count > self.max_slots {
             return;
         }
 
-        // Dropped after the lock: wasmtime takes a while to reset their memory.
+        // Dropped after the lock is released: wasmtime takes a while to reset their memory.
         let mut ended = Vec::new();
         let mut plugins = self.plugins.lock();
         while self.slots.load(Ordering::Relaxed) + count > self.max_slots {
             match take_one(&plugins) {
-                // Its slots are counted until it is dropped, so not any more.
+                // Its slots no longer count, although it is dropped later.
                 Some(Idle { instance, kept, .. }) => {
                     drop(kept);
                     ended.push(instance);
@@ -160,6 +159,7 @@ impl WarmPool {
             plugins.retain(|known| known.strong_count() > 0);
             plugins.push(Arc::downgrade(plugin));
         }
+
         self.slots.fetch_add(count, Ordering::Relaxed);
         plugin.idle.lock().push(Idle {
             instance,
@@ -172,7 +172,7 @@ impl WarmPool {
     }
 }
 
-/// Takes the instance that was idle for longest, of the tenant whose idle instances hold most slots.
+/// Takes the longest idle instance of the tenant whose idle instances hold the most slots.
 fn take_one(plugins: &[Weak<WarmInstances>]) -> Option<Idle> {
     struct Holder {
         slots: u32,
@@ -214,22 +214,21 @@ fn take_one(plugins: &[Weak<WarmInstances>]) -> Option<Idle> {
     (!idle.is_empty()).then(|| idle.remove(0))
 }
 
-/// The idle instances of one plugin, at most as many as its maximum of concurrent reconciles so
-/// far.
+/// The idle instances of one plugin: at most as many as it ever ran at once.
 pub(crate) struct WarmInstances {
     limits: WarmLimits,
-    /// The instance that has been idle for longest comes first.
+    /// Longest idle first.
     idle: Mutex<Vec<Idle>>,
 }
 
-/// An instance that waits for the next reconcile.
+/// An instance between two reconciles.
 struct Idle {
     instance: Instance,
     since: Instant,
     kept: KeptSlots,
 }
 
-/// The slots of an idle instance, counted among those of all until this is dropped.
+/// Counts the slots of an idle instance in [`WarmPool::slots`] until dropped.
 struct KeptSlots {
     all: Arc<AtomicU32>,
     count: u32,
@@ -249,13 +248,12 @@ impl WarmInstances {
         })
     }
 
-    /// Takes the instance that was used last, so that surplus ones stay idle and end.
+    /// Takes the instance used last, so surplus ones stay idle and end.
     pub(crate) fn take(&self) -> Option<Instance> {
         self.idle.lock().pop().map(|idle| idle.instance)
     }
 
-    /// Keeps an instance whose call has returned, unless it is over its limits or calls wait for
-    /// slots.
+    /// Keeps an instance after its call, unless it is over its limits or calls wait for slots.
     pub(crate) fn keep(self: &Arc<Self>, instance: Instance, engine: &Engine) {
         let grown = instance
             .store

@@ -1,10 +1,10 @@
 //! The directory of compiled code.
 //!
 //! Compiled code runs unchecked, so an entry is trusted only if no other user can have written it:
-//! the directory and the file belong to this process's user, and nobody else may write or read
-//! them. An entry's name contains the hash of its content, so that damage is found before the code
-//! runs. Entries are written under another name, then renamed, and never changed. The least
-//! recently used entries are removed when all together exceed the limit.
+//! the directory and the file belong to this process's user and are closed to everyone else. The
+//! name of an entry contains the hash of its content, so damage is found before the code runs.
+//! Entries are written under another name, then renamed, and never changed. When all together
+//! exceed the limit, the least recently used ones are removed.
 
 use std::{
     fs::{self, DirBuilder, File, Metadata, OpenOptions},
@@ -23,31 +23,31 @@ use crate::hex;
 /// The suffix of entries: `KEY.HASH.cwasm`.
 const SUFFIX: &str = ".cwasm";
 
-/// The prefix of files that are being written.
+/// The prefix of unfinished files.
 const UNFINISHED: &str = ".unfinished-";
 
 /// The free space in bytes below which a disk counts as full.
 const FULL: u64 = 64 << 10;
 
-/// The age from which the process that wrote an unfinished file counts as dead.
+/// An unfinished file older than this was left behind by a dead process.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// A directory of compiled code, which this process may share with others of the same user.
+/// A directory of compiled code. Processes of the same user may share it.
 #[derive(Debug)]
 pub struct CodeCache {
     directory: PathBuf,
     max_bytes: u64,
-    /// The user whose files are trusted.
+    /// Only files of this user are trusted.
     user: u32,
-    /// The guard that removes a temporary directory when it is dropped.
+    /// Removes a temporary directory on drop.
     _temporary: Option<TempDir>,
-    /// Held while entries are removed.
+    /// Locked while entries are removed.
     evicting: Mutex<()>,
     /// The error of the last attempt to cache code; None if it succeeded.
     failure: Mutex<Option<String>>,
 }
 
-/// The reason why a directory cannot hold compiled code.
+/// Why a directory cannot hold compiled code.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The directory cannot be created, read or written.
@@ -73,8 +73,7 @@ pub enum CacheError {
 }
 
 impl CodeCache {
-    /// Opens a directory, and creates it if there is none. All entries together take at most
-    /// `max_bytes`.
+    /// Opens a directory, or creates it. All entries together take at most `max_bytes`.
     ///
     /// # Errors
     /// Returns a [`CacheError`] if others may access the directory, or it cannot be written.
@@ -83,11 +82,13 @@ impl CodeCache {
             directory: directory.to_owned(),
             source,
         };
+
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(directory)
             .map_err(io)?;
+
         let user = rustix::process::geteuid().as_raw();
         let metadata = fs::symlink_metadata(directory).map_err(io)?;
         if let Some(why) = distrust(&metadata, user) {
@@ -96,6 +97,7 @@ impl CodeCache {
                 why,
             });
         }
+
         let directory = directory.to_owned();
         let cache = Self {
             directory,
@@ -105,13 +107,14 @@ impl CodeCache {
             evicting: Mutex::default(),
             failure: Mutex::default(),
         };
+
         // This fails if the directory cannot be written.
         cache.temporary_file().map_err(io)?;
         cache.evict();
         Ok(cache)
     }
 
-    /// Creates a directory for this process alone, which is removed when the cache is dropped.
+    /// Creates a directory for this process alone, and removes it when the cache is dropped.
     ///
     /// # Errors
     /// Returns a [`CacheError`] if the directory for temporary files cannot be used.
@@ -124,6 +127,7 @@ impl CodeCache {
             .prefix("operetta-compiled-")
             .tempdir()
             .map_err(io)?;
+
         let cache = Self::open(&temporary.path().join("compiled"), max_bytes)?;
         Ok(Self {
             _temporary: Some(temporary),
@@ -141,7 +145,7 @@ impl CodeCache {
         *self.failure.lock() = error.map(ToString::to_string);
     }
 
-    /// Returns the reason why code cannot be cached at the moment; None if it can.
+    /// Returns why code cannot be cached at the moment; None if it can.
     pub fn problem(&self) -> Option<String> {
         let is_full = || {
             let disk = rustix::fs::statvfs(&self.directory).ok()?;
@@ -149,6 +153,7 @@ impl CodeCache {
             (disk.f_blocks > 0 && disk.f_bavail < FULL / disk.f_frsize.max(1))
                 .then(|| "the disk is full".to_owned())
         };
+
         let why = self.failure.lock().clone().or_else(is_full)?;
         let directory = self.directory.display();
         Some(format!(
@@ -156,16 +161,16 @@ impl CodeCache {
         ))
     }
 
-    /// Returns the entry of this key, if there is one that is complete and trusted. An entry that
-    /// is not is removed.
+    /// Returns the entry of this key if it is complete and trusted; removes it otherwise.
     pub(super) fn get(&self, key: &str) -> Option<File> {
         for (path, _) in self.entries().ok()? {
             let Some(hash) = entry_hash(&path, key) else {
                 continue;
             };
+
             match self.open_checked(&path, hash) {
                 Ok(file) => {
-                    // The eviction reads the modification time as the time of the last use.
+                    // Eviction takes the modification time as the time of the last use.
                     let _touched = file.set_modified(SystemTime::now());
                     return Some(file);
                 }
@@ -178,7 +183,7 @@ impl CodeCache {
         None
     }
 
-    /// Opens an entry, and checks that it contains what this host wrote.
+    /// Opens an entry, and checks its owner, mode and content.
     fn open_checked(&self, path: &Path, hash: &str) -> Result<File, String> {
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let opened = OpenOptions::new()
@@ -186,6 +191,7 @@ impl CodeCache {
             .custom_flags(no_link)
             .open(path);
         let mut file = opened.map_err(|error| error.to_string())?;
+
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() || metadata.nlink() != 1 {
             return Err("it is not a regular file with a single name".to_owned());
@@ -193,6 +199,7 @@ impl CodeCache {
         if let Some(why) = distrust(&metadata, self.user) {
             return Err(why);
         }
+
         let found = hash_file(&mut file).map_err(|error| error.to_string())?;
         if found == hash {
             Ok(file)
@@ -201,15 +208,14 @@ impl CodeCache {
         }
     }
 
-    /// Creates a file to write compiled code into. It is removed unless it is passed to
-    /// [`CodeCache::put`].
+    /// Creates a file for compiled code, removed unless it is passed to [`CodeCache::put`].
     pub(super) fn temporary_file(&self) -> io::Result<NamedTempFile> {
         tempfile::Builder::new()
             .prefix(UNFINISHED)
             .tempfile_in(&self.directory)
     }
 
-    /// Adds a written file as the entry of this key. Returns the file.
+    /// Makes a written file the entry of this key.
     pub(super) fn put(&self, key: &str, mut file: NamedTempFile) -> io::Result<File> {
         let hash = hash_file(file.as_file_mut())?;
         let file = file.persist(self.directory.join(format!("{key}.{hash}{SUFFIX}")))?;
@@ -217,7 +223,6 @@ impl CodeCache {
         Ok(file)
     }
 
-    /// Removes the entries of this key.
     pub(super) fn remove(&self, key: &str) {
         for (path, _) in self.entries().unwrap_or_default() {
             if entry_hash(&path, key).is_some() {
@@ -238,6 +243,7 @@ impl CodeCache {
                 .and_then(|then| now.duration_since(then).ok())
                 .unwrap_or_default()
         };
+
         let mut entries = Vec::new();
         for (path, metadata) in self.entries().unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -247,8 +253,10 @@ impl CodeCache {
                 entries.push((age(&metadata), metadata.len(), path));
             }
         }
+
         let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
         entries.sort_by_key(|(age, ..)| std::cmp::Reverse(*age));
+
         for (_, size, path) in entries {
             if total <= self.max_bytes {
                 break;
@@ -273,7 +281,7 @@ impl CodeCache {
     }
 }
 
-/// Returns the reason why another user may have written a file or directory, if there is one.
+/// Returns why a file or directory is not trusted, if another user may have written it.
 fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
     let mode = metadata.mode() & 0o7777;
     if metadata.is_symlink() {
@@ -285,14 +293,14 @@ fn distrust(metadata: &Metadata, user: u32) -> Option<String> {
         ))
     } else if mode & 0o077 != 0 {
         Some(format!(
-            "others may enter it (mode {mode:04o}): set mode 0700, or name a folder below it"
+            "other users have access (mode {mode:04o}): set mode 0700, or use a folder inside it"
         ))
     } else {
         None
     }
 }
 
-/// Returns the hash in the name of an entry of this key; None for another file.
+/// The hash in the name of an entry of this key; None for any other file.
 fn entry_hash<'a>(path: &'a Path, key: &str) -> Option<&'a str> {
     path.file_name()?
         .to_str()?

@@ -1,21 +1,18 @@
-//! What compiled code depends on, as a hash. It is part of the key of the code cache, and tells a
-//! worker of another version to compile nothing.
+//! A hash of everything compiled code depends on. It is part of the cache key, and makes a worker
+//! of another version refuse to compile.
 //!
-//! Wasmtime has such a hash, `Engine::precompile_compatibility_hash`, but only where its compiler is
-//! linked, and a host has none. This one is the same in a host and in its worker. It is not the only
-//! check: wasmtime compares the settings and processor features of code with its own when it maps
-//! it.
+//! Wasmtime has such a hash, `Engine::precompile_compatibility_hash`, but only together with its
+//! compiler, and a host has none. This one is the same in a host and in its worker. It is not the
+//! only check: when wasmtime maps code, it compares settings and processor features with its own.
 
 use sha2::{Digest, Sha256};
 
 use crate::hex;
 
-/// The form of compiled code. Change it with each change of what the compiler is given or how it is
-/// set (`compiler/bulk.rs`, `engine.rs`): all code is then compiled again.
+/// Change this with each change to the input or the settings of the compiler (`compiler/bulk.rs`,
+/// `engine.rs`), so that all code is compiled again.
 const FORM: &str = "bulk memory in pieces of 64 KiB";
 
-/// Hashes what the code of an engine depends on: the versions of Operetta and wasmtime, the
-/// compiler's settings and the processor.
 pub(crate) fn compatibility(optimize: bool) -> String {
     let mut hash = Sha256::new();
     let mut add = |part: &str| {
@@ -35,7 +32,7 @@ pub(crate) fn compatibility(optimize: bool) -> String {
     hex(&hash.finalize())
 }
 
-/// Lists the features of this processor that wasmtime's compiler uses:
+/// The features of this processor used by wasmtime's compiler:
 /// <https://github.com/bytecodealliance/wasmtime/blob/release-48.0.0/cranelift/native/src/lib.rs>.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> impl Iterator<Item = &'static str> {
@@ -67,7 +64,6 @@ fn processor_features() -> impl Iterator<Item = &'static str> {
         .filter_map(|(name, present)| present.then_some(name))
 }
 
-/// Lists the features of this processor that wasmtime's compiler uses, as on x86-64.
 #[cfg(target_arch = "aarch64")]
 fn processor_features() -> impl Iterator<Item = &'static str> {
     use std::arch::is_aarch64_feature_detected as has;
@@ -84,7 +80,7 @@ fn processor_features() -> impl Iterator<Item = &'static str> {
         .filter_map(|(name, present)| present.then_some(name))
 }
 
-/// Lists nothing: nothing is released for this architecture.
+/// Nothing is released for other architectures.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn processor_features() -> impl Iterator<Item = &'static str> {
     std::iter::empty()

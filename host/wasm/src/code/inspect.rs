@@ -1,4 +1,4 @@
-//! Inspects a file without compiling it. This is cheap, and works for files that the host would
+//! Inspects a file without compiling it. This is cheap, and works even for files the host would
 //! refuse.
 
 use sha2::{Digest, Sha256};
@@ -11,13 +11,13 @@ use crate::hex;
 pub enum Format {
     /// A component. Every plugin is one.
     Component,
-    /// A core module, which most compilers emit before `wasm-tools component new`.
+    /// A core module, as most compilers emit before `wasm-tools component new`.
     CoreModule,
     /// Another format.
     NotWasm,
 }
 
-/// The properties of a file that need no compilation.
+/// The properties of a file known without compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The format.
@@ -30,7 +30,7 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// The exports, in order.
     pub exports: Vec<String>,
-    /// The mistake in a file that does not parse. The imports and exports are then those before it.
+    /// Why the file does not parse. The imports and exports are then those before the mistake.
     pub error: Option<String>,
 }
 
@@ -44,6 +44,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
         exports: vec![],
         error: None,
     };
+
     if inspection.format != Format::NotWasm
         && let Err(error) = read(bytes, &mut inspection)
     {
@@ -52,7 +53,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
     inspection
 }
 
-/// Returns the digest that names a plugin: `sha256:` and the hash of the bytes in hex.
+/// Returns the digest of a plugin: `sha256:` and the hash of the bytes in hex.
 pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
@@ -68,8 +69,9 @@ fn format(bytes: &[u8]) -> Format {
 }
 
 fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
-    // The number of modules and components that the parser is inside of, including the file itself.
+    // How many modules and components the parser is inside of, including the file itself.
     let mut depth = 0_usize;
+
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;
         match payload {

@@ -1,20 +1,18 @@
-//! The interpreters of an engine, which run programs.
+//! The interpreters of an engine, for programs of `operetta dev`.
 
 use std::{path::PathBuf, sync::Arc};
 
 use super::{inspect::Inspection, resident::MappedCode};
 
-/// An interpreter that is loaded.
 pub(crate) struct Interpreter {
     pub code: Arc<MappedCode>,
     pub inspection: Inspection,
 }
 
-/// The interpreters of an engine. The one that was used last stays loaded.
+/// The last one used stays loaded.
 pub(crate) struct Interpreters {
-    /// The folder of their files.
     pub folder: PathBuf,
-    /// The last one, by its name.
+    /// The file name and the interpreter.
     pub loaded: tokio::sync::Mutex<Option<(String, Arc<Interpreter>)>>,
 }
 

@@ -9,20 +9,18 @@ use crate::{
     load_error::short_message, mapper_bindings::MappingPre, store::StoreData,
 };
 
-/// The linked code that instances are created from. Dropping it unloads the code from the pool's
-/// slots.
+/// Linked code, ready to create instances from. Dropping it unloads the code from the pool's slots.
 pub(crate) struct Linked {
-    /// None while it is dropped.
+    /// None only while it is dropped.
     parts: Option<Parts>,
     free_slots: Option<Arc<FreeSlots>>,
 }
 
-/// The reconciler, the mapper and the pool slots of [`Linked`].
 pub(crate) struct Parts {
     pub pre: PluginPre<StoreData>,
-    /// The mapper; None when the component exports none.
+    /// None if the component exports no mapper.
     pub mapper: Option<MappingPre<StoreData>>,
-    /// The pool slots that an instance takes.
+    /// The pool slots of one instance.
     pub slots: u32,
 }
 
@@ -56,12 +54,14 @@ pub(crate) fn link(
         .linker()
         .instantiate_pre(component)
         .map_err(|error| LoadError::IncompatibleImport(short_message(&error)))?;
+
     let incompatible = |interface: &'static str| {
         move |error: wasmtime::Error| LoadError::IncompatibleExport {
             interface,
             message: short_message(&error),
         }
     };
+
     let mapper = has_mapper
         .then(|| MappingPre::new(pre.clone()).map_err(incompatible(MAPPER)))
         .transpose()?;

@@ -1,10 +1,9 @@
-//! Compiled code, which a child process compiles, the disk caches, and memory maps.
+//! Compiled code: compiled by a child process, cached on disk, mapped into memory.
 //!
-//! A component is compiled once for each version of the host. The cache key is the hash of the
-//! component and of everything that its code depends on. The child process has limits on memory and
-//! processor time, and a lower priority than reconciles. It also compiles small components, because
-//! their code can be large. Small components do not wait for large ones.
-//! docs/decisions/0008-compiled-code-cache.md has the reasons.
+//! A component is compiled once per version of the host: the cache key covers the component and
+//! everything its code depends on. The child process has limits on memory and processor time, and a
+//! lower priority than reconciles. Even small components go there, because their code can be large.
+//! They do not queue behind large ones. docs/decisions/0008-compiled-code-cache.md has the reasons.
 
 mod cache;
 pub(crate) mod compatibility;
@@ -35,15 +34,15 @@ pub use privileges::{PrivilegeError, drop_for_host};
 pub use resident::MappedTotals;
 pub use worker::WorkerLimits;
 
-/// The source of compiled code. By default nothing is cached, and this process compiles everything,
-/// which needs the feature `compiler`.
+/// Where compiled code comes from. By default nothing is cached and this process compiles
+/// everything, with the `compiler` feature.
 #[derive(Debug)]
 pub struct Code {
     /// The cache of compiled code.
     pub cache: Option<CodeCache>,
-    /// The worker that compiles components; None compiles them in this process.
+    /// The compile worker; None compiles components in this process.
     pub worker: Option<Worker>,
-    /// The components that were compiled, by their key; None to keep none in memory.
+    /// Compiled components by cache key; None keeps none in memory.
     kept: Option<Mutex<HashMap<String, Component>>>,
     /// One permit for components under [`LARGE`], because one compilation uses every core.
     small: Semaphore,
@@ -52,7 +51,7 @@ pub struct Code {
     large: Semaphore,
 }
 
-/// The size in bytes from which a component may take many seconds to compile.
+/// The size in bytes above which a component may take many seconds to compile.
 const LARGE: usize = 1 << 20;
 
 /// A program that compiles components. It passes its arguments to `compiler::compile_worker`.
@@ -66,7 +65,7 @@ pub struct Worker {
     pub limits: WorkerLimits,
 }
 
-/// The origin of a plugin's code.
+/// Where a plugin's code came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The cache had it, or a loaded plugin of the same digest.
@@ -77,15 +76,13 @@ pub enum Origin {
     Worker,
 }
 
-/// A plugin's code.
 pub(crate) struct Obtained {
     pub component: Component,
-    /// The file from which it can be mapped again, even after the cache has removed it. None if the
-    /// code is not cached.
+    /// Maps the code again, even after its cache entry is removed. None if the code is not cached.
     pub file: Option<File>,
 }
 
-/// The provenance of a plugin's code.
+/// Where a plugin's code came from, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provenance {
     /// The origin.
@@ -101,7 +98,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// Creates a source that caches code in this cache and compiles with this worker.
+    /// Caches code in this cache and compiles with this worker.
     pub fn new(cache: Option<CodeCache>, worker: Option<Worker>) -> Self {
         Self {
             cache,
@@ -112,8 +109,8 @@ impl Code {
         }
     }
 
-    /// Creates a source that compiles in this process and keeps all compiled components in memory:
-    /// for simulations, which load the same few again and again.
+    /// Compiles in this process and keeps all components in memory: for simulations, which load the
+    /// same few again and again.
     pub fn in_memory() -> Self {
         Self {
             kept: Some(Mutex::default()),
@@ -121,21 +118,21 @@ impl Code {
         }
     }
 
-    /// Returns the directory of the cache, which only this user may access.
+    /// Returns the directory of the cache, open to this user only.
     pub fn directory(&self) -> Option<&Path> {
         self.cache.as_ref().map(CodeCache::directory)
     }
 
-    /// Returns the reason why compiled code cannot be cached at the moment; None if it can.
+    /// Returns why compiled code cannot be cached at the moment; None if it can.
     pub fn cache_problem(&self) -> Option<String> {
         self.cache.as_ref().and_then(CodeCache::problem)
     }
 
-    /// Checks the sandbox of the worker, with these files as bait. Returns its description; None
-    /// without a worker.
+    /// Checks the sandbox of the worker, with these files as bait, and returns its description.
+    /// None without a worker.
     ///
     /// # Errors
-    /// Returns the reason why the sandbox is not effective.
+    /// Returns why the sandbox is not effective.
     pub async fn check_sandbox(&self, baits: &[PathBuf]) -> Option<Result<String, String>> {
         Some(self.worker.as_ref()?.check_sandbox(baits).await)
     }

@@ -15,8 +15,8 @@ use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, trusted};
 use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
-    /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes. A
-    /// component that has to be compiled first waits for its owner's permit, `compilations`.
+    /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes.
+    /// Before it is compiled, a component waits for a permit of its owner, `compilations`.
     ///
     /// # Errors
     /// Returns a [`LoadError`] if the component does not compile within the limits.
@@ -31,31 +31,36 @@ impl Code {
         if let Some(cached) = obtain_cached(engine, &key).await? {
             return Ok(cached);
         }
+
         let waiting_since = Instant::now();
         let _permit = match compilations {
             Some(compilations) => Some(acquire(compilations).await?),
             None => None,
         };
+
         let _one_at_a_time = acquire(if bytes.len() < LARGE {
             &code.small
         } else {
             &code.large
         })
         .await?;
+
         if waiting_since.elapsed() > Duration::from_millis(1)
             && let Some(cached) = obtain_cached(engine, &key).await?
         {
             // The same component was compiled meanwhile.
             return Ok(cached);
         }
+
         let started = Instant::now();
         match &code.worker {
             Some(worker) => {
-                // The output is in memory: the disk of the cache may be full, and the worker needs
-                // no access to it.
+                // The output goes to memory: the cache's disk may be full, and the worker needs no
+                // access to it.
                 let output =
                     rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
                 let output = File::from(output.map_err(|error| no_file(error.into()))?);
+
                 worker
                     .compile(&bytes, engine.compatibility(), &output)
                     .await?;
@@ -110,7 +115,6 @@ async fn acquire(semaphore: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'
         .map_err(|closed| LoadError::Busy(closed.to_string()))
 }
 
-/// Runs blocking work outside the runtime's worker threads.
 async fn blocking<T: Send + 'static>(
     engine: &Engine,
     key: &str,
@@ -122,7 +126,7 @@ async fn blocking<T: Send + 'static>(
     result.map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }
 
-/// Returns code from the cache, or None if it is not there or cannot be loaded.
+/// None if the code is not cached, or could not be loaded and was removed.
 fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError> {
     let kept = engine
         .code()
@@ -135,12 +139,14 @@ fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError
             file: None,
         }));
     }
+
     let Some(cache) = &engine.code().cache else {
         return Ok(None);
     };
     let Some(file) = cache.get(key) else {
         return Ok(None);
     };
+
     match trusted::load(engine.wasmtime(), &file) {
         Ok(component) => Ok(Some(Obtained {
             component,
@@ -154,11 +160,12 @@ fn load_cached(engine: &Engine, key: &str) -> Result<Option<Obtained>, LoadError
     }
 }
 
-/// Loads and caches the output of a worker. Code that cannot be cached runs from memory.
+/// Loads and caches the output of a worker. If it cannot be cached, the code runs from memory.
 fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadError> {
-    // The worker does not know the pool's limits on tables and memories.
+    // This also checks the pool's limits on tables and memories, which the worker does not know.
     let component = trusted::load(engine.wasmtime(), &output)
         .map_err(|error| LoadError::CompileFailed(short_message(&error)))?;
+
     let cached = engine.code().cache.as_ref().and_then(|cache| {
         let written = cache.temporary_file().and_then(|mut file| {
             output.rewind()?;
@@ -167,13 +174,15 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
         });
         record(cache, written, key)
     });
+
     let Some(file) = cached else {
         return Ok(Obtained {
             component,
             file: None,
         });
     };
-    // Code that is mapped from the file shares the memory of the page cache.
+
+    // Mapped from the file, the code shares memory with the page cache.
     match trusted::load(engine.wasmtime(), &file) {
         Ok(component) => Ok(Obtained {
             component,
@@ -192,6 +201,7 @@ fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadErr
     if let Some(kept) = &engine.code().kept {
         kept.lock().insert(key.to_owned(), component.clone());
     }
+
     let file = engine.code().cache.as_ref().and_then(|cache| {
         let artefact = component
             .serialize()
@@ -227,7 +237,7 @@ fn no_file(error: io::Error) -> LoadError {
     ))
 }
 
-/// Returns the cache key of a component's code. Engines whose code differs have different keys.
+/// Engines with different code have different keys.
 fn key(engine: &Engine, digest: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(digest);

@@ -1,14 +1,13 @@
-//! Code that is mapped into memory: all the time for busy plugins, while they are called for
-//! others.
+//! The code mapped into memory: always for busy plugins, on demand for the others.
 //!
 //! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's
-//! metadata. Code that was not called for a while is unmapped. When all code together exceeds a
-//! limit, the least recently called is unmapped sooner. The next call maps it again from its file,
-//! which takes about a millisecond and compiles nothing. Calls in flight and warm instances keep
+//! metadata. So code is unmapped after a while without calls, or sooner, least recently called
+//! first, when all code together exceeds a limit. The next call maps it again from its file, in
+//! about a millisecond and without compiling anything. Calls in flight and warm instances keep
 //! their code mapped. Code without a file also stays mapped.
 //!
-//! Plugins of the same digest share their code: it is mapped once, however many tenants run it.
-//! Each call has a fresh instance, so they share nothing that a guest can write.
+//! Plugins of the same digest share their code, mapped once however many tenants run it. Each call
+//! has a fresh instance, so guests share nothing they can write.
 
 use std::{
     fs::File,
@@ -34,33 +33,30 @@ use crate::{Engine, LoadError, check::exports_mapper};
 /// The code of all plugins of one digest.
 pub(crate) struct MappedCode {
     engine: Engine,
-    /// The digest of the component.
     digest: String,
-    /// The file from which it can be mapped again; None if it is in no file.
+    /// Maps the code again; None keeps it mapped.
     file: Option<File>,
-    /// True if it exports a mapper.
     pub has_mapper: bool,
-    /// The address space that it takes while it is mapped, in bytes.
+    /// The address space of the mapped code, in bytes.
     bytes: u64,
-    /// None while it is not mapped.
+    /// None while unmapped.
     linked: Mutex<Option<Arc<Linked>>>,
-    /// Held while it is mapped again.
+    /// Locked while the code is mapped again, so calls do it once.
     mapping: tokio::sync::Mutex<()>,
-    /// The time of its last call, in nanoseconds of the clock of [`ResidentSet`].
+    /// The last call, in nanoseconds on the clock of [`ResidentSet`].
     used: AtomicU64,
 }
 
-/// The code of all plugins of an engine, within a limit on what is mapped.
+/// The code of all plugins of an engine, with a limit on how much of it is mapped.
 pub(crate) struct ResidentSet {
-    /// The maximum size of mapped code, in bytes.
     max_bytes: u64,
-    /// The time for which code stays mapped after its last call.
+    /// How long code stays mapped after its last call.
     max_idle: Duration,
-    /// Each digest occurs once among those that are in use.
+    /// Codes in use have different digests.
     codes: Mutex<Vec<Weak<MappedCode>>>,
-    /// The start of its clock.
+    /// The zero of its clock.
     since: Instant,
-    /// The number of times that code was mapped again.
+    /// How often code was mapped again.
     again: AtomicU64,
 }
 
@@ -69,20 +65,19 @@ pub(crate) struct ResidentSet {
 pub struct MappedTotals {
     /// The number of loaded components. Plugins of the same digest share one.
     pub loaded: usize,
-    /// The number of loaded components whose code is mapped.
+    /// The number of components with mapped code.
     pub mapped: usize,
     /// The size of mapped code in bytes.
     pub bytes: u64,
-    /// The number of times that code was mapped again.
+    /// How often code was mapped again.
     pub again: u64,
 }
 
 impl MappedCode {
-    /// Returns the code of a component: that of a loaded plugin of the same digest, or else
-    /// [`Code::obtain`] has it.
+    /// Returns the code of a component, shared with loaded plugins of the same digest.
     ///
     /// # Errors
-    /// Returns the errors of [`Code::obtain`], and [`LoadError::IncompatibleImport`] or
+    /// Fails as [`Code::obtain`] does, and with [`LoadError::IncompatibleImport`] or
     /// [`LoadError::IncompatibleExport`] if an interface differs from the contract.
     ///
     /// # Panics
@@ -103,6 +98,7 @@ impl MappedCode {
                 },
             ));
         }
+
         let (obtained, provenance) = Code::obtain(engine, bytes, digest, compilations).await?;
         Ok((
             Self::link(engine, obtained, digest, exports_mapper(inspection))?,
@@ -110,8 +106,8 @@ impl MappedCode {
         ))
     }
 
-    /// Links code, and adds it to the mapped code of its engine. Returns the code of the same
-    /// digest instead if another plugin was loaded meanwhile.
+    /// Links code and adds it to the mapped code of its engine. If a plugin of the same digest was
+    /// loaded meanwhile, returns its code instead.
     fn link(
         engine: &Engine,
         obtained: Obtained,
@@ -120,6 +116,7 @@ impl MappedCode {
     ) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
         let linked = link(engine, &component, has_mapper)?;
+
         let code = Arc::new(Self {
             engine: engine.clone(),
             digest: digest.to_owned(),
@@ -130,9 +127,11 @@ impl MappedCode {
             mapping: tokio::sync::Mutex::default(),
             used: AtomicU64::new(engine.resident_set().now()),
         });
+
         if let Some(shared) = engine.resident_set().put(&code) {
             return Ok(shared);
         }
+
         if code.file.is_some() {
             tokio::spawn(unmap_idle(
                 Arc::downgrade(&code),
@@ -152,10 +151,12 @@ impl MappedCode {
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
+
         let _one_at_a_time = self.mapping.lock().await;
         if let Some(linked) = self.linked.lock().clone() {
             return Ok(linked);
         }
+
         let busy =
             |error: std::io::Error| LoadError::Busy(format!("failed to map the code: {error}"));
         let file = self
@@ -165,8 +166,9 @@ impl MappedCode {
             .transpose()
             .map_err(busy)?;
         let Some(file) = file else {
-            return Err(LoadError::Busy("the code is in no file".to_owned()));
+            return Err(LoadError::Busy("the code has no file".to_owned()));
         };
+
         let engine = self.engine.clone();
         let has_mapper = self.has_mapper;
         let linked = nondeterminism::blocking(move || {
@@ -178,6 +180,7 @@ impl MappedCode {
                 .await
                 .map_err(|stopped| LoadError::Busy(stopped.to_string()))??,
         );
+
         *self.linked.lock() = Some(linked.clone());
         self.engine
             .resident_set()
@@ -187,13 +190,11 @@ impl MappedCode {
         Ok(linked)
     }
 
-    /// Reports whether the code is mapped.
     fn is_mapped(&self) -> bool {
         self.linked.lock().is_some()
     }
 
-    /// Unmaps the code if nothing uses it and it can be mapped again. Reports whether it was
-    /// unmapped.
+    /// Unmaps the code if nothing uses it and it has a file. Reports whether it did.
     fn unmap(&self) -> bool {
         let mut linked = self.linked.lock();
         let idle = self.file.is_some()
@@ -217,17 +218,16 @@ impl ResidentSet {
         }
     }
 
-    /// Returns the time since its creation in nanoseconds.
+    /// In nanoseconds since its creation.
     fn now(&self) -> u64 {
         self.since.elapsed().as_nanos() as u64
     }
 
-    /// Returns the code of a digest that is in use.
     fn get(&self, digest: &str) -> Option<Arc<MappedCode>> {
         find(&self.codes.lock(), digest)
     }
 
-    /// Adds code, or returns the code of the same digest that it has.
+    /// Adds code. If it already has code of the same digest, returns that instead.
     fn put(&self, code: &Arc<MappedCode>) -> Option<Arc<MappedCode>> {
         let mut codes = self.codes.lock();
         codes.retain(|code| code.strong_count() > 0);
@@ -241,8 +241,8 @@ impl ResidentSet {
         None
     }
 
-    /// Unmaps the least recently called code until the limit is met. The code that was called last
-    /// stays mapped.
+    /// Unmaps the least recently called code until the limit is met, but never the code called
+    /// last.
     fn make_room(&self) {
         let mut codes = self.codes();
         codes.retain(|code| code.is_mapped());
@@ -250,6 +250,7 @@ impl ResidentSet {
         if bytes <= self.max_bytes {
             return;
         }
+
         codes.sort_by_cached_key(|code| code.used.load(Ordering::Relaxed));
         codes.pop();
         for code in codes {
@@ -291,6 +292,7 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
     loop {
         tokio::time::sleep(wait).await;
         let Some(code) = code.upgrade() else { return };
+
         let idle = code
             .engine
             .resident_set()
@@ -298,23 +300,18 @@ async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
             .saturating_sub(code.used.load(Ordering::Relaxed));
         wait = max_idle.saturating_sub(Duration::from_nanos(idle));
         if wait.is_zero() {
-            // Code that is in use, or is called again, is checked again later.
+            // Code in use, or called again, is checked again later.
             code.unmap();
             wait = max_idle;
         }
     }
 }
 
-/// Maps code again that was [`Obtained`] before.
-///
-/// # Errors
-/// Returns [`LoadError::Busy`] if memory or mappings are used up.
 fn map_again(engine: &wasmtime::Engine, file: &File) -> Result<Component, LoadError> {
     trusted::load(engine, file)
         .map_err(|error| LoadError::Busy(format!("failed to map the code: {error:#}")))
 }
 
-/// Returns the address space that code takes, in bytes.
 fn size(component: &Component) -> u64 {
     let range = component.image_range();
     (range.end as usize - range.start as usize) as u64

@@ -2,7 +2,7 @@
 //! `compiler/worker.rs` is the child's.
 //!
 //! The parent writes the component to the child's stdin and passes it a file as stdout. The child
-//! writes the reason of a failure to stderr.
+//! reports failures on stderr.
 
 use std::{
     fs::File,
@@ -22,8 +22,7 @@ use crate::{LoadError, cut};
 /// The limits of one compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerLimits {
-    /// The maximum address space beyond that of the program itself, in bytes. Nearly all of it is
-    /// memory.
+    /// The maximum address space in bytes, on top of the program's own. Nearly all of it is memory.
     pub memory_bytes: u64,
     /// The maximum processor time of all threads together, in seconds.
     pub cpu_seconds: u64,
@@ -38,29 +37,29 @@ impl Default for WorkerLimits {
     }
 }
 
-/// The exit code of a worker whose component does not compile.
+/// The exit code for a component that does not compile.
 pub(crate) const COMPONENT: u8 = 65;
 
-/// The processor time in seconds for a component under [`LARGE`]. Others of its size wait for it.
+/// The processor time in seconds for a component under [`LARGE`]. It is short because others of
+/// this size queue behind it.
 const SMALL_CPU_SECONDS: u64 = 60;
 
-/// The variable, and its value, that keeps the allocator (jemalloc) from starting a thread before
-/// the worker drops its privileges.
+/// Keeps the allocator from starting a thread before the worker drops its privileges:
+/// <https://jemalloc.net/jemalloc.3.html#opt.background_thread>.
 const ALLOCATOR: (&str, &str) = ("_RJEM_MALLOC_CONF", "background_thread:false");
 
 /// The worker's name in a list of processes.
 const NAME: &str = "operetta-compiler";
 
-/// The number of bytes of a worker's stderr that are read.
+/// How much of a worker's stderr is read, in bytes.
 const MAX_STDERR: u64 = 16 * 1024;
 
 impl Worker {
-    /// Returns the command that starts the program with these limits, without the host's
-    /// environment.
+    /// The command to start the program with these limits, without the host's environment.
     fn command(&self, limits: &WorkerLimits) -> Command {
         let mut command = Command::new(&self.program);
         command
-            // The program may be a path below /proc, which would tell nothing in a list of processes.
+            // The program may be a path below /proc: meaningless in a list of processes.
             .arg0(NAME)
             .args(&self.arguments)
             .args(["--memory-bytes", &limits.memory_bytes.to_string()])
@@ -69,6 +68,7 @@ impl Worker {
             .env_clear()
             .env("RUST_BACKTRACE", "0")
             .env(ALLOCATOR.0, ALLOCATOR.1);
+
         // A confined process cannot read the number of processors of its control group.
         if let Ok(processors) = std::thread::available_parallelism() {
             command.env("RAYON_NUM_THREADS", processors.to_string());
@@ -76,11 +76,11 @@ impl Worker {
         command
     }
 
-    /// Starts the program to check its sandbox, with these files as bait. Returns the description
-    /// of the sandbox.
+    /// Starts the program to check its sandbox, with these files as bait, and returns its
+    /// description.
     ///
     /// # Errors
-    /// Returns the reason why the sandbox is not effective or cannot be set up.
+    /// Returns why the sandbox is not effective or cannot be set up.
     pub(super) async fn check_sandbox(&self, baits: &[PathBuf]) -> Result<String, String> {
         let check = self
             .command(&self.limits)
@@ -91,6 +91,7 @@ impl Worker {
         let output = check
             .await
             .map_err(|error| format!("failed to start the compile worker: {error}"))?;
+
         let text = |bytes: &[u8]| cut(String::from_utf8_lossy(bytes).trim().to_owned(), 4096);
         match output.status.success() {
             true => Ok(text(&output.stdout)),
@@ -102,11 +103,7 @@ impl Worker {
         }
     }
 
-    /// Compiles a component into a file.
-    ///
-    /// # Errors
-    /// Returns a [`LoadError`] if the component does not compile within the limits, or the worker
-    /// fails.
+    /// Compiles a component into `output`.
     pub(super) async fn compile(
         &self,
         bytes: &[u8],
@@ -116,10 +113,12 @@ impl Worker {
         let busy = |error: std::io::Error| {
             LoadError::Busy(format!("failed to run the compile worker: {error}"))
         };
+
         let mut limits = self.limits;
         if bytes.len() < LARGE {
             limits.cpu_seconds = limits.cpu_seconds.min(SMALL_CPU_SECONDS);
         }
+
         let mut child = self
             .command(&limits)
             .args(["--compatibility", compatibility])
@@ -129,14 +128,16 @@ impl Worker {
             .kill_on_drop(true)
             .spawn()
             .map_err(busy)?;
+
         let stdin = child.stdin.take();
         let stderr = child.stderr.take();
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // The worker may have ended already. Its status then has the reason.
+                // If the worker has already ended, its status has the reason.
                 let _written = stdin.write_all(bytes).await;
             }
         };
+
         let read_stderr = async {
             let mut message = Vec::new();
             if let Some(mut stderr) = stderr {
@@ -148,6 +149,8 @@ impl Worker {
             }
             String::from_utf8_lossy(&message).trim().to_owned()
         };
+
+        // Both at once: a worker blocked on a full stderr would not read its stdin.
         let ((), message) = tokio::join!(feed, read_stderr);
         let status = child.wait().await.map_err(busy)?;
         outcome(limits, status, message, bytes.len())
@@ -160,29 +163,33 @@ fn outcome(
     message: String,
     bytes: usize,
 ) -> Result<(), LoadError> {
-    /// The messages of Rust, its thread pool, the allocator, the compiler and the operating system
-    /// for a lack of memory. The allocator repeats its message so often that other output is lost.
+    /// The out-of-memory messages of Rust, its thread pool, the allocator, the compiler and the
+    /// operating system. The allocator repeats its own so often that other output is lost.
     const NO_MEMORY: [&str; 6] = [
         "memory allocation of",
-        // wasmtime, where it handles the failure itself, and std's I/O errors.
+        // wasmtime, where it handles the failure itself, and I/O errors of std.
         "out of memory",
         "Cannot allocate memory",
         "ThreadPoolBuildError",
         "failed to spawn thread",
         "background thread creation failed",
     ];
+    // SIGABRT, SIGXCPU and SIGXFSZ.
     const ABORTED: i32 = 6;
     const OUT_OF_TIME: i32 = 24;
     const OUTPUT_TOO_LARGE: i32 = 25;
+
     if status.success() {
         return Ok(());
     }
+
     if NO_MEMORY.iter().any(|text| message.contains(text)) {
         return Err(LoadError::CompileMemoryExceeded {
             bytes,
             limit_bytes: limits.memory_bytes,
         });
     }
+
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(COMPONENT) => {
             Err(LoadError::CompileFailed(cut(message, 4096)))
@@ -195,7 +202,7 @@ fn outcome(
             bytes,
             limit_seconds: limits.cpu_seconds,
         }),
-        // The compiler panicked. A retry would not help.
+        // The compiler panicked, with Rust's exit code 101 or an abort. A retry would not help.
         (Some(101), _) | (_, Some(ABORTED)) => Err(LoadError::CompileFailed(format!(
             "the compiler failed: {}",
             cut(message, 4096)

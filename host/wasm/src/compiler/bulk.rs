@@ -1,8 +1,8 @@
 //! Splits bulk memory instructions into pieces.
 //!
-//! `memory.fill`, `memory.copy` and `memory.init` are single instructions, and the epoch interrupts
-//! none. Over 128 MiB of untouched memory, one blocks its thread for tens of milliseconds, and a
-//! guest may repeat it. Before a component is compiled, each is therefore replaced by the call of a
+//! `memory.fill`, `memory.copy` and `memory.init` are single instructions that the epoch does not
+//! interrupt. Over 128 MiB of untouched memory, one blocks its thread for tens of milliseconds, and
+//! a guest may repeat it. So before a component is compiled, each is replaced by a call to a
 //! function that does the same in pieces of 64 KiB, with an epoch check before each. All other code
 //! stays byte for byte. An operation that traps still does so before it writes anything. Table
 //! instructions stay as they are, because tables are small.
@@ -33,14 +33,16 @@ pub(super) fn compiled<T>(
     }
 }
 
-/// Returns an equivalent component with its bulk memory instructions in pieces.
+/// Returns an equivalent component with its bulk memory instructions in pieces. The component is
+/// not validated.
 ///
 /// # Errors
-/// Returns the parser's error if the component is malformed. The component is not validated.
+/// Returns the parser's error if the component is malformed.
 fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
     let mut output = Vec::with_capacity(component.len());
     let mut outer = Vec::new();
     let mut in_module = false;
+
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {
@@ -57,6 +59,7 @@ fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
                 let module = component.get(unchecked_range.clone()).unwrap_or_default();
                 let rewritten = Module::read(module)?.in_pieces(module)?;
                 let data = rewritten.as_deref().unwrap_or(module);
+
                 RawSection {
                     id: ComponentSectionId::CoreModule as u8,
                     data,
@@ -87,25 +90,25 @@ fn in_pieces(component: &[u8]) -> Result<Vec<u8>> {
     Ok(output)
 }
 
-/// The parts of a module that the transformation needs.
+/// The parts of a module needed by the transformation.
 #[derive(Default)]
 struct Module<'a> {
-    /// The number of types.
     types: u32,
-    /// The number of functions, including imported ones.
+    /// Including imported functions.
     functions: u32,
     memories: Vec<MemoryType>,
     /// The length of each data segment in bytes.
     data: Vec<usize>,
     bodies: Vec<FunctionBody<'a>>,
-    /// The bulk memory instructions, and the index of the function that replaces each. These
-    /// functions follow the module's own, in this order.
+    /// The bulk memory instructions, each with the index of its replacement. The replacements
+    /// follow the module's own functions, in this order.
     bulk: BTreeMap<Bulk, u32>,
 }
 
 impl<'a> Module<'a> {
     fn read(module: &'a [u8]) -> Result<Self> {
         let mut found = Self::default();
+
         for payload in Parser::new(0).parse_all(module) {
             match payload? {
                 Payload::TypeSection(section) => {
@@ -146,17 +149,19 @@ impl<'a> Module<'a> {
                 _ => {}
             }
         }
+
         for (function, index) in found.bulk.values_mut().zip(found.functions..) {
             *function = index;
         }
         Ok(found)
     }
 
-    /// Returns the module with its bulk memory instructions in pieces, or None if it has none.
+    /// The module with its bulk memory instructions in pieces, or None if it has none.
     fn in_pieces(&self, module: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.bulk.is_empty() {
             return Ok(None);
         }
+
         let mut output = wasm_encoder::Module::HEADER.to_vec();
         for payload in Parser::new(0).parse_all(module) {
             let payload = payload?;
@@ -164,6 +169,7 @@ impl<'a> Module<'a> {
                 continue;
             };
             let section = &module[range];
+
             let extended = match payload {
                 Payload::TypeSection(_) => self.with_types(section)?,
                 Payload::FunctionSection(_) => self.with_functions(section)?,
@@ -176,6 +182,7 @@ impl<'a> Module<'a> {
                     continue;
                 }
             };
+
             RawSection {
                 id,
                 data: &extended,
@@ -188,6 +195,7 @@ impl<'a> Module<'a> {
     fn with_types(&self, section: &[u8]) -> Result<Vec<u8>> {
         extend(section, self.bulk.len(), |output| {
             for bulk in self.bulk.keys() {
+                // The type of a function, in the binary format.
                 output.push(0x60);
                 self.parameters(*bulk).as_slice().encode(output);
                 0_u32.encode(output);
@@ -214,13 +222,14 @@ impl<'a> Module<'a> {
         Ok(code)
     }
 
-    /// Returns the body of a function, with calls in place of its bulk memory instructions.
+    /// A function's body, with calls in place of its bulk memory instructions.
     fn body(&self, body: &FunctionBody<'_>) -> Result<Vec<u8>> {
         let bytes = body.as_bytes();
         let start = body.range().start;
         let mut output = Vec::with_capacity(bytes.len());
         let mut copied = 0;
         let mut operators = body.get_operators_reader()?;
+
         while !operators.eof() {
             let from = operators.original_position() - start;
             let operator = operators.read()?;
@@ -230,18 +239,18 @@ impl<'a> Module<'a> {
                 copied = operators.original_position() - start;
             }
         }
+
         output.extend_from_slice(&bytes[copied..]);
         Ok(output)
     }
 
-    /// Reports whether the addresses of a memory have 64 bits.
     fn is_64(&self, memory: u32) -> bool {
         self.memories
             .get(memory as usize)
             .is_some_and(|memory| memory.memory64)
     }
 
-    /// Returns the types of the instruction's operands.
+    /// The types of the operands.
     fn parameters(&self, bulk: Bulk) -> [ValType; 3] {
         let address = |is_64| if is_64 { ValType::I64 } else { ValType::I32 };
         match bulk {
@@ -258,18 +267,20 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Returns the function that does what the instruction does, in pieces. Its operands are locals
-    /// 0 to 2. Local 3 is the end of a range.
+    /// The replacement of an instruction. The operands are locals 0 to 2. Local 3 is the end of a
+    /// range.
     fn function(&self, bulk: Bulk) -> Function {
         let types = self.parameters(bulk);
         let mut function = Function::new([(1, ValType::I64)]);
         let mut sink = function.instructions();
         let sink = &mut sink;
-        // After the block comes the instruction itself, for short operations, for the last piece,
-        // and for those that trap.
+
+        // The instruction itself follows the block: for short operations, for the last piece, and
+        // to trap.
         sink.block(BlockType::Empty);
         exceeds_piece(sink, types[2]);
         sink.i32_eqz().br_if(0);
+
         match bulk {
             Bulk::Fill { memory } => {
                 self.leave_outside(sink, 0, memory, &types);
@@ -277,7 +288,7 @@ impl<'a> Module<'a> {
             }
             Bulk::Init { memory, data } => {
                 self.leave_outside(sink, 0, memory, &types);
-                // A dropped segment is empty, so the first piece of it traps.
+                // A dropped segment is empty, so its first piece traps.
                 let bytes = self
                     .data
                     .get(data as usize)
@@ -295,7 +306,7 @@ impl<'a> Module<'a> {
                 self.leave_outside(sink, 0, to, &types);
                 self.leave_outside(sink, 1, from, &types);
                 if to == from {
-                    // The last piece comes first where the others would overwrite its source.
+                    // The last piece comes first if the others would overwrite its source.
                     sink.local_get(0).local_get(1);
                     if self.is_64(to) {
                         sink.i64_gt_u()
@@ -313,14 +324,14 @@ impl<'a> Module<'a> {
             }
         }
         sink.end();
+
         sink.local_get(0).local_get(1).local_get(2);
         instruction(sink, bulk);
         sink.end();
         function
     }
 
-    /// Emits a branch out of the block, taken if the range that begins at this local exceeds the
-    /// memory.
+    /// Leaves the block if the range beginning at this local exceeds the memory.
     fn leave_outside(
         &self,
         sink: &mut InstructionSink<'_>,
@@ -334,11 +345,13 @@ impl<'a> Module<'a> {
                 sink.i64_extend_i32_u();
             }
         };
+
         let page = self
             .memories
             .get(memory as usize)
             .and_then(|memory| memory.page_size_log2)
             .unwrap_or(16);
+
         widened(sink, local);
         widened(sink, 2);
         sink.i64_add().local_tee(3).memory_size(memory);
@@ -346,14 +359,15 @@ impl<'a> Module<'a> {
             sink.i64_extend_i32_u();
         }
         sink.i64_const(page.into()).i64_shl().i64_gt_u();
-        // The branch is also taken if the end of the range overflows.
+
+        // Also leave if the end of the range overflows.
         sink.local_get(3);
         widened(sink, local);
         sink.i64_lt_u().i32_or().br_if(0);
     }
 }
 
-/// Returns a section with `count` more items, which `write` appends.
+/// Appends `count` items, written by `write`, to a section.
 fn extend(section: &[u8], count: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>> {
     let mut reader = BinaryReader::new(section, 0);
     let before = reader.read_var_u32()?;

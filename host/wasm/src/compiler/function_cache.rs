@@ -1,16 +1,15 @@
-//! Compiled functions of earlier builds, for the builds of one author.
+//! Reuses compiled functions of earlier builds, for the builds of one author.
 //!
-//! A save changes few functions of a component: those of an interpreter or of a language's runtime
-//! stay. The compiler looks up each function by its whole input and takes the code of before.
-//! Nothing is evicted, so this is for sessions of development, and the code of tenants does not go
-//! through it.
+//! A save changes few functions of a component; those of an interpreter or of a language's runtime
+//! stay. The compiler looks up each function by its whole input and reuses the earlier code.
+//! Nothing is evicted, so this is for development sessions only, never for the code of tenants.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use parking_lot::RwLock;
 use wasmtime::CacheStore;
 
-/// Compiled functions, by the compiler's key, which covers all that their code depends on.
+/// Compiled functions by the compiler's key. The key covers everything their code depends on.
 #[derive(Default)]
 pub(crate) struct FunctionCache {
     functions: RwLock<HashMap<Vec<u8>, Arc<[u8]>>>,

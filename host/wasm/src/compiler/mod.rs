@@ -1,5 +1,6 @@
-//! Everything that needs wasmtime's compiler, behind the feature `compiler`: the compile worker,
-//! compilation in this process, and snapshots. A host is built without it and only runs code.
+//! Everything behind the feature `compiler`, because it needs wasmtime's compiler: the compile
+//! worker, compilation in this process, and snapshots. A host is built without it and only runs
+//! code.
 
 mod bulk;
 mod function_cache;
@@ -23,18 +24,18 @@ use self::function_cache::FunctionCache;
 use crate::{EngineConfig, LoadError, load_error::short_message};
 
 /// Configures the compiler of an engine.
-pub(crate) fn configure(config: &mut Config, own: &EngineConfig) {
-    config.cranelift_opt_level(if own.optimize {
+pub(crate) fn configure(config: &mut Config, settings: &EngineConfig) {
+    config.cranelift_opt_level(if settings.optimize {
         OptLevel::Speed
     } else {
         OptLevel::None
     });
 
-    if own.keep_functions
+    if settings.keep_functions
         && let Err(error) =
             config.enable_incremental_compilation(Arc::new(FunctionCache::default()))
     {
-        tracing::warn!(error = %format!("{error:#}"), "failed to keep compiled functions: each build compiles all");
+        tracing::warn!(error = %format!("{error:#}"), "failed to keep compiled functions, so each build compiles all of them");
     }
 }
 

@@ -3,8 +3,8 @@
 use wasm_encoder::{BlockType, InstructionSink, ValType};
 use wasmparser::Operator;
 
-/// The number of bytes that one instruction moves. A piece touches 16 pages, about 30 µs where the
-/// kernel has to provide them.
+/// How many bytes one instruction moves. A piece touches 16 pages, about 30 µs if the kernel has to
+/// provide them.
 pub(super) const PIECE: i32 = 64 << 10;
 
 /// A bulk memory instruction with its immediates.
@@ -15,7 +15,6 @@ pub(super) enum Bulk {
     Init { memory: u32, data: u32 },
 }
 
-/// Returns the bulk memory instruction that an operator is, if it is one.
 pub(super) fn bulk(operator: &Operator<'_>) -> Option<Bulk> {
     match *operator {
         Operator::MemoryFill { mem } => Some(Bulk::Fill { memory: mem }),
@@ -31,7 +30,6 @@ pub(super) fn bulk(operator: &Operator<'_>) -> Option<Bulk> {
     }
 }
 
-/// Emits the instruction itself.
 pub(super) fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
     match bulk {
         Bulk::Fill { memory } => sink.memory_fill(memory),
@@ -40,7 +38,7 @@ pub(super) fn instruction(sink: &mut InstructionSink<'_>, bulk: Bulk) {
     };
 }
 
-/// Emits a test whether more than a piece is left. Local 2 has the number of bytes left.
+/// Tests whether more than a piece is left. Local 2 has the number of bytes left.
 pub(super) fn exceeds_piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     sink.local_get(2);
     piece(sink, ty);
@@ -51,7 +49,6 @@ pub(super) fn exceeds_piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     };
 }
 
-/// Emits the length of a piece.
 pub(super) fn piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     if ty == ValType::I64 {
         sink.i64_const(PIECE.into())
@@ -60,8 +57,8 @@ pub(super) fn piece(sink: &mut InstructionSink<'_>, ty: ValType) {
     };
 }
 
-/// Emits a loop over the pieces, from the first one on, as long as more than one is left. It
-/// advances these locals.
+/// Loops over the pieces, first to last, while more than one is left. The loop advances the locals
+/// in `moving`.
 pub(super) fn forwards(
     sink: &mut InstructionSink<'_>,
     types: &[ValType; 3],
@@ -71,6 +68,7 @@ pub(super) fn forwards(
     sink.loop_(BlockType::Empty).local_get(0).local_get(1);
     piece(sink, types[2]);
     instruction(sink, bulk);
+
     for local in moving {
         let ty = types[*local as usize];
         sink.local_get(*local);
@@ -82,16 +80,18 @@ pub(super) fn forwards(
         };
         sink.local_set(*local);
     }
+
     shorten(sink, types[2]);
     exceeds_piece(sink, types[2]);
     sink.br_if(0).end();
 }
 
-/// Emits a loop over the pieces, from the last one on, as long as more than one is left. Both
-/// memories are the same.
+/// Loops over the pieces, last to first, while more than one is left. Source and destination are in
+/// the same memory.
 pub(super) fn backwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bulk: Bulk) {
     sink.loop_(BlockType::Empty);
     shorten(sink, types[2]);
+
     for local in [0, 1] {
         sink.local_get(local).local_get(2);
         if types[2] == ValType::I64 {
@@ -100,13 +100,14 @@ pub(super) fn backwards(sink: &mut InstructionSink<'_>, types: &[ValType; 3], bu
             sink.i32_add()
         };
     }
+
     piece(sink, types[2]);
     instruction(sink, bulk);
     exceeds_piece(sink, types[2]);
     sink.br_if(0).end();
 }
 
-/// Emits the subtraction of a piece from the bytes that are left.
+/// Subtracts a piece from the bytes left.
 pub(super) fn shorten(sink: &mut InstructionSink<'_>, ty: ValType) {
     sink.local_get(2);
     piece(sink, ty);

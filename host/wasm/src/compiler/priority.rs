@@ -1,9 +1,9 @@
 //! The priority of the compile worker: the host's threads come first, and soon.
 //!
-//! Niceness gives the worker a smaller share of a busy processor. It does not say how long a thread
-//! of the host that becomes runnable waits: Linux lets the running thread use up its slice, about 3
-//! ms. Linux 6.12 and later let a thread choose its slice (`sched_runtime` of `sched_setattr(2)`),
-//! older kernels ignore it.
+//! Niceness gives the worker a smaller share of a busy processor. It does not shorten the wait of a
+//! host thread once it is runnable: Linux lets the running thread use up its slice, about 3 ms.
+//! Since Linux 6.12 a thread can ask for a shorter slice (`sched_runtime` of `sched_setattr(2)`,
+//! <https://docs.kernel.org/scheduler/sched-eevdf.html>); older kernels ignore it.
 
 #![allow(
     unsafe_code,
@@ -14,15 +14,14 @@ use std::io;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The niceness of the worker.
 const NICENESS: i32 = 5;
 
-/// The slice of the worker's threads in nanoseconds, the shortest that Linux allows.
+/// The slice of the worker's threads in nanoseconds: the shortest Linux allows.
 const SLICE: u64 = 100_000;
 
-/// Lowers the priority of this thread, and of the threads that it starts. A host that runs at a
-/// lower priority, or with the policy SCHED_IDLE, keeps it: without `CAP_SYS_NICE` the kernel
-/// refuses to raise it.
+/// Lowers the priority of this thread, and of the threads it starts. A host that already has a
+/// lower priority, or the policy SCHED_IDLE, keeps it: without `CAP_SYS_NICE` the kernel refuses to
+/// raise it.
 ///
 /// # Errors
 /// Returns the kernel's error.
@@ -32,6 +31,7 @@ pub(super) fn lower() -> io::Result<()> {
         setpriority_process(None, own.max(NICENESS))?;
         return Ok(());
     }
+
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
@@ -42,6 +42,7 @@ pub(super) fn lower() -> io::Result<()> {
         sched_deadline: 0,
         sched_period: 0,
     };
+
     // SAFETY: the kernel reads `size` bytes of the structure, which lives longer than the call. 0
     // is the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
@@ -52,7 +53,7 @@ pub(super) fn lower() -> io::Result<()> {
     }
 }
 
-/// Returns the scheduling policy of this thread, or -1. musl has no function for it.
+/// The scheduling policy of this thread, or -1. musl has no function for it.
 fn policy() -> libc::c_long {
     // SAFETY: the call has no pointers. 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }

@@ -1,10 +1,13 @@
-//! The privileges of the compile worker, which it drops at its start, for good.
+//! Drops the privileges of the compile worker for good when it starts.
 //!
-//! It keeps no capability and, where it may, becomes another user than the host's: it then cannot
-//! read the files of the host, or signal or inspect it, even where the kernel has no Landlock.
+//! The worker keeps no capability and, if allowed, becomes a different user from the host's. It
+//! then cannot read the files of the host, or signal or inspect it, even on a kernel without
+//! Landlock.
 //!
-//! Linux keeps users and capabilities for each thread. A thread that kept them would lend them to
-//! whoever controls the memory of the process, so the worker refuses to run beside other threads.
+//! On Linux, users and capabilities belong to threads, not to processes
+//! (<https://man7.org/linux/man-pages/man7/capabilities.7.html>). Any thread that kept them would
+//! lend them to whoever controls the memory of the process, so the worker refuses to run beside
+//! other threads.
 
 use rustix::{
     io::Errno,
@@ -17,16 +20,16 @@ use rustix::{
 
 use crate::code::privileges::{FOR_WORKERS, PrivilegeError, keep};
 
-/// The users of workers, of which the first that is not the host's is taken. No distribution and no
-/// image assigns them.
+/// The users of workers: the first one, unless the host runs as it. No distribution and no image
+/// assigns them.
 const USERS: [u32; 2] = [65_533, 65_531];
 
-/// The user that a worker runs as.
+/// The user of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum User {
-    /// Another one than the host's.
+    /// A different user from the host's.
     Own(u32),
-    /// The host's, with the reason.
+    /// The host's user, with the reason.
     Shared(u32, String),
 }
 
@@ -39,7 +42,7 @@ impl std::fmt::Display for User {
     }
 }
 
-/// Drops all capabilities of this process and, where it may, makes it another user's, without
+/// Drops all capabilities of this process. If allowed, also changes its user and drops its
 /// supplementary groups.
 ///
 /// # Errors
@@ -48,6 +51,7 @@ impl std::fmt::Display for User {
 pub(super) fn drop_for_worker() -> Result<User, PrivilegeError> {
     check_threads()?;
     let former = geteuid().as_raw();
+
     let user = match change_user(former) {
         Ok(user) => User::Own(user),
         Err(Errno::PERM) => User::Shared(
@@ -56,12 +60,12 @@ pub(super) fn drop_for_worker() -> Result<User, PrivilegeError> {
         ),
         Err(error) => User::Shared(former, format!("failed to change users: {error}")),
     };
+
     keep(CapabilitySet::empty())?;
     set_no_new_privs(true)?;
     Ok(user)
 }
 
-/// Changes the user of this thread, its group and its supplementary groups.
 fn change_user(former: u32) -> Result<u32, Errno> {
     let user = if former == USERS[0] {
         USERS[1]
@@ -70,13 +74,14 @@ fn change_user(former: u32) -> Result<u32, Errno> {
     };
     let uid = Uid::from_raw(user);
     let gid = Gid::from_raw(user);
+
+    // The user comes last: changing it may take away the right to change groups.
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
     Ok(user)
 }
 
-/// Checks that this process has no other thread.
 fn check_threads() -> Result<(), PrivilegeError> {
     match std::fs::read_dir("/proc/self/task")?.count() {
         1 => Ok(()),
@@ -84,8 +89,8 @@ fn check_threads() -> Result<(), PrivilegeError> {
     }
 }
 
-/// Attempts to undo what [`drop_for_worker`] did to a process with a user of its own. Returns the
-/// attempts that succeeded.
+/// Attempts to undo [`drop_for_worker`] in a process with a user of its own. Returns the successful
+/// attempts.
 pub(super) fn regain() -> Vec<String> {
     let root = Uid::ROOT;
     let gained = CapabilitySets {
@@ -98,10 +103,11 @@ pub(super) fn regain() -> Vec<String> {
         ("change its groups", set_thread_groups(&[Gid::ROOT])),
         ("gain capabilities", set_capabilities(None, gained)),
     ];
+
     attempts
         .into_iter()
         .filter(|(_, outcome)| outcome.is_ok())
-        .map(|(what, _)| what.to_owned())
+        .map(|(attempt, _)| attempt.to_owned())
         .collect()
 }
 

@@ -1,10 +1,10 @@
-//! The sandbox of the compile worker, which may only compute.
+//! The sandbox of the compile worker: it may only compute.
 //!
 //! The compiler reads bytes that a plugin's author wrote, and a bug in it could let them run as the
-//! host's user. The process therefore drops all other rights before it reads the first of them.
-//! Landlock denies files, TCP, abstract sockets and signals. seccomp denies every system call that
-//! is not in a list. That includes opening a file, creating a socket, running a program, inspecting
-//! another process, and mapping executable memory. Denied calls fail with EPERM.
+//! host's user. So the process drops all other rights before it reads the first of them. Landlock
+//! denies files, TCP, abstract sockets and signals. seccomp denies every system call that is not in
+//! a list, such as opening a file, creating a socket, running a program, inspecting another
+//! process, and mapping executable memory. Denied calls fail with EPERM.
 
 use std::{
     collections::BTreeMap,
@@ -26,16 +26,17 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-/// The newest version of Landlock that is requested. Older kernels enforce what they support.
+/// The version of Landlock to request. Older kernels enforce what they support.
 const LANDLOCK: ABI = ABI::V6;
 
-/// The system calls that are allowed with any arguments. They allocate memory, compute on threads,
-/// read stdin and write stdout.
+/// The system calls allowed with any arguments. They allocate memory, compute on threads, read
+/// stdin and write stdout.
 const ALLOWED: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    // The other filter denies it with ENOSYS, which makes the C library fall back to `clone`.
+    // Denied by the other filter with ENOSYS, so the C library falls back to `clone`:
+    // <https://github.com/moby/moby/pull/42681>.
     libc::SYS_clone3,
     libc::SYS_close,
     libc::SYS_exit,
@@ -68,7 +69,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_writev,
 ];
 
-/// The reason why a process cannot be confined.
+/// Why a process cannot be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The kernel has Landlock, but refuses the rules.
@@ -82,8 +83,8 @@ pub enum SandboxError {
     Seccomp(#[from] seccompiler::Error),
 }
 
-/// Confines this process for good, including all of its current and later threads. Returns a
-/// description of the sandbox.
+/// Confines this process and its later threads for good. Landlock restricts only the calling
+/// thread, so there must be no other yet. Returns a description of the sandbox.
 ///
 /// # Errors
 /// Returns a [`SandboxError`] if the kernel refuses. A kernel without Landlock is no error, because
@@ -95,7 +96,7 @@ pub(super) fn confine() -> Result<String, SandboxError> {
     Ok(landlock)
 }
 
-/// Denies this thread, and those it starts, everything that Landlock restricts. Returns a
+/// Denies this thread, and those it starts, everything restricted by Landlock. Returns a
 /// description of the sandbox.
 fn restrict_by_landlock() -> Result<String, RulesetError> {
     let ruleset = Ruleset::default()
@@ -103,6 +104,7 @@ fn restrict_by_landlock() -> Result<String, RulesetError> {
         .handle_access(AccessNet::from_all(LANDLOCK))?
         .scope(Scope::from_all(LANDLOCK))?;
     let status = ruleset.create()?.restrict_self()?;
+
     Ok(match (status.landlock, status.ruleset) {
         (LandlockStatus::Available { effective_abi, .. }, RulesetStatus::FullyEnforced) => {
             format!("seccomp and Landlock (ABI {})", effective_abi as i32)
@@ -122,7 +124,7 @@ fn restrict_by_landlock() -> Result<String, RulesetError> {
     })
 }
 
-/// Returns the filter that denies these system calls with any arguments.
+/// A filter denying these system calls with any arguments.
 fn denying(calls: &[libc::c_long], errno: i32) -> Result<BpfProgram, BackendError> {
     let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
     let deny = SeccompAction::Errno(errno.unsigned_abs());
@@ -135,11 +137,12 @@ fn denying(calls: &[libc::c_long], errno: i32) -> Result<BpfProgram, BackendErro
     .try_into()
 }
 
-/// Returns the filter that denies all system calls but the allowed ones.
+/// A filter denying all system calls but the allowed ones.
 fn allowing() -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let own_pid = u64::from(std::process::id());
+
     let conditional = [
         // It may start threads, but no processes.
         (
@@ -160,10 +163,12 @@ fn allowing() -> Result<BpfProgram, BackendError> {
             (SeccompCmpOp::Eq, libc::PR_SET_NAME as u64),
         ),
     ];
+
     for (call, argument, (operator, value)) in conditional {
         let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value)?;
         rules.insert(call, vec![SeccompRule::new(vec![condition])?]);
     }
+
     let deny = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(
         rules,
@@ -174,35 +179,36 @@ fn allowing() -> Result<BpfProgram, BackendError> {
     .try_into()
 }
 
-/// Returns the condition that these bits of an argument have the wanted values.
+/// Demands these values of these bits of an argument.
 fn bits(mask: u64, wanted: u64) -> (SeccompCmpOp, u64) {
     (SeccompCmpOp::MaskedEq(mask), wanted)
 }
 
-/// Attempts to open the host's files and memory and to signal it. Returns the attempts that
-/// succeeded.
+/// Attempts to open the host's files and memory, and to signal it. Returns the successful attempts.
 pub(super) fn break_into_host(baits: &[PathBuf], parent: Option<Pid>) -> Vec<String> {
-    let open = |what: String, file: &Path| (what, File::open(file).map(drop));
+    let open = |name: String, file: &Path| (name, File::open(file).map(drop));
     let mut attempts: Vec<_> = baits
         .iter()
         .map(|bait| open(format!("open {}", bait.display()), bait))
         .collect();
+
     if let Some(parent) = parent {
         let signal = rustix::process::test_kill_process(parent).map_err(io::Error::from);
         attempts.push(("signal the host".to_owned(), signal));
-        // Who may trace a process may open its memory, and nobody else.
+        // Opening it takes the right to trace the process, see ptrace(2).
         let memory = PathBuf::from(format!("/proc/{}/mem", parent.as_raw_nonzero()));
         attempts.push(open("read the host's memory".to_owned(), &memory));
     }
     succeeded(attempts)
 }
 
-/// Attempts what a confined process must not be able to do, with these files as bait. Returns the
-/// attempts that succeeded.
+/// Attempts everything a confined process must not be able to do, with these files as bait. Returns
+/// the successful attempts.
 pub(super) fn break_out(baits: &[PathBuf], parent: Option<Pid>) -> Vec<String> {
     let mut attempts = Vec::new();
     let mut attempt =
-        |what: &str, outcome: io::Result<()>| attempts.push((what.to_owned(), outcome));
+        |name: &str, outcome: io::Result<()>| attempts.push((name.to_owned(), outcome));
+
     attempt("list /", std::fs::read_dir("/").map(drop));
     attempt(
         "create a file",
@@ -224,6 +230,7 @@ pub(super) fn break_out(baits: &[PathBuf], parent: Option<Pid>) -> Vec<String> {
             .status()
             .map(drop),
     );
+
     let mut all = break_into_host(baits, parent);
     all.extend(succeeded(attempts));
     all
@@ -233,7 +240,7 @@ fn succeeded(attempts: Vec<(String, io::Result<()>)>) -> Vec<String> {
     attempts
         .into_iter()
         .filter(|(_, outcome)| outcome.is_ok())
-        .map(|(what, _)| what)
+        .map(|(name, _)| name)
         .collect()
 }
 

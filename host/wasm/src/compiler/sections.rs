@@ -11,7 +11,7 @@ pub struct SectionAt<'a, 'p> {
     pub payload: &'p Payload<'a>,
     /// The section's bytes, without the header.
     pub data: &'a [u8],
-    /// The number of core modules that ended before the section.
+    /// The number of core modules before the section, as far as they have ended.
     pub modules: usize,
     /// True for a section of the outermost component.
     pub is_outermost: bool,
@@ -28,6 +28,7 @@ pub fn rewrite_sections<'a>(
     let mut output = Vec::new();
     let mut outer = Vec::new();
     let mut modules = 0;
+
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {
@@ -48,6 +49,7 @@ pub fn rewrite_sections<'a>(
                 } else {
                     ComponentSectionId::CoreModule
                 };
+
                 output.push(id as u8);
                 inner.encode(&mut output);
             }
@@ -62,6 +64,7 @@ pub fn rewrite_sections<'a>(
                     modules,
                     is_outermost: outer.is_empty(),
                 };
+
                 if let Some(data) = edit(&section) {
                     RawSection { id, data: &data }.append_to(&mut output);
                 }

@@ -1,12 +1,12 @@
-//! Pre-initialised components. A guest whose start is costly is started once, when it is built. Its
+//! Pre-initialised components. A guest with a costly start is started once, when it is built. Its
 //! memory after the start becomes the component's initial memory.
 //!
-//! Everything that the guest reads during its start is part of the snapshot: random seeds, the
-//! time, arguments and environment. `describe()` is part of the start. The guest has the same
-//! imports as in any other `describe()`, so it sees nothing of a cluster. Only memory and globals
-//! are kept; handles of the host, such as stdout, are new in each instance. Adapters hold such
-//! handles and must start over, so modules without a memory of their own keep the globals of the
-//! original component.
+//! Everything the guest reads during its start is part of the snapshot: random seeds, the time,
+//! arguments and environment. `describe()` is part of the start. The guest has the same imports as
+//! in any other `describe()`, so it sees nothing of a cluster. Only memory and globals are kept;
+//! handles of the host, such as stdout, are new in each instance. Adapters keep such handles in
+//! globals and must start over, so modules without a memory of their own get back the globals of
+//! the original component.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -34,12 +34,11 @@ const BUDGET: Budget = Budget {
     timeout: Duration::from_secs(60),
 };
 
-/// The reason why there is no snapshot.
+/// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The component has a part that snapshots do not support, lacks the function, or cannot
-    /// describe itself.
-    #[error("no snapshot can be taken of this component: {0}")]
+    /// The component has an unsupported part, lacks the function, or cannot describe itself.
+    #[error("cannot take a snapshot of this component: {0}")]
     Unsupported(String),
     /// The function trapped or exceeded a limit.
     #[error("its initialisation failed: {0}")]
@@ -71,11 +70,12 @@ pub async fn snapshot(
     logs: Arc<dyn LogSink>,
 ) -> Result<Vec<u8>, SnapshotError> {
     let unsupported = |error: wasmtime::Error| SnapshotError::Unsupported(format!("{error:#}"));
+
     let mut wizer = Wizer::new();
-    // Otherwise the function would also have to be removed from the component's exports, which
-    // Wizer does not do.
+    // Wizer does not remove the function from the exports of the component, so it must stay.
     wizer.init_func(function).keep_init_func(true);
     let (context, instrumented) = wizer.instrument_component(bytes).map_err(unsupported)?;
+
     let component =
         Component::from_binary(engine.wasmtime(), &instrumented).map_err(unsupported)?;
     if component.get_export(None, function).is_none() {
@@ -83,6 +83,7 @@ pub async fn snapshot(
             "it exports no function {function:?}"
         )));
     }
+
     let pre = engine
         .linker()
         .instantiate_pre(&component)
@@ -99,6 +100,7 @@ pub async fn snapshot(
     let started = started.await;
     let instance = call::finish(&mut store, started, &BUDGET)?;
     describe(engine, &mut store, &instance).await?;
+
     let outcome = call::run(engine, &BUDGET, async {
         let mut state = State {
             store: &mut store,
@@ -110,13 +112,14 @@ pub async fn snapshot(
     });
     let outcome = outcome.await;
     let snapshot = call::finish(&mut store, outcome, &BUDGET)?;
+
     { rewrite(bytes, &snapshot) }
         .and_then(|snapshot| Validator::new().validate_all(&snapshot).map(|_| snapshot))
         .map_err(|error| SnapshotError::Unsupported(error.to_string()))
 }
 
-/// Lets the guest describe itself, so that the snapshot also has what a guest does in its first
-/// call only. The Go SDK lets the JSON packages examine its types there.
+/// Calls `describe()`, so the snapshot includes work done only in the first call. In the Go SDK,
+/// the JSON packages examine their types there.
 async fn describe(
     engine: &Engine,
     store: &mut Store<StoreData>,
@@ -130,10 +133,11 @@ async fn describe(
             .await
     });
     let described = described.await;
+
     match call::finish(store, described, &BUDGET) {
         Ok(_) => Ok(()),
         Err(CallError::Busy(why)) => Err(SnapshotError::Busy(why)),
-        // Whoever loads the plugin reports this in full.
+        // Loading the plugin reports this in full.
         Err(CallError::Fault(fault)) => Err(SnapshotError::Unsupported(format!(
             "describe() failed: {fault}"
         ))),
@@ -143,13 +147,14 @@ async fn describe(
 /// Returns the snapshot with the original's globals in modules without a memory, and without unused
 /// data segments.
 ///
-/// Wizer replaces each segment of the original by an empty one, so that those of the snapshot have
-/// other indexes. Go's linker makes up to 100,000 segments, which is all that a module may have.
+/// Wizer replaces each segment of the original with an empty one and adds its own. Go's linker
+/// makes up to 100,000 segments, and a module may not have more.
 fn rewrite<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec<u8>> {
     let globals = adapters_globals(original)?;
     // The last module that counts its data segments: only the code of such a module can use a
     // segment by its index.
     let mut counted = None;
+
     rewrite_sections(snapshot, |section| {
         let data = match section.payload {
             Payload::GlobalSection(_) if !section.is_outermost => globals
@@ -163,7 +168,7 @@ fn rewrite<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec
                 section.data.into()
             }
             Payload::DataSection(segments) if counted != Some(section.modules) => {
-                // The validation reports a malformed section.
+                // Validation reports a malformed section.
                 active_segments(snapshot, segments.clone()).map_or(section.data.into(), Cow::Owned)
             }
             _ => section.data.into(),
@@ -172,7 +177,7 @@ fn rewrite<'a>(original: &'a [u8], snapshot: &'a [u8]) -> wasmparser::Result<Vec
     })
 }
 
-/// Returns the contents of a data section with its active segments only.
+/// The contents of a data section, without passive segments.
 fn active_segments(module: &[u8], section: DataSectionReader<'_>) -> wasmparser::Result<Vec<u8>> {
     let mut count: u32 = 0;
     let mut segments = Vec::new();
@@ -183,22 +188,24 @@ fn active_segments(module: &[u8], section: DataSectionReader<'_>) -> wasmparser:
             segments.extend_from_slice(&module[segment.range]);
         }
     }
+
     let mut data = Vec::with_capacity(segments.len() + size_of::<u32>() + 1);
     count.encode(&mut data);
     data.append(&mut segments);
     Ok(data)
 }
 
-/// Returns the global section of each core module, in order. None for modules that define a memory,
-/// and for those without globals.
+/// The global section of each core module, in order. None for modules with a memory of their own or
+/// without globals.
 fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> {
     let mut found = Vec::new();
     // The encodings of the modules and components that the parser is inside of.
     let mut inside = Vec::new();
     // The global section of the current module.
     let mut globals = None;
-    // True if the current module defines a memory.
+    // Whether the current module defines a memory.
     let mut memory = false;
+
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload?;
         match &payload {
@@ -220,8 +227,7 @@ fn adapters_globals(component: &[u8]) -> wasmparser::Result<Vec<Option<&[u8]>>> 
     Ok(found)
 }
 
-/// The instance whose state Wizer reads. Wizer's trait returns no errors, so the first one is
-/// recorded.
+/// The instance for Wizer to read. Wizer's trait returns no errors, so the first one is recorded.
 struct State<'a> {
     store: &'a mut Store<StoreData>,
     instance: Instance,
@@ -237,6 +243,7 @@ impl State<'_> {
         let result = async {
             let missing =
                 || wasmtime::format_err!("the instrumented component has no {instance}#{function}");
+
             let (_, found) = self
                 .instance
                 .get_export(&mut *self.store, None, instance)
@@ -250,6 +257,7 @@ impl State<'_> {
                 .get_typed_func::<(), (R,)>(&mut *self.store, found)?;
             wasmtime::Result::<R>::Ok(function.call_async(&mut *self.store, ()).await?.0)
         };
+
         match result.await {
             Ok(value) => Some(value),
             Err(error) => {

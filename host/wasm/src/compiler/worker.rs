@@ -3,7 +3,7 @@
 //!
 //! Before the worker reads a byte that a plugin's author wrote, it limits itself, becomes another
 //! user ([`super::privileges`]) and confines itself ([`super::sandbox`]). Its processor time is
-//! limited, so it also ends after its parent has died.
+//! limited, so it ends even if its parent has died.
 
 use std::{
     io::{Read, Write},
@@ -24,8 +24,7 @@ use crate::{
     engine,
 };
 
-/// The reason why a worker compiled nothing. [`WorkerError::exit_code`] tells the parent the
-/// variant.
+/// Why a worker compiled nothing. [`WorkerError::exit_code`] tells the parent the variant.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The component does not compile. Its author must change it.
@@ -49,11 +48,11 @@ impl WorkerError {
 /// The exit code of [`WorkerError::Host`].
 const HOST: u8 = 70;
 
-/// The stack of the thread that compiles, in bytes.
+/// The stack of the compiling thread, in bytes.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs a worker process: compiles the component on stdin to stdout, for an engine whose settings
-/// have this hash.
+/// Runs a worker process: compiles the component on stdin to stdout, for an engine with the
+/// compatibility hash `expected`.
 ///
 /// # Errors
 /// Returns a [`WorkerError`] if the component does not compile or the host fails. A signal ends a
@@ -72,14 +71,15 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
 
     // From here on the process can only compute.
     sandbox::confine().map_err(|error| host(&error))?;
+
     let mut component = Vec::new();
     std::io::stdin()
         .lock()
         .read_to_end(&mut component)
         .map_err(|error| host(&error))?;
 
-    // The stack of the first thread grows as it is used: at the limit of memory that is a SIGSEGV.
-    // A thread's is reserved.
+    // The stack of the first thread grows as it is used, which ends in a SIGSEGV when memory runs
+    // out. A spawned thread has its stack reserved.
     let compile = || {
         bulk::compiled(&component, |component| {
             engine.precompile_component(component)
@@ -105,8 +105,8 @@ pub fn compile_worker(limits: &WorkerLimits, expected: &str) -> Result<(), Worke
         .map_err(|error| host(&error))
 }
 
-/// Confines this process as [`compile_worker`] does and tries to break out, with these files as
-/// bait. Returns the description of the sandbox.
+/// Confines this process like [`compile_worker`] and tries to break out, with these files as bait.
+/// Returns the description of the sandbox.
 ///
 /// # Errors
 /// Returns [`WorkerError::Host`] with what was still possible.
@@ -120,7 +120,7 @@ pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, 
         .collect();
 
     let user = restrict(limits)?;
-    // Another user cannot do these things even without the sandbox, which the next line applies.
+    // Another user cannot do these things even without the sandbox, which is applied below.
     let mut possible = match user {
         User::Own(_) => [
             sandbox::break_into_host(&private, parent),
@@ -132,9 +132,11 @@ pub fn check_worker(limits: &WorkerLimits, baits: &[PathBuf]) -> Result<String, 
 
     let description = sandbox::confine().map_err(|error| host(&error))?;
     possible.extend(sandbox::break_out(baits, parent));
+
     if possible.is_empty() {
         return Ok(format!("{description}, {user}"));
     }
+
     let possible = possible.join(", ");
     Err(WorkerError::Host(format!(
         "the sandbox of the compile worker is not effective: the worker could {possible}"
@@ -146,20 +148,22 @@ fn restrict(limits: &WorkerLimits) -> Result<User, WorkerError> {
     limit(limits).map_err(|error| WorkerError::Host(error.to_string()))?;
     let user =
         privileges::drop_for_worker().map_err(|error| WorkerError::Host(error.to_string()))?;
-    // Neither a core dump nor another process of this user may read the memory. The change of users
-    // resets it.
+
+    // Neither a core dump nor another process of this user may read the memory. A change of users
+    // resets this.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| WorkerError::Host(error.to_string()))?;
     Ok(user)
 }
 
-/// Reports whether the permissions of a file let only its owner open it.
+/// Whether only its owner may open a file.
 fn is_private(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|metadata| metadata.mode() & 0o077 == 0)
 }
 
 fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
     priority::lower()?;
+
     let set = |resource, soft, hard| {
         rustix::process::setrlimit(
             resource,
@@ -169,6 +173,7 @@ fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
             },
         )
     };
+
     let address_space = own_address_space()?.saturating_add(limits.memory_bytes);
     set(Resource::As, address_space, address_space)?;
     set(
@@ -182,7 +187,7 @@ fn limit(limits: &WorkerLimits) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the address space of this process in bytes.
+/// In bytes.
 fn own_address_space() -> std::io::Result<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = pages

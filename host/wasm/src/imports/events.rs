@@ -1,4 +1,4 @@
-//! `operetta:controller/events`: records Events about objects, which are written in the background.
+//! `operetta:controller/events`: records Events about objects. They are written in the background.
 
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},

@@ -1,8 +1,8 @@
 //! `operetta:controller/log`: writes to the plugin's log, beside stdout and stderr.
 //!
-//! The interface is bound by hand. The code of bindgen copies a whole line before the host can
-//! check it, and a hundred thousand fields, or eight megabytes, block a thread for milliseconds.
-//! This module copies only what is logged.
+//! Bound by hand: bindgen's code copies a whole line before the host can check it, and a hundred
+//! thousand fields, or eight megabytes, block a thread for milliseconds. This module copies only
+//! what is logged.
 
 use operetta_core::{gate::FIELD_BYTES, ports::LogLevel};
 use wasmtime::{
@@ -33,7 +33,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<StoreData>) -> Result<()> {
 /// Logs a line, or counts it as dropped if the session has no room for it.
 ///
 /// # Errors
-/// Traps if the message, or a field of a line that is logged, is not UTF-8.
+/// Traps if the message or a logged field is not UTF-8.
 fn write(
     mut store: StoreContextMut<'_, StoreData>,
     level: LogLevel,
@@ -54,8 +54,7 @@ fn write(
 
     let mut logged_fields = Vec::new();
     for index in 0..fields.len() {
-        // Each field takes room before it is read, even an empty one, because the list may be
-        // endless.
+        // Each field takes room before it is read, even an empty one: the list may be endless.
         left = left.and_then(|left| left.checked_sub(FIELD_BYTES));
         let (Some(room), Some(field)) = (left, fields.get(&mut store, index)) else {
             break;

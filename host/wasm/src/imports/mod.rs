@@ -1,8 +1,8 @@
 //! The imports of a plugin: the interfaces of `operetta:controller`, one file each, and an empty
 //! WASI.
 //!
-//! Each file implements one interface for [`HostFunctions`], which borrows the state of the call that
-//! the guest is in. The implementations keep no state of their own.
+//! Each file implements one interface for [`HostFunctions`], which borrows the state of the current
+//! call. The implementations keep no state of their own.
 
 mod config;
 mod events;
@@ -30,7 +30,7 @@ pub(crate) struct HostFunctions<'a> {
 }
 
 impl HostFunctions<'_> {
-    /// Returns the session, after the lines that the guest has printed are logged.
+    /// Logs what the guest has printed first, to keep the log in order.
     fn session(&mut self) -> &mut Session {
         self.data.session()
     }
@@ -47,8 +47,8 @@ impl HasData for HasHostFunctions {
     type Data<'a> = HostFunctions<'a>;
 }
 
-/// The interfaces that this host links. Each stands for every version that agrees in `major.minor`
-/// (in `major` from 1 on).
+/// The interfaces linked by this host. Each stands for every version with the same `major.minor`
+/// (the same `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[
     (
         "operetta:controller",
@@ -96,8 +96,8 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Returns a linker with every import that the host offers, and with the one of interpreters if
-/// this engine runs them.
+/// Returns a linker with every import of the host, and the source of interpreters if this engine
+/// runs them.
 pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<StoreData>> {
     let mut linker: Linker<StoreData> = Linker::new(engine);
     if interpreters {
@@ -115,8 +115,8 @@ pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<Store
     Ok(linker)
 }
 
-/// Returns the interfaces that a plugin can import, as `package/interface@version`, where `@0.2`
-/// means any `0.2.x`.
+/// Returns the interfaces a plugin can import, as `package/interface@version`. `@0.2` means any
+/// `0.2.x`.
 pub fn offered() -> Vec<String> {
     let names = OFFERED.iter().flat_map(|(package, version, interfaces)| {
         interfaces
@@ -126,7 +126,7 @@ pub fn offered() -> Vec<String> {
     names.collect()
 }
 
-/// Returns these interfaces in one line, by package.
+/// [`offered`] in one line, by package.
 pub(crate) fn offered_by_package() -> String {
     let packages = OFFERED.iter().map(|(package, version, interfaces)| {
         format!("{package}@{version} ({})", interfaces.join(", "))
@@ -134,7 +134,7 @@ pub(crate) fn offered_by_package() -> String {
     packages.collect::<Vec<_>>().join("; ")
 }
 
-/// Reports whether the host offers the interface of this import in a compatible version.
+/// Reports whether the host offers this import in a compatible version.
 pub(crate) fn is_offered(import: &str) -> bool {
     let Some(name) = InterfaceName::parse(import) else {
         return false;
@@ -154,7 +154,7 @@ pub(crate) struct InterfaceName<'a> {
 }
 
 impl<'a> InterfaceName<'a> {
-    /// Parses a name. Returns None if it is not a versioned interface.
+    /// None if the name is not a versioned interface.
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let (path, version) = name.split_once('@')?;
         let (package, interface) = path.split_once('/')?;
@@ -165,7 +165,6 @@ impl<'a> InterfaceName<'a> {
         })
     }
 
-    /// Reports whether this version is one of `major.minor`.
     pub(crate) fn agrees_with(&self, major_minor: &str) -> bool {
         let rest = self.version.strip_prefix(major_minor);
         // A pre-release agrees only with itself.
@@ -173,7 +172,7 @@ impl<'a> InterfaceName<'a> {
     }
 }
 
-/// Returns the text, or None for an empty one: the contract treats an empty string as no value.
+/// The contract treats an empty string as no value.
 pub(crate) fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

@@ -13,8 +13,7 @@ use super::{HostFunctions, non_empty};
 use crate::bindings::operetta::controller::{objects as generated, types};
 
 impl HostFunctions<'_> {
-    /// Converts a page. A page that exceeds the guest's memory is refused before anything is
-    /// copied.
+    /// Converts a page. If it exceeds the guest's memory, refuses it before anything is copied.
     fn page(&self, page: Page) -> Result<generated::Page, types::Error> {
         let bytes = page
             .items

@@ -1,4 +1,4 @@
-//! `operetta:controller/outcome`: failures of reconciles that choose their own delay.
+//! `operetta:controller/outcome`: reports a failure with a delay chosen by the guest.
 
 use super::{HostFunctions, MAX_FAILURE};
 use crate::{bindings::operetta::controller::outcome as generated, cut};

@@ -8,7 +8,7 @@ use crate::{cut, store::StoreData};
 /// The maximum length of an interpreter's report, in bytes.
 const MAX_PROBLEM: usize = 2048;
 
-/// The interface that gives an interpreter its source.
+/// Interpreters import their source from here.
 pub(crate) const SOURCE: &str = "operetta:development/source@0.1.0";
 
 pub(super) fn add_to_linker(linker: &mut Linker<StoreData>) -> Result<()> {

@@ -1,8 +1,7 @@
 //! The memory limit of one instance.
 //!
-//! The limit covers all linear memories of the instance together. The limiter records a refusal,
-//! because a refused guest usually aborts with a trap that does not mention memory. The host then
-//! reports the refusal.
+//! The limit covers all linear memories of the instance together. The limiter records a refusal for
+//! the host to report: a refused guest usually aborts, with a trap that does not mention memory.
 
 use operetta_core::gate::bytes::{Bytes, NoRoom};
 use wasmtime::{ResourceLimiter, Result};
@@ -11,8 +10,7 @@ use wasmtime::{ResourceLimiter, Result};
 /// needs 31,336.
 pub(crate) const TABLE_ELEMENTS: usize = 65_536;
 
-/// The maximum number of core instances of one component. Components that wrap interpreters have a
-/// dozen.
+/// The maximum number of core instances of one component. Wrapped interpreters have a dozen.
 pub(crate) const CORE_INSTANCES: u32 = 64;
 
 /// The maximum number of tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved
@@ -28,19 +26,18 @@ pub(crate) struct MemoryLimiter {
     limit_bytes: usize,
     /// The size of all memories together in bytes; never more than `limit_bytes`.
     used_bytes: usize,
-    /// The bytes that the last allowed growth added. They are subtracted if it fails after all.
+    /// The bytes added by the last allowed growth, subtracted if it fails after all.
     last_bytes: usize,
-    /// True if the guest has asked for more than its limit.
+    /// True once the guest has asked for more than its limit.
     refused: bool,
-    /// The memory that is charged to the namespace; None without a limit.
+    /// The memory charged to the namespace; None without a limit.
     charged: Option<Bytes>,
-    /// The budget of the namespace or the host that had no room; None if there was room.
+    /// The budget, of the namespace or the host, that had no room.
     no_room: Option<NoRoom>,
 }
 
 impl MemoryLimiter {
-    /// Creates the limiter of an instance that has no memory yet. Its memory is also charged to
-    /// `charged`.
+    /// For an instance without memory yet. Its memory is also charged to `charged`.
     pub(crate) fn new(limit_bytes: usize, charged: Option<Bytes>) -> Self {
         Self {
             limit_bytes,
@@ -52,23 +49,20 @@ impl MemoryLimiter {
         }
     }
 
-    /// Returns the budget that had no room for the instance's memory.
     pub(crate) fn no_room(&self) -> Option<&NoRoom> {
         self.no_room.as_ref()
     }
 
-    /// Reports whether the guest has asked for more than its limit.
     pub(crate) fn refused(&self) -> bool {
         self.refused
     }
 
-    /// Clears recorded refusals before the next call of the instance.
+    /// Called before the next call of the instance.
     pub(crate) fn forget_refusal(&mut self) {
         self.refused = false;
         self.no_room = None;
     }
 
-    /// Returns the size of all memories together in bytes.
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes
     }
@@ -88,10 +82,12 @@ impl ResourceLimiter for MemoryLimiter {
         let more = desired.saturating_sub(current);
         let after = self.used_bytes.saturating_add(more);
         let own_maximum = maximum.is_some_and(|maximum| desired > maximum);
+
         if after > self.limit_bytes {
             self.refused = true;
             return Ok(false);
         }
+
         if own_maximum {
             return Ok(false);
         }

@@ -1,7 +1,7 @@
-//! Guests that run for long: each is reported once, with its stack, long before its deadline.
+//! Reports long-running guests: each once, with its stack, long before its deadline.
 //!
-//! Only the time that the guest runs counts. While it waits for a host call, such as one to the API
-//! server, no epoch ends it, and so nothing is counted.
+//! Only running counts. While a guest waits in a host call, such as one to the API server, no epoch
+//! ends it and nothing is counted.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use wasmtime::{AsContext, WasmBacktrace};
 
 use crate::cut;
 
-/// The time of running after which a guest is reported.
+/// A guest is reported after it has run for this long.
 pub(crate) const LONG: Duration = Duration::from_secs(2);
 
-/// The longest slice of a guest that counts between two epochs: the tick of a busy engine, and as
-/// much for a late thread. A longer one means that the guest has waited.
+/// The most that counts between two epochs: the tick of a busy engine, and as much again for a late
+/// thread. If more time has passed, the guest has waited.
 const MAX_SLICE: Duration = Duration::from_millis(2);
 
 /// The maximum number of frames in a report.
@@ -23,24 +23,22 @@ const FRAMES: usize = 12;
 /// The maximum length of a function's name in a report, in bytes.
 const MAX_NAME: usize = 160;
 
-/// The maximum length of a name that is demangled, in bytes.
+/// The maximum length of a name before demangling, in bytes.
 const MAX_MANGLED: usize = 1024;
 
 /// The maximum length of the stack in a report, in bytes.
 const MAX_STACK: usize = 900;
 
-/// The time that the guest of one call has run.
+/// How long the guest of one call has run.
 #[derive(Debug)]
 pub(crate) struct RunTime {
-    /// The time that counts so far.
     ran: Duration,
-    /// The end of the last epoch that it ran in.
+    /// The end of the last epoch it ran in.
     last: Instant,
     is_reported: bool,
 }
 
 impl RunTime {
-    /// Creates it for a call that begins now.
     pub(crate) fn start(now: Instant) -> Self {
         Self {
             ran: Duration::ZERO,
@@ -49,8 +47,8 @@ impl RunTime {
         }
     }
 
-    /// Records that the guest runs at the end of an epoch. Reports whether it has now run for
-    /// [`LONG`], once.
+    /// Called when an epoch ends while the guest runs. Returns true once, when it has run for
+    /// [`LONG`].
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         self.ran += now.saturating_duration_since(self.last).min(MAX_SLICE);
         self.last = now;
@@ -60,7 +58,7 @@ impl RunTime {
     }
 }
 
-/// Returns the functions that a guest is in, the innermost first.
+/// Returns the functions on the stack of a guest, innermost first.
 pub(crate) fn stack(store: impl AsContext) -> String {
     let trace = WasmBacktrace::force_capture(store);
     let mut names = Vec::new();
@@ -88,8 +86,8 @@ pub(crate) fn stack(store: impl AsContext) -> String {
     cut(names.join(" < "), MAX_STACK) + hint
 }
 
-/// Returns a function's name without Rust's mangling and hash, in one line. The guest chooses the
-/// name.
+/// Returns a function's name without Rust's mangling and hash: short and printable, because the
+/// guest chooses it.
 fn readable(name: &str) -> String {
     let name = &name[..name.floor_char_boundary(MAX_MANGLED)];
     let readable = format!("{:#}", demangle(name));

@@ -1,4 +1,4 @@
-//! What the wasmtime [`Store`](wasmtime::Store) of a call holds: the session, the limits and the WASI
+//! The data of a call's wasmtime [`Store`](wasmtime::Store): the session, the limits and the WASI
 //! state. The functions of `imports/` work on it.
 
 pub(crate) mod limiter;
@@ -18,29 +18,28 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use self::{limiter::MemoryLimiter, long_run::RunTime, wasi::Wasi};
 
-/// The maximum length of the last error that a guest logged, in bytes.
+/// The maximum length of the last logged error, in bytes.
 pub(crate) const MAX_LOGGED: usize = 2048;
 
 /// The maximum number of live handles of one call, such as streams and pollables. Each takes host
 /// memory.
 pub(crate) const MAX_HANDLES: usize = 1024;
 
-/// The source of a call, and what its interpreter reported about it.
+/// The source of a call, and its interpreter's report.
 pub(crate) struct Evaluated {
     pub source: Arc<str>,
-    /// The reason why the source cannot be evaluated.
+    /// Why the source cannot be evaluated.
     pub problem: Option<String>,
 }
 
-/// The data of a call's store.
 pub(crate) struct StoreData {
     pub(crate) session: Session,
     pub(crate) memory: MemoryLimiter,
     /// None before the first WASI call. Most reconciles make none.
     pub(crate) wasi: Option<Box<Wasi>>,
-    /// The last line that the guest logged as an error. Guests without a stderr log their panics.
+    /// The last line logged as an error: guests without a stderr log their panics.
     pub(crate) last_error: Option<String>,
-    /// The source that an interpreter runs; None for a plugin with code of its own.
+    /// None for a plugin with its own code.
     pub(crate) evaluated: Option<Evaluated>,
     pub(crate) started: Instant,
     pub(crate) run_time: RunTime,
@@ -48,8 +47,7 @@ pub(crate) struct StoreData {
 }
 
 impl StoreData {
-    /// Returns the session, after the lines that the guest has written to stdout and stderr are
-    /// logged.
+    /// Returns the session, after logging what the guest has printed.
     pub(crate) fn session(&mut self) -> &mut Session {
         if let Some(wasi) = &self.wasi {
             wasi.output().drain(&mut self.session);
@@ -57,17 +55,15 @@ impl StoreData {
         &mut self.session
     }
 
-    /// Returns the size of the instance's linear memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.used_bytes()
     }
 
-    /// Returns the limit of the instance's linear memory in bytes.
     pub(crate) fn memory_limit(&self) -> usize {
         self.memory.limit_bytes()
     }
 
-    /// Records an error that the guest logged, of at most [`MAX_LOGGED`] bytes.
+    /// `message` has at most [`MAX_LOGGED`] bytes.
     pub(crate) fn logged_error(&mut self, message: String) {
         self.last_error = Some(message);
     }

@@ -2,7 +2,7 @@
 //!
 //! Guests have no other clocks and randomness, so an implementation of [`Nondeterminism`] can
 //! record or replay them. A wait, such as `thread::sleep`, runs on the machine's clock, for a
-//! duration that the guest computes from these clocks.
+//! duration the guest computes from these clocks.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ impl HostMonotonicClock for MonotonicClock {
     }
 }
 
-/// The source of all randomness of WASI, including the one that it calls insecure.
+/// All randomness of WASI, even what it calls insecure.
 pub(crate) struct Random(pub Arc<dyn Nondeterminism>);
 
 impl Random {

@@ -1,8 +1,8 @@
-//! The output of a guest to stdout and stderr, which goes to the plugin's log.
+//! The output of a guest to stdout and stderr, on its way to the plugin's log.
 //!
 //! A WASI stream cannot reach the session, so it collects lines under a lock. Before each host
-//! call, and when the call ends, the lines go to the session, which counts them against its limits.
-//! The buffer is bounded: one write has at most [`MAX_WRITE`] bytes, an unfinished line at most
+//! call, and when the call ends, the lines go to the session and count against its limits. The
+//! buffer is bounded: one write has at most [`MAX_WRITE`] bytes, an unfinished line at most
 //! [`MAX_LINE`].
 
 use std::sync::Arc;
@@ -31,18 +31,17 @@ pub(crate) struct Output(Arc<Mutex<Lines>>);
 
 #[derive(Default)]
 struct Lines {
-    /// The complete lines of both streams, in the order they were written in.
+    /// The complete lines of both streams, in the order they were written.
     complete: Vec<(LogLevel, String)>,
     /// The unfinished line of stdout; never more than `MAX_LINE` bytes.
     stdout: Vec<u8>,
     /// The unfinished line of stderr; never more than `MAX_LINE` bytes.
     stderr: Vec<u8>,
-    /// The reader of the trap message in stderr.
     trap_message: TrapMessageReader,
 }
 
 impl Output {
-    /// Returns the stream whose lines are logged at this level.
+    /// Returns the stream logged at this level.
     pub(crate) fn stream(&self, level: LogLevel) -> Stream {
         Stream {
             output: self.clone(),
@@ -72,7 +71,6 @@ impl Output {
 }
 
 impl Lines {
-    /// Returns the unfinished line of the stream that is logged at this level.
     fn unfinished(&mut self, level: LogLevel) -> &mut Vec<u8> {
         if level == LogLevel::Warn {
             &mut self.stderr
@@ -97,8 +95,8 @@ impl Lines {
     fn extend(&mut self, level: LogLevel, text: &[u8]) {
         for byte in text {
             let line = self.unfinished(level);
-            // The line is split where a character starts, or at most three bytes later if the text
-            // is not UTF-8.
+            // Splits the line where a character starts, or at most three bytes later if the text is
+            // not UTF-8.
             if line.len() >= MAX_LINE - 3 && (byte & 0xC0) != 0x80 || line.len() >= MAX_LINE {
                 self.end_line(level);
             }
@@ -113,6 +111,7 @@ impl Lines {
         if line.is_empty() {
             return;
         }
+
         if level == LogLevel::Warn {
             self.trap_message.read_line(line);
         }

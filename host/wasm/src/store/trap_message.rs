@@ -1,9 +1,9 @@
-//! Trap messages: the sentence in the guest's output that explains a trap.
+//! Finds the sentence in the guest's output that explains a trap.
 //!
 //! Runtimes print more than the reason: Rust a note about backtraces, Go its goroutines, Python the
-//! frames before the exception, and componentize-py a Rust panic after it. This module therefore
-//! recognises the lines that announce a crash, one form for each runtime. Without such a line, the
-//! last line counts. At most [`MAX_MESSAGE`] bytes are kept.
+//! frames before the exception, and componentize-py a Rust panic after it. So this module knows the
+//! lines with which each runtime announces a crash. Without such a line, the last line counts. At
+//! most [`MAX_MESSAGE`] bytes are kept.
 
 use crate::cut;
 
@@ -28,14 +28,13 @@ pub(crate) struct TrapMessageReader {
     last: String,
 }
 
-/// A crash that the runtime announced, as far as its lines were read.
+/// A crash, as far as its lines were read.
 struct Crash {
     runtime: Runtime,
     text: String,
     next: Next,
 }
 
-/// The language runtime that announced a crash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     /// `thread 'main' panicked at src/lib.rs:5:9:`, the message on the next line.
@@ -48,12 +47,12 @@ enum Runtime {
     JavaScript,
 }
 
-/// The line of a crash that is read next.
+/// The line of a crash to read next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The next line, whatever it is.
     Message,
-    /// The first line that is not indented.
+    /// The first line without indentation.
     Exception,
     /// The first stack frame of the author's code.
     Frame,
@@ -108,6 +107,7 @@ impl TrapMessageReader {
 impl Crash {
     fn read_line(&mut self, line: &str) {
         let indented = line.starts_with([' ', '\t']);
+
         match self.next {
             Next::Message => {
                 self.add(" ", line.trim_start());
@@ -143,9 +143,9 @@ impl Crash {
     }
 }
 
-/// Returns the crash that begins with this line, if one does.
+/// Returns the crash beginning with this line, if any.
 fn parse_crash(line: &str) -> Option<Crash> {
-    // A guest may write a million lines. Most of them must cost little.
+    // A guest may write a million lines, and most of them must cost little.
     if line.len() < "panic: x".len() {
         return None;
     }

@@ -1,10 +1,9 @@
-//! An empty WASI 0.2: every interface that a language's runtime may import is linked, and gives
-//! access to nothing.
+//! An empty WASI 0.2: every interface a language's runtime may import is linked, and gives access
+//! to nothing.
 //!
 //! There are no files, sockets, name lookups or environment variables. There is one argument,
 //! because some runtimes read the zeroth unconditionally. stdin is at its end. stdout and stderr go
-//! to the plugin's log. Clocks and randomness come from the session, see
-//! [`super::nondeterminism`].
+//! to the plugin's log. Clocks and randomness come from the session, see [`super::nondeterminism`].
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::{
     output::Output,
 };
 
-/// The maximum number of random bytes of one host call. A guest that needs more calls again.
+/// The maximum number of random bytes per host call. For more, a guest calls again.
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The WASI state of one call.
@@ -27,11 +26,11 @@ pub(crate) struct Wasi {
 }
 
 impl Wasi {
-    /// Creates an empty WASI with at most this many open handles.
     pub(crate) fn new(max_handles: usize, nondeterminism: &Arc<dyn Nondeterminism>) -> Self {
         let output = Output::default();
         let mut table = ResourceTable::new();
         table.set_max_capacity(max_handles);
+
         let context = WasiCtx::builder()
             .arg("plugin")
             .stdout(output.stream(LogLevel::Info))
@@ -54,7 +53,6 @@ impl Wasi {
         }
     }
 
-    /// Returns the view that wasmtime's WASI works on.
     pub(crate) fn view(&mut self) -> WasiCtxView<'_> {
         WasiCtxView {
             ctx: &mut self.context,
