@@ -13,6 +13,38 @@ fn consent(value: &str) -> Value {
 }
 
 #[tokio::test]
+async fn namespace_that_becomes_pinned_stops_code_without_a_digest() {
+    let stage = Stage::new("pins-later").await;
+    let namespace = &stage.namespace;
+    let code = guest("fixture-touch-v1");
+    namespace.create_touchable("before").await;
+    namespace.drop_in(&DropIn::new("touch", code.clone())).await;
+    namespace.until_touched("before", "v1").await;
+
+    namespace.control_plane().kubectl(&[
+        "label",
+        "--overwrite",
+        "namespace",
+        namespace.name(),
+        "operetta.dev/plugins=pinned",
+    ]);
+    namespace
+        .until_degraded("touch", "CodeNotAllowed", &["digest"])
+        .await;
+
+    namespace.create_touchable("after").await;
+    stage.others_keep_working().await;
+    let after = namespace.get(kinds::CONFIG_MAP, "after").await;
+    assert_eq!(after.expect("there")["data"]["touched"], Value::Null);
+
+    let pinned = format!("touch@{}", digest(&code));
+    namespace
+        .patch(kinds::SERVICE_ACCOUNT, "plugin", consent(&pinned))
+        .await;
+    namespace.until_touched("after", "v1").await;
+}
+
+#[tokio::test]
 async fn code_that_consent_does_not_name_is_not_run() {
     let stage = Stage::new("pins-consent").await;
     let namespace = &stage.namespace;

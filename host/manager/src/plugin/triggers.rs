@@ -11,7 +11,7 @@ use operetta_core::{
     },
     handler::event::Event,
     manifest::Predicate,
-    object::ObjectKey,
+    object::{Object, ObjectKey},
     predicate,
     replicas::Group,
 };
@@ -192,12 +192,16 @@ impl Triggers {
         }
     }
 
-    /// Enqueues everything in a namespace that was opted in or out.
+    /// Enqueues everything in a namespace that was opted in or out, or whose consent must name
+    /// digests from now on.
     fn on_namespace(&self, event: &Event) {
-        if matches!(event, Event::Modified { .. }) {
+        let namespace = event.object().key().name.as_str();
+        let opt_in = |object: &Arc<Object>| consent::check_namespace(namespace, Some(object));
+        if let Event::Modified { old, object } = event
+            && opt_in(old) == opt_in(object)
+        {
             return;
         }
-        let namespace = event.object().key().name.as_str();
         let name = Some(namespace);
 
         if matches!(event, Event::Deleted { .. })

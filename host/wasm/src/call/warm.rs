@@ -16,7 +16,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{
         Arc, Weak,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -219,6 +219,9 @@ pub(crate) struct WarmInstances {
     limits: WarmLimits,
     /// Longest idle first.
     idle: Mutex<Vec<Idle>>,
+    /// True while a task ends those that are idle for too long. Set to false with `idle` locked and
+    /// empty.
+    is_swept: AtomicBool,
 }
 
 /// An instance between two reconciles.
@@ -245,6 +248,7 @@ impl WarmInstances {
         Arc::new(Self {
             limits,
             idle: Mutex::default(),
+            is_swept: AtomicBool::new(false),
         })
     }
 
@@ -267,10 +271,10 @@ impl WarmInstances {
             return;
         }
 
-        if self.idle.lock().is_empty() {
+        engine.warm().keep(self, instance);
+        if !self.is_swept.swap(true, Ordering::AcqRel) {
             tokio::spawn(end_idle(Arc::downgrade(self), self.limits.max_idle));
         }
-        engine.warm().keep(self, instance);
     }
 }
 
@@ -292,6 +296,9 @@ async fn end_idle(instances: Weak<WarmInstances>, max_idle: Duration) {
             .count();
         let ended: Vec<Idle> = idle.drain(..old).collect();
         let first = idle.first().map(|idle| idle.since);
+        if first.is_none() {
+            instances.is_swept.store(false, Ordering::Release);
+        }
         drop(idle);
         drop(ended);
 

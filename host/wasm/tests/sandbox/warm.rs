@@ -167,6 +167,21 @@ async fn idle_warm_instance_ends() {
     assert_eq!(counts(&reconciler, &["a", "a"]).await, "12");
 }
 
+#[tokio::test]
+async fn busy_warm_plugin_has_one_task_that_ends_idle_instances() {
+    let engine = Engine::new(&EngineConfig::default()).expect("an engine");
+    let reconciler = load(&engine, counting(), Some(WarmLimits::default())).await;
+    let alive = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    assert_eq!(counts(&reconciler, &["a"]).await, "1");
+    let before = alive();
+    counts(&reconciler, &["a"; 50]).await;
+    assert_eq!(alive(), before, "one for each reconcile");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn warm_instances_leave_slots_to_other_plugins() {
     let engine = Engine::new(&EngineConfig {
