@@ -1,20 +1,19 @@
-//! Keys that wait for a worker: first in, first out within a priority, without starvation of either
-//! priority.
+//! Keys ready for a worker: first in, first out within a priority, and neither priority starves.
 //!
-//! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row
-//! one low key is handed out. So with a constant stream of normal keys the low ones still get a
-//! fifth of the turns, and a normal key is delayed by at most one low key per [`NORMAL_PER_LOW`]
-//! normal ones. The rule counts turns and not seconds, because with slow workers the waiting time
-//! does not show which key was passed over.
+//! Normal keys go before low ones, except that one low key is handed out after [`NORMAL_PER_LOW`]
+//! normal keys in a row. So even under a constant stream of normal keys, low ones get a fifth of
+//! the turns, and normal keys are delayed by at most one low key per [`NORMAL_PER_LOW`] normal
+//! ones. We count turns instead of seconds, because with slow workers the waiting time doesn't show
+//! which key was passed over.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::priority::Priority;
 
-/// The number of normal keys handed out in a row while a low key waits.
+/// How many normal keys are handed out in a row while a low key waits.
 pub const NORMAL_PER_LOW: u32 = 4;
 
-/// The position of a key in the queue.
+/// Where a ready key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePosition {
     /// In the normal queue.
@@ -23,17 +22,16 @@ pub enum QueuePosition {
     Low(u64),
 }
 
-/// The two queues of ready keys. The caller ensures that a key is in at most one of them.
+/// The two queues of ready keys. The caller makes sure a key is in at most one of them.
 #[derive(Debug)]
 pub struct Ready<K> {
-    /// The normal keys, oldest first.
+    /// Oldest first.
     normal: VecDeque<K>,
-    /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the
-    /// middle.
+    /// By ticket, hence oldest first. A map, because raised keys leave from the middle.
     low: BTreeMap<u64, K>,
-    /// The ticket of the next low key, higher than all in `low`.
+    /// Ticket of the next low key, higher than all in `low`.
     ticket: u64,
-    /// The number of normal keys handed out in a row while `low` was not empty; at most
+    /// How many normal keys were handed out in a row while `low` was not empty; at most
     /// [`NORMAL_PER_LOW`].
     passed_over: u32,
 }
@@ -50,7 +48,7 @@ impl<K> Default for Ready<K> {
 }
 
 impl<K> Ready<K> {
-    /// Adds a key at the end of the queue of its priority.
+    /// Adds a key to the end of its priority's queue.
     pub fn push(&mut self, key: K, priority: Priority) -> QueuePosition {
         match priority {
             Priority::Normal => {
@@ -72,7 +70,7 @@ impl<K> Ready<K> {
         QueuePosition::Normal
     }
 
-    /// Removes the next key and returns it with the priority of its queue.
+    /// Removes the next key, and returns it with its queue's priority.
     pub fn pop(&mut self) -> Option<(K, Priority)> {
         if self.low.is_empty() {
             self.passed_over = 0;
@@ -90,12 +88,12 @@ impl<K> Ready<K> {
         self.low.pop_first().map(|(_, key)| (key, Priority::Low))
     }
 
-    /// Returns the number of keys in both queues.
+    /// The number of keys in both queues.
     pub fn len(&self) -> usize {
         self.normal.len() + self.low.len()
     }
 
-    /// Reports whether both queues are empty.
+    /// Whether both queues are empty.
     pub fn is_empty(&self) -> bool {
         self.normal.is_empty() && self.low.is_empty()
     }
