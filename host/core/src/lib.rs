@@ -1,10 +1,10 @@
 //! The logic of a controller host, without Kubernetes clients, sandboxes or sockets.
 //!
-//! Kinds, objects and keys; events, predicates and the handlers that turn them into keys; the work
-//! queue and the controller that drains it; the gate that every guest call passes; the traits that
-//! `operetta-kube` and `operetta-wasm` implement. Nothing here does I/O or starts a thread: what
-//! waits is a task on tokio's clock, so that tests pause time. The one date that is read from the
-//! machine's clock is the beginning of a record of permissions.
+//! Kinds, objects and keys; events, predicates and the handlers turning them into keys; the work
+//! queue and the controller draining it; the gate in front of every guest call; the traits
+//! implemented by `operetta-kube` and `operetta-wasm`. Nothing here does I/O or starts a thread:
+//! waiting happens in tasks on tokio's clock, so that tests can pause time. The machine's clock is
+//! read for a single date, the beginning of a record of permissions.
 //!
 //! ```
 //! use operetta_core::object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind};

@@ -1,8 +1,7 @@
 //! The manifest as the host reads it: checked, and with parsed JSONPaths. The types are
 //! operetta-api's.
 //!
-//! A test holds `wit/manifest.schema.json`, which is generated from those types, against the checks
-//! here.
+//! A test compares `wit/manifest.schema.json`, generated from those types, with the checks here.
 
 use std::collections::HashSet;
 
@@ -26,34 +25,34 @@ use crate::{
 
 pub use crate::predicate::Predicate;
 
-/// A plugin's controllers, and the indexes that its reads need.
+/// A plugin's controllers, and the indexes for its reads.
 pub type Manifest = api::Manifest<Expression>;
 
-/// One controller: a queue of keys of one kind, and the events that add keys to it.
+/// One controller: a queue of keys of one kind, and the events adding keys to it.
 pub type Controller = api::Controller<Expression>;
 
-/// A kind to watch, and a selection of its objects and events.
+/// A kind to watch, with a selection of its objects and events.
 pub type Source = api::Source<Expression>;
 
-/// A kind to watch, and the keys that its events enqueue.
+/// A kind to watch, and the keys its events enqueue.
 pub type Watch = api::Watch<Expression>;
 
-/// Bytes of a message's quotation of what the plugin wrote.
+/// How much of the plugin's text a message quotes, in bytes.
 const MAX_QUOTED: usize = 256;
 
-/// The value of an object that an index holds.
+/// What an index looks up in an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IndexKey {
     /// The scalar at a path.
     Path(String),
     /// The value of a label.
     Label(String),
-    /// The name of the controlling owner, if that is of this kind.
+    /// The name of the controlling owner, if it is of this kind.
     Controller(GroupVersionKind),
 }
 
 impl IndexKey {
-    /// Returns the key of a declared index; `None` for one that the checks refuse.
+    /// The key of a declared index; `None` if the checks refuse it.
     pub fn new(index: &Index) -> Option<Self> {
         let owner = |owner: &OwnerKind| {
             Self::Controller(GroupVersionKind::new(&owner.api_version, &owner.kind))
@@ -67,7 +66,7 @@ impl IndexKey {
             .or_else(|| index.controller.as_ref().map(owner))
     }
 
-    /// Returns the value under which an object is found; `None` leaves it out of the index.
+    /// The value to find an object by; `None` leaves it out of the index.
     pub fn value(&self, object: &Object) -> Option<String> {
         match self {
             Self::Path(path) => object.scalar_at(path),
@@ -82,8 +81,7 @@ impl IndexKey {
     }
 }
 
-/// The error of a text that is not a manifest. The author of the plugin has to change it; a retry
-/// cannot help.
+/// A text is not a manifest. The plugin's author has to change it; a retry cannot help.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON, an unknown or missing field, or one of the wrong type.
@@ -91,7 +89,7 @@ pub enum ManifestError {
     Field {
         /// The field's path, e.g. `controllers[0].owns`; `.` is the document itself.
         path: String,
-        /// The mistake.
+        /// What is wrong.
         message: String,
     },
 }
@@ -99,12 +97,12 @@ pub enum ManifestError {
 /// Reads and checks a manifest.
 ///
 /// # Errors
-/// Returns [`ManifestError::Field`] for the first field that is wrong.
+/// Returns [`ManifestError::Field`] for the first wrong field.
 pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let manifest: Manifest =
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            // The name of a field may be empty.
+            // A field's name may be empty.
             let path = Some(error.path().to_string())
                 .filter(|path| !path.is_empty())
                 .unwrap_or_else(|| ".".to_owned());
@@ -179,7 +177,7 @@ fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
         return Err(wrong("controllers", "at least one controller is needed"));
     }
 
-    for (path, what, count, most) in [
+    for (path, items, count, most) in [
         (
             "controllers",
             "controllers",
@@ -197,7 +195,7 @@ fn check_counts(manifest: &Manifest) -> Result<(), ManifestError> {
         if count > most {
             return Err(wrong(
                 path,
-                format!("{count} {what}, over the limit of {most}"),
+                format!("{count} {items}, over the limit of {most}"),
             ));
         }
     }
@@ -284,7 +282,7 @@ fn check_controller(controller: &Controller, path: &str) -> Result<(), ManifestE
     Ok(())
 }
 
-/// Checks a source of a controller. `needed` are the fields that the source's mapping reads.
+/// Checks a source of a controller. `needed` are the fields read by the source's mapping.
 fn check_source<'a>(
     source: &Source,
     path: &str,
@@ -345,7 +343,7 @@ fn check_source<'a>(
     }
 }
 
-/// Returns the fields that a mapping reads, except those of a custom mapping.
+/// The fields read by a mapping, except those of a custom mapping.
 fn mapped_paths(mapping: &Mapping) -> impl Iterator<Item = &str> {
     let paths = match mapping {
         Mapping::FieldPath {
@@ -385,7 +383,7 @@ fn wrong(path: impl Into<String>, message: impl Into<String>) -> ManifestError {
     }
 }
 
-/// Shortens a text of the plugin, which may be as long as the manifest.
+/// Shortens the plugin's text, which may be as long as the manifest.
 fn cut(mut text: String) -> String {
     if text.len() > 2 * MAX_QUOTED {
         let end = text.split_off(text.ceil_char_boundary(text.len() - MAX_QUOTED));
@@ -395,8 +393,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Names the controller and the kind of the source that contains a mistake: the path has only their
-/// numbers.
+/// Names the controller and the source's kind around a mistake, because the path has only their
+/// positions.
 fn containing_source(text: &str, path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
 
@@ -410,7 +408,7 @@ fn containing_source(text: &str, path: &serde_path_to_error::Path) -> String {
             Segment::Map { key } => &value[key],
             Segment::Enum { .. } | Segment::Unknown => break,
         };
-        // The controller has a name, and its sources have a kind.
+        // Controllers have a name, their sources a kind.
         controller = controller.or(value["name"].as_str());
         kind = value["kind"].as_str().or(kind);
     }
@@ -451,7 +449,6 @@ fn check_path(path: &str, field: &str) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Checks the name of a label or a finalizer.
 fn check_qualified(path: &str, text: &str, wanted: &str) -> Result<(), ManifestError> {
     check_length(path, text, MAX_FIELD)?;
     if !is_qualified_name(text) {

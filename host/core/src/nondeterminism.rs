@@ -1,10 +1,9 @@
-//! The wall clock, randomness and blocking work of the host, which a simulation replaces for its
-//! thread.
+//! The host's wall clock, randomness and blocking work, replaced in a simulation for its thread.
 //!
-//! Like tokio's paused clock, the replacement belongs to the thread that runs the simulation's
-//! runtime: no constructor of the host has a parameter for it. Durations are measured with
-//! [`tokio::time::Instant`], which follows the paused clock. With both, a host on a single-threaded
-//! runtime does the same each time.
+//! Like tokio's paused clock, the replacement belongs to the thread running the simulation's
+//! runtime, so no constructor of the host takes it as a parameter. Durations are measured with
+//! [`tokio::time::Instant`], which follows the paused clock. Together they make a host on a
+//! single-threaded runtime deterministic.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -33,18 +32,17 @@ use std::{
 
 use tokio::task::{JoinError, spawn_blocking};
 
-/// The source of a guest's time and randomness.
+/// A source of time and randomness for guests.
 pub trait Nondeterminism: Send + Sync {
     /// The time since 1970-01-01 UTC.
     fn wall_clock(&self) -> Duration;
-    /// The time since a moment that stays the same while the process runs; never goes back.
+    /// The time since a fixed moment in the life of the process; never goes back.
     fn monotonic_clock(&self) -> Duration;
-    /// Fills these bytes.
+    /// Fills `bytes`.
     fn random(&self, bytes: &mut [u8]);
 }
 
 thread_local! {
-    /// The replacement on this thread.
     static REPLACEMENT: RefCell<Option<Arc<dyn Nondeterminism>>> = const { RefCell::new(None) };
 }
 
@@ -65,16 +63,16 @@ impl Nondeterminism for Machine {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // Each thread has a generator that the system's generator seeds.
+        // A per-thread generator, seeded by the system's.
         rand::RngCore::fill_bytes(&mut rand::rng(), bytes);
     }
 }
 
-/// Restores the former source of time and randomness of the thread when it is dropped.
+/// Restores the thread's former source of time and randomness when dropped.
 #[must_use = "dropping it restores the former source"]
 pub struct Replaced {
     former: Option<Arc<dyn Nondeterminism>>,
-    /// Keeps it on its thread.
+    /// Must stay on its thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -84,8 +82,8 @@ impl Drop for Replaced {
     }
 }
 
-/// Replaces the source of time and randomness on this thread, and lets [`blocking`] run its work on
-/// it.
+/// Replaces the source of time and randomness on this thread, and makes [`blocking`] run its work
+/// here.
 pub fn replace(source: Arc<dyn Nondeterminism>) -> Replaced {
     Replaced {
         former: REPLACEMENT.replace(Some(source)),
@@ -93,12 +91,12 @@ pub fn replace(source: Arc<dyn Nondeterminism>) -> Replaced {
     }
 }
 
-/// Returns the replacement on this thread; None for the machine's own clocks and randomness.
+/// The replacement on this thread; None for the machine's own clocks and randomness.
 pub fn replacement() -> Option<Arc<dyn Nondeterminism>> {
     REPLACEMENT.with_borrow(Clone::clone)
 }
 
-/// Returns the source of time and randomness on this thread.
+/// The source of time and randomness on this thread.
 pub fn source() -> Arc<dyn Nondeterminism> {
     static MACHINE: LazyLock<Arc<dyn Nondeterminism>> = LazyLock::new(|| {
         Arc::new(Machine {
@@ -108,7 +106,7 @@ pub fn source() -> Arc<dyn Nondeterminism> {
     replacement().unwrap_or_else(|| MACHINE.clone())
 }
 
-/// Returns the time since 1970-01-01 UTC.
+/// The time since 1970-01-01 UTC.
 pub fn wall_clock() -> Duration {
     source().wall_clock()
 }
@@ -120,17 +118,17 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Returns a random number from 0 to below 1, for jitter.
+/// A random number from 0 to below 1, for jitter.
 pub fn random_fraction() -> f32 {
-    // The 24 bits of a float's mantissa.
+    // 24 bits fill a float's mantissa.
     (u32::from_le_bytes(random_bytes()) >> 8) as f32 / (1 << 24) as f32
 }
 
-/// Runs blocking work outside the runtime's worker threads; on this thread in a simulation, where
-/// it ends before anything else happens.
+/// Runs blocking work outside the runtime's worker threads. In a simulation it runs on this thread,
+/// to completion before anything else happens.
 ///
 /// # Errors
-/// Fails if the work panics, or the runtime shuts down.
+/// Fails if the work panics or the runtime shuts down.
 ///
 /// # Panics
 /// Panics outside a tokio runtime; in a simulation also if the work does.

@@ -1,5 +1,5 @@
-//! Panics of code that must not end its caller: a handler, an observer, a reconciler. They are
-//! caught and logged.
+//! Catches and logs panics that must not take their caller down: in a handler, an observer, a
+//! reconciler.
 
 use std::{
     any::Any,
@@ -8,19 +8,18 @@ use std::{
     task::Poll,
 };
 
-/// Calls a function and catches its panic. The caller must not use what the function has left half
-/// changed.
+/// Calls a function and catches its panic. The caller must not use anything it left half changed.
 ///
 /// # Errors
-/// Returns the message of the panic.
+/// Returns the panic's message.
 pub fn catch<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| message(&*panic))
 }
 
-/// Runs a future and catches its panic, after which it is not polled again.
+/// Runs a future and catches its panic. After a panic it is not polled again.
 ///
 /// # Errors
-/// Returns the message of the panic.
+/// Returns the panic's message.
 pub async fn catch_async<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| match catch(|| future.as_mut().poll(cx)) {

@@ -21,12 +21,12 @@ use crate::{
     status::ApiError,
 };
 
-/// Reads and writes of objects under one identity. No call is retried: the caller decides.
+/// Reads and writes objects under one identity. No call is retried: the caller decides.
 ///
 /// # Errors
-/// Each call fails with the API server's own error, or `BadRequest` for what cannot stand in a
-/// request, `Unavailable` while a cache cannot be filled, and `Forbidden` in the API server's words
-/// for what the identity may not do.
+/// Each call fails with the API server's own error, or with `BadRequest` for anything that cannot
+/// be put into a request, `Unavailable` while a cache cannot be filled, and `Forbidden`, in the API
+/// server's words, for anything the identity may not do.
 #[async_trait]
 pub trait ObjectApi: Send + Sync {
     /// Reads one object.
@@ -41,23 +41,22 @@ pub trait ObjectApi: Send + Sync {
     /// Deletes an object.
     async fn delete(&self, delete: Delete) -> Result<(), ApiError>;
 
-    /// Carries out one request that [`RawRequest::target`] has parsed. A response of the API server
-    /// is not an error here, whatever its status.
+    /// Sends one request parsed by [`RawRequest::target`]. A response from the API server is not an
+    /// error here, whatever its status.
     async fn raw(&self, request: RawRequest, target: Target) -> Result<RawResponse, ApiError>;
 }
 
-/// The host's own view of objects, for the audit and the detector of hot loops. It is never handed
-/// to a guest: RBAC is not asked about it.
+/// The host's own view of objects, for the audit and the hot-loop detector. Never hand it to a
+/// guest: it doesn't ask RBAC.
 #[async_trait]
 pub trait ObjectLookup: Send + Sync {
-    /// Returns an object as the host's caches have it now, whole; None when they do not have it.
+    /// An object as the host's caches have it now, unpruned; None if they don't have it.
     fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
 
-    /// Returns the kind of a resource, as far as it is known without a request.
+    /// A resource's kind, if known without a request.
     fn kind_of(&self, api_version: &str, plural: &str) -> Option<GroupVersionKind>;
 
-    /// Returns the object that a call names; None if it names none, or if the kind of a raw request
-    /// is not known.
+    /// The object named by a call; None if it names none, or if a raw request's kind is unknown.
     fn named_by(&self, call: &Call) -> Option<(GroupVersionKind, ObjectKey)> {
         // Deleting a subresource does not delete the object.
         if call.name.is_none() || (call.verb == Verb::Delete && call.subresource.is_some()) {
@@ -75,26 +74,26 @@ pub trait ObjectLookup: Send + Sync {
         Some((kind, call.key()))
     }
 
-    /// Reads an object with managedFields from the API server, under the plugin's identity; None
-    /// when it may not, or cannot.
+    /// Reads an object with managedFields from the API server, under the plugin's identity; None if
+    /// it may not, or cannot.
     async fn live(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>>;
 }
 
 /// Records Events in the background.
 pub trait EventSink: Send + Sync {
-    /// Takes the note and returns at once; an overfull sink drops it and counts the drop.
+    /// Takes the note and returns right away. When overfull, drops the note and counts the drop.
     fn emit(&self, note: EventNote);
 }
 
-/// Receives what the API server warns about in its answers to a plugin's requests.
+/// Receives the API server's warnings about a plugin's requests.
 pub trait WarningSink: Send + Sync {
-    /// Takes a warning. `request` is the method and the path of the request.
+    /// Takes a warning. `request` is the request's method and path.
     fn warned(&self, request: &str, text: &str);
 }
 
 /// Keeps a plugin's log lines.
 pub trait LogSink: Send + Sync {
-    /// Reports whether a line of this level would be kept.
+    /// Whether lines of this level are kept.
     fn enabled(&self, level: LogLevel) -> bool;
     /// Keeps one line.
     fn write(&self, record: LogRecord);
@@ -115,25 +114,25 @@ impl LogSink for Nowhere {
     fn write(&self, _: LogRecord) {}
 }
 
-/// Takes reports of reconciles that run for long.
+/// Takes reports of long-running reconciles.
 pub trait LongRunSink: Send + Sync {
-    /// Reports that the guest of a reconcile has run for this time, without the time that it has
-    /// waited. `stack` has the functions that it is in, the innermost first. Runs on the guest's
-    /// thread: it must not block.
+    /// Reports that the guest of a reconcile has run for this long, not counting the time it
+    /// waited. `stack` lists the functions it is in, innermost first. Runs on the guest's thread:
+    /// must not block.
     fn long_run(&self, request: &ReconcileRequest, ran: Duration, stack: &str);
 }
 
 /// Brings one key to its desired state.
 #[async_trait]
 pub trait Reconciler: Send + Sync {
-    /// Runs one reconcile to its end, within the limits of the sandbox.
+    /// Runs one reconcile to its end, within the sandbox's limits.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure>;
 }
 
-/// Maps events of watched objects to the keys that they enqueue.
+/// Maps events of watched objects to the keys they enqueue.
 #[async_trait]
 pub trait Mapper: Send + Sync {
-    /// Maps one event of an object of `kind`, within the limits of the sandbox. The keys are as the
+    /// Maps one event of an object of `kind`, within the sandbox's limits. Returns the keys as the
     /// plugin gave them. `request` is the watched object's, for the log.
     async fn map(
         &self,
@@ -153,7 +152,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Returns the type as the Event object has it.
+    /// The type, as in the Event object.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -181,7 +180,7 @@ pub struct EventNote {
     pub note: String,
 }
 
-/// From the most to the least important.
+/// From most to least important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the levels every logger has")]
 pub enum LogLevel {
@@ -201,6 +200,6 @@ pub struct LogRecord {
     pub message: String,
     /// Names and values, in order.
     pub fields: Vec<(String, String)>,
-    /// The reconcile that wrote it; None while the manifest is asked for.
+    /// The reconcile that wrote it; None while the host asks for the manifest.
     pub reconcile: Option<ReconcileRequest>,
 }

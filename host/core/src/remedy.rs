@@ -1,20 +1,20 @@
-//! Commands that people run to solve a problem, and the sentences that have them.
+//! Commands for people to solve a problem with, and the sentences around them.
 //!
 //! Parts of a command come from tenants: names in a request, an annotation's text. An administrator
-//! pastes the command into a shell, so a command is a list of arguments, and one function quotes
-//! them. An argument that no Kubernetes name or flag has is a reason to give no command at all:
-//! nothing that the shell, the terminal or a hurried reader could take for something else is
-//! printed.
+//! pastes the command into a shell. So a command is a list of arguments, quoted by a single
+//! function. If an argument looks unlike any Kubernetes name or flag, we give no command at all:
+//! nothing printed may be mistaken for something else by the shell, the terminal or a hurried
+//! reader.
 
 use std::fmt::{self, Write as _};
 
-/// A command: its program and arguments, as `execve` takes them.
+/// A command: program and arguments, in the form `execve` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command(Vec<String>);
 
 impl Command {
-    /// Creates a command. Returns None if an argument has other characters than visible ASCII, or
-    /// none at all.
+    /// Creates a command. Returns None if an argument is empty or contains anything but visible
+    /// ASCII.
     pub fn new(arguments: impl IntoIterator<Item = impl Into<String>>) -> Option<Self> {
         let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
         let is_visible =
@@ -22,13 +22,13 @@ impl Command {
         arguments.iter().all(is_visible).then_some(Self(arguments))
     }
 
-    /// Returns the program and its arguments.
+    /// The program and its arguments.
     pub fn arguments(&self) -> &[String] {
         &self.0
     }
 }
 
-/// Formats the command for a POSIX shell, which reads back exactly these arguments.
+/// Formats the command so that a POSIX shell reads back exactly these arguments.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, argument) in self.0.iter().enumerate() {
@@ -46,9 +46,9 @@ impl fmt::Display for Command {
     }
 }
 
-/// Reports whether no shell does anything with an argument, quoted or not. shlex quotes `=` and `,`
-/// too, of which most commands here are full: they mean something at the beginning of a word, or
-/// within braces.
+/// Whether an argument means the same to every shell with or without quotes. shlex would also quote
+/// `=` and `,`, which are all over the commands here; shells treat them specially only at the
+/// beginning of a word or within braces.
 fn is_plain(argument: &str) -> bool {
     !argument.starts_with('=')
         && argument
@@ -61,25 +61,25 @@ fn is_plain(argument: &str) -> bool {
 pub struct Remedy(Vec<Command>);
 
 impl Remedy {
-    /// Creates a remedy of one command, as [`Command::new`] does.
+    /// Creates a remedy of one command, like [`Command::new`].
     pub fn new(arguments: impl IntoIterator<Item = impl Into<String>>) -> Option<Self> {
         Some(Self(vec![Command::new(arguments)?]))
     }
 
-    /// Adds the commands of another remedy at the end. Without one of the two there is no remedy.
+    /// Appends another remedy's commands. If either is missing, there is no remedy.
     #[must_use]
     pub fn then(mut self, next: Option<Self>) -> Option<Self> {
         self.0.extend(next?.0);
         Some(self)
     }
 
-    /// Returns the commands in order.
+    /// The commands, in order.
     pub fn commands(&self) -> &[Command] {
         &self.0
     }
 }
 
-/// Formats the commands for a POSIX shell, which stops at the first that fails.
+/// Formats the commands for a POSIX shell, stopping at the first failure.
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, command) in self.0.iter().enumerate() {
@@ -92,7 +92,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// A sentence for people, and the remedies that stand in it.
+/// A sentence for people, and the remedies in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     /// The sentence, with its remedies quoted for a shell.
@@ -119,7 +119,7 @@ impl Advice {
         self
     }
 
-    /// Joins sentences to one.
+    /// Joins sentences into one.
     pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>, separator: &str) -> Self {
         let mut joined = Self::default();
         for (at, advice) in all.into_iter().enumerate() {

@@ -14,7 +14,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Returns the error of a status that the API server sent, classified by its code and reason.
+    /// Classifies a status sent by the API server, by its code and reason.
     pub fn from_status(status: Status) -> Self {
         Self {
             kind: status.kind(),
@@ -22,8 +22,10 @@ impl ApiError {
         }
     }
 
-    /// Returns the error of a response over its limit of size (apimachinery's
-    /// `errors.NewRequestEntityTooLargeError`, code 413).
+    /// The error for a response beyond its size limit (apimachinery's
+    /// [`errors.NewRequestEntityTooLargeError`], code 413).
+    ///
+    /// [`errors.NewRequestEntityTooLargeError`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/errors/errors.go#L427
     pub fn too_large(message: String) -> Self {
         let reason = "RequestEntityTooLarge".to_owned();
         Self::from_status(Status {
@@ -34,7 +36,7 @@ impl ApiError {
         })
     }
 
-    /// Returns an error of the host's own, in the form of the API server's.
+    /// An error of the host's own, in the form of the API server's.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,

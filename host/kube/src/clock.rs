@@ -1,12 +1,12 @@
-//! The wall clock as Kubernetes' types have it.
+//! The wall clock, as a type of Kubernetes.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use operetta_core::nondeterminism;
 
-/// Returns the time on the wall clock, or on that of a simulation ([`nondeterminism`]).
+/// The time on the wall clock, or on a simulation's ([`nondeterminism`]).
 pub fn now() -> Timestamp {
     let since = SignedDuration::try_from(nondeterminism::wall_clock());
-    // Only a clock after the year 9999 has no timestamp.
+    // Only a clock past the year 9999 has no timestamp.
     since
         .and_then(Timestamp::from_duration)
         .unwrap_or(Timestamp::MAX)

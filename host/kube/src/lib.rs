@@ -1,10 +1,10 @@
 //! The Kubernetes side of Operetta: everything that talks to an API server.
 //!
-//! Data flows one way. An [`informer`] watches and fills a [`store`], then calls its handlers; the
-//! [`informer::registry`] shares one informer between all users of the same objects; [`authz`] asks
-//! the API server what a plugin and the host itself may see, and filters what a plugin gets;
-//! [`client`] answers a plugin's reads from the stores and sends its writes; [`discovery`] resolves
-//! kinds to resources; [`events`] writes Events.
+//! Data flows one way. An [`informer`] watches and fills a [`store`], then calls its handlers. The
+//! [`informer::registry`] shares one informer between all users of the same objects. [`authz`] asks
+//! the API server what a plugin and the host itself may see, and filters what a plugin gets.
+//! [`client`] answers a plugin's reads from the stores and sends its writes. [`discovery`] resolves
+//! kinds to resources, and [`events`] writes Events.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -21,9 +21,11 @@
 //! };
 //!
 //! let api_client = ApiClient::new(client, &Identity::Host)?;
-//! let namespaces = Discovery::new(api_client.clone()).wait_for(&GroupVersionKind::new("v1", "Namespace")).await;
+//! let discovery = Discovery::new(api_client.clone());
+//! let namespaces = discovery.wait_for(&GroupVersionKind::new("v1", "Namespace")).await;
 //! let informer = InformerRegistry::new(api_client).informer(&namespaces, Scope::everything());
-//! let subscription = informer.subscribe(Arc::new(|event| println!("{}", event.object().key())), None);
+//! let subscription =
+//!     informer.subscribe(Arc::new(|event| println!("{}", event.object().key())), None);
 //! subscription.synced().await;
 //! let mut cached = informer.cache.store.list(&Lookup::All, None, None);
 //! assert!(cached.any(|namespace| namespace.key().name == "kube-system"));

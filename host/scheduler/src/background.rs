@@ -1,15 +1,15 @@
-//! Threads of lower priority for guests with long polls.
+//! Low-priority threads for guests with long polls.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The niceness of these threads (nice(2)). They leave nine tenths of a processor to busy threads
-/// of the host.
+/// nice(2) value of these threads. At 10, busy host threads get nine tenths of a processor and
+/// these threads the rest.
 const NICENESS: i32 = 10;
 
-/// A runtime of threads of a lower priority, without timers and sockets. Dropping it ends each
-/// thread after its current poll, and drops their tasks.
+/// A runtime of low-priority threads, without timers or sockets. Dropping it stops each thread
+/// after its current poll and drops the tasks.
 pub struct Background {
     handle: Handle,
     /// None only while dropping.
@@ -17,13 +17,14 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts this number of threads.
+    /// Starts `threads` threads.
     ///
     /// # Errors
     /// Fails if a thread does not start.
     pub fn start(threads: usize) -> io::Result<Self> {
         let renice = || {
-            // Applies to this thread only. If the kernel refuses, the thread keeps its priority.
+            // Linux applies this to the calling thread only. If the kernel refuses, the thread
+            // simply keeps its priority.
             let _niceness = rustix::process::nice(NICENESS);
         };
         let mut runtime = Builder::new_multi_thread();
@@ -39,7 +40,7 @@ impl Background {
         })
     }
 
-    /// Returns the runtime that runs futures on these threads.
+    /// The runtime to spawn background futures on.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }

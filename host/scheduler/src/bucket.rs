@@ -1,36 +1,36 @@
-//! An exact token bucket of processor time; the caller passes in the time.
+//! An exact token bucket for processor time. The caller passes in the time.
 
-/// The processor time that a full bucket holds, in nanoseconds: the burst after an idle time.
+/// Capacity of a bucket: the burst allowed after idling, in nanoseconds of processor time.
 pub const BURST: u64 = 100_000_000;
 
-/// The tokens for one nanosecond of processor time, so that limits are in millionths of a
+/// Tokens per nanosecond of processor time. With this unit, limits are integers in millionths of a
 /// processor.
 const UNIT: i64 = 1_000_000;
 
-/// The tokens of a full bucket.
 const FULL: i64 = BURST as i64 * UNIT;
 
-/// The lowest limit, in millionths of a processor. A limit of zero would keep a reconcile in flight
-/// forever.
+/// The lowest limit, in millionths of a processor. With a limit of zero, a reconcile would stay in
+/// flight forever.
 const LOWEST: i64 = 1_000;
 
 /// The highest limit, in millionths of a processor.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// Processor time that grows with time, up to `BURST`. A poll is charged when it ends, so the
-/// bucket may be in debt.
+/// A token bucket of processor time, refilled over time up to `BURST`. Polls are charged when they
+/// end, so a bucket can be in debt.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// The tokens added per nanosecond: the limit in millionths of a processor.
+    /// Tokens added per nanosecond, which is the limit in millionths of a processor.
     rate: i64,
-    /// At most [`FULL`]. The bucket is open while this is above zero.
+    /// At most [`FULL`]. The bucket is open while this is positive.
     tokens: i64,
-    /// The time of the last refill, in nanoseconds.
+    /// Time of the last refill, in nanoseconds.
     at: u64,
 }
 
 impl Bucket {
-    /// Creates a full bucket. `limit` is in processor seconds per second, at least a thousandth.
+    /// Creates a full bucket. `limit` is in processor seconds per second; anything below a
+    /// thousandth counts as a thousandth.
     pub fn new(limit: f64, now: u64) -> Self {
         Self {
             rate: rate(limit),
@@ -39,20 +39,20 @@ impl Bucket {
         }
     }
 
-    /// Changes the limit. Tokens and debt remain.
+    /// Changes the limit; tokens and debt stay.
     pub fn set_limit(&mut self, limit: f64, now: u64) {
         self.refill(now);
         self.rate = rate(limit);
     }
 
-    /// Charges `polled` nanoseconds.
+    /// Charges a poll of `polled` nanoseconds.
     pub fn charge(&mut self, polled: u64, now: u64) {
         self.refill(now);
         let polled = i64::try_from(polled).unwrap_or(i64::MAX);
         self.tokens = self.tokens.saturating_sub(polled.saturating_mul(UNIT));
     }
 
-    /// Returns the time when the bucket opens, in nanoseconds; None if it is open.
+    /// When the bucket opens, in nanoseconds; None if it is open now.
     pub fn opens_at(&mut self, now: u64) -> Option<u64> {
         self.refill(now);
         let missing = 1_i64
@@ -75,7 +75,7 @@ impl Bucket {
     }
 }
 
-/// Converts a limit. A float cast saturates, and turns NaN into zero.
+/// The float cast saturates and turns NaN into zero, so any limit is safe here.
 fn rate(limit: f64) -> i64 {
     ((limit * UNIT as f64).round() as i64).clamp(LOWEST, HIGHEST)
 }

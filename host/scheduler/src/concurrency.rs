@@ -1,17 +1,17 @@
-//! A limit on concurrent reconciles that may change while some are in flight.
+//! A limit on concurrent reconciles, adjustable while some are in flight.
 //!
-//! First come, first served. A lower limit ends no reconcile; surplus permits are removed when they
-//! are returned.
+//! Permits are granted first come, first served. Lowering the limit interrupts nothing: surplus
+//! permits are removed as they are returned.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of permits that means no limit.
+/// The number of permits that stands for "no limit".
 const UNLIMITED: usize = u32::MAX as usize >> 3;
 
-/// The limit on the concurrent reconciles of an account or a group.
+/// Limits the concurrent reconciles of an account or a group.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
     semaphore: Arc<Semaphore>,
@@ -21,21 +21,21 @@ pub struct ConcurrencyLimit {
 #[derive(Debug)]
 struct Limit {
     reconciles: usize,
-    /// The number of permits to remove when they are returned. The semaphore's permits, free and
-    /// taken, are `reconciles + surplus`.
+    /// Permits to remove once they are returned. The semaphore has `reconciles + surplus` permits,
+    /// counting both free and taken ones.
     surplus: usize,
 }
 
-/// The right to have one reconcile in flight. Dropping it returns it.
+/// Permission to have one reconcile in flight. Dropping it gives the permission back.
 #[derive(Debug)]
 pub struct ConcurrencyPermit {
-    /// Present until it is dropped.
+    /// None only while dropping.
     permit: Option<OwnedSemaphorePermit>,
     of: Arc<ConcurrencyLimit>,
 }
 
 impl ConcurrencyLimit {
-    /// Creates the limit; None means no limit.
+    /// Creates the limit; None means unlimited.
     pub fn new(limit: Option<u32>) -> Arc<Self> {
         let reconciles = count(limit);
         let semaphore = Arc::new(Semaphore::new(reconciles));
@@ -48,7 +48,7 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// Changes the limit; None means no limit.
+    /// Changes the limit; None means unlimited.
     pub fn set_limit(&self, limit: Option<u32>) {
         let mut now = self.limit.lock();
         let wanted = count(limit);
@@ -65,7 +65,8 @@ impl ConcurrencyLimit {
         now.reconciles = wanted;
     }
 
-    /// Waits for a permit. Cancel safe: a dropped call has taken none and loses its queue position.
+    /// Waits for a permit. Cancel safe: a dropped call holds no permit, but loses its place in
+    /// line.
     pub async fn enter(self: Arc<Self>) -> ConcurrencyPermit {
         let permit = self.semaphore.clone().acquire_owned().await.ok();
         ConcurrencyPermit { permit, of: self }

@@ -1,32 +1,31 @@
-//! Demotion: a plugin with long polls runs in the background.
+//! Demotion: moves plugins with long polls to the background.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The allowed duration of a poll, in nanoseconds: three quarters of a poll of a guest that spins,
-/// and several times the duration of a reconcile that reads an object and writes it.
+/// Allowed duration of a poll, in nanoseconds. A spinning guest's poll takes a third longer; a
+/// reconcile that reads and writes one object needs a fraction of it.
 const POLL: u64 = 750_000;
 
-/// The most that one poll adds, however long it lasts: the machine may have stopped the thread.
+/// The most a single poll can add, however long it took: the kernel may have stopped the thread.
 const MOST_AT_ONCE: u64 = 1_000_000;
 
-/// The amount that each reconcile subtracts.
+/// How much each reconcile subtracts.
 const FORGIVEN: u64 = 50_000;
 
-/// The amount above which an account is demoted: three of the longest polls, or some ten polls of a
-/// guest that spins.
+/// Accounts above this are demoted. It takes three very long polls, or some ten polls of a spinning
+/// guest.
 const THRESHOLD: u64 = 2 * MOST_AT_ONCE;
 
-/// The highest amount: after a guest stops spinning, its account stays demoted for a hundred
+/// Upper bound of the excess. Once a guest stops spinning, its account stays demoted for a hundred
 /// reconciles.
 const MOST: u64 = THRESHOLD + 100 * FORGIVEN;
 
-/// The nanoseconds by which an account's polls exceeded the allowed duration, less what was
-/// forgiven since.
+/// By how many nanoseconds an account's polls exceeded `POLL`, less what was forgiven since.
 #[derive(Debug, Default)]
 pub struct Demotion(AtomicU64);
 
 impl Demotion {
-    /// Records a poll of this many nanoseconds.
+    /// Records a poll of `nanos` nanoseconds.
     pub fn polled(&self, nanos: u64) {
         let longer = nanos.saturating_sub(POLL).min(MOST_AT_ONCE);
         if longer > 0 {
@@ -34,18 +33,18 @@ impl Demotion {
         }
     }
 
-    /// Records that a reconcile begins, and reports whether the account is demoted.
+    /// Records the start of a reconcile, and reports whether the account is demoted.
     pub fn begin(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
             && self.change(|excess| excess.saturating_sub(FORGIVEN)) > THRESHOLD
     }
 
-    /// Reports whether the account is demoted now.
+    /// Whether the account is demoted now.
     pub fn is_demoted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > THRESHOLD
     }
 
-    /// Changes the excess and returns the previous one.
+    /// Updates the excess and returns the previous one.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |excess| {

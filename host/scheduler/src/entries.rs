@@ -1,14 +1,13 @@
-//! The entries of the scheduler's state.
+//! Entries of the scheduler's state.
 
 use std::collections::VecDeque;
 
 use crate::run_queue::{RunQueue, Tenant};
 
-/// The id of a request for a slot, from `State::want` or `State::done` until the slot is taken or
-/// the request is cancelled. Never used twice.
+/// Identifies a request for a slot, from `State::want` or `State::done` until the slot is taken or
+/// the request cancelled. Never reused.
 pub type Ticket = u64;
 
-/// A waiter for a slot.
 #[derive(Debug)]
 pub(super) struct Waiter<W> {
     pub(super) ticket: Ticket,
@@ -20,17 +19,17 @@ pub(super) struct Waiter<W> {
 pub(super) struct Account<W> {
     pub(super) tenant: Tenant,
     pub(super) group: usize,
-    /// The waiters in the order of their tickets.
+    /// Sorted by ticket.
     pub(super) waiting: VecDeque<Waiter<W>>,
 }
 
-/// A slot that may be taken back.
+/// A slot that can still be taken back.
 #[derive(Debug)]
 pub(super) struct Granted<W> {
     pub(super) account: usize,
     pub(super) waiter: Waiter<W>,
-    /// True for a background poll, whose slot may be taken back. Otherwise the woken task is not on
-    /// a thread yet.
+    /// True for a background poll, which can lose its slot at any time. Otherwise the woken task
+    /// has not reached a thread yet.
     pub(super) in_background: bool,
 }
 

@@ -1,9 +1,9 @@
-//! The future that is polled only while it has a slot.
+//! A future that is polled only while it has a slot.
 //!
-//! It holds no slot while it waits for something else. The inner future is polled with a waker of
-//! its own, which distinguishes a waiting future from one that spins and only yields. A future that
-//! is woken during its poll asks for the next slot at once, and competes for it before its old slot
-//! is granted to another. Otherwise two spinning futures of any weight would alternate, because
+//! It gives the slot up while it waits for something else. The inner future has a waker of its own,
+//! so we can tell a waiting future from one that spins and merely yields. A future woken during its
+//! poll asks for the next slot right away and competes for it before its old slot is granted to
+//! anyone else. Otherwise two spinning futures would take turns whatever their weights, because
 //! each would be absent whenever the other's slot becomes free.
 
 use std::{
@@ -23,26 +23,26 @@ use tokio::task::coop;
 
 use crate::{Account, Started, state::Ticket};
 
-/// The inner future waits for something.
+/// The inner future is waiting for something.
 const IDLE: u8 = 0;
 /// The inner future is being polled.
 const POLLING: u8 = 1;
-/// The inner future will be polled; another wake-up changes nothing.
+/// The inner future is about to be polled; further wake-ups change nothing.
 const WOKEN: u8 = 2;
 
-/// The polled nanoseconds that cost a task one unit of its budget. Tokio's budget of 128 units
-/// lasts for 256 µs.
+/// Polled nanoseconds per unit of a task's coop budget. At this rate tokio's budget of 128 units
+/// lasts 256 µs.
 const NANOS_PER_UNIT: u64 = 2_000;
 
-/// The number of units in a task's budget, at least as many as tokio gives.
+/// Units in a task's budget; at least as many as tokio grants.
 const BUDGET: u64 = 128;
 
 pin_project! {
-    /// A future that is polled only while it has one of the scheduler's slots, and whose polls are
-    /// charged to an account. Created by [`Account::run`].
+    /// A future polled only while it has one of the scheduler's slots. Its polls are charged to an
+    /// account. Created by [`Account::run`].
     ///
-    /// Cancel safe if the inner future is: dropping it returns its slot or its queue position. Once
-    /// woken it must be polled or dropped soon, because it may hold a slot.
+    /// Cancel safe if the inner future is: dropping it returns its slot or its place in the queue.
+    /// Once woken, poll or drop it soon: it may hold a slot.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Fair<F> {
         slot: PollSlot,
@@ -52,27 +52,28 @@ pin_project! {
     }
 }
 
-/// A future's poll slot, or its request for one.
+/// A future's poll slot, or its pending request for one.
 struct PollSlot {
     account: Arc<Account>,
     signal: Arc<Signal>,
     in_background: bool,
-    /// Set while the future waits for a slot, or has one and is not polled yet.
+    /// Set from the request until the poll starts, that is, while waiting and while the granted
+    /// slot is still unused.
     ticket: Option<Ticket>,
 }
 
-/// The waker of an inner future. Also wakes its task when a slot is granted.
+/// The inner future's waker. Also wakes the task when it is granted a slot.
 pub struct Signal {
     state: AtomicU8,
     /// The task's waker, replaced with every poll.
     task: Mutex<Option<Waker>>,
 }
 
-/// A poll in progress. Dropping it, also by a panic, charges the poll and returns its slot.
+/// A poll in progress. Dropping it, even during a panic, charges the poll and returns the slot.
 struct Polling<'a> {
     slot: &'a mut PollSlot,
     started: Started,
-    /// True if the future wants another slot at once.
+    /// Whether the future wants another slot right away.
     again: bool,
     ended: bool,
 }
@@ -103,7 +104,8 @@ impl<F: Future> Future for Fair<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        // Before asking for a slot: a slot that is granted in between wakes this task.
+        // Set the waker before asking for a slot: the slot may be granted at any moment from then
+        // on.
         this.slot.signal.set_task(cx.waker());
         let Some(mut polling) = this.slot.begin() else {
             return Poll::Pending;
@@ -116,7 +118,7 @@ impl<F: Future> Future for Fair<F> {
 }
 
 impl PollSlot {
-    /// Begins a poll if it has a slot. Otherwise the task is woken when it has one.
+    /// Begins a poll if there is a slot for it. Otherwise the task is woken once there is one.
     fn begin(&mut self) -> Option<Polling<'_>> {
         let begun = self
             .account
@@ -124,7 +126,8 @@ impl PollSlot {
         self.ticket = begun.as_ref().err().copied();
         let state = if begun.is_err() { WOKEN } else { POLLING };
 
-        // Acquires the writes that precede a wake-up which did not wake the task.
+        // Acquire, because a wake-up in the states POLLING and WOKEN wakes no task: this swap is
+        // what makes the waker's earlier writes visible to the poll.
         self.signal.state.swap(state, Ordering::AcqRel);
         begun.ok().map(|started| Polling {
             slot: self,
@@ -154,12 +157,12 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// Takes the polled time from the task's budget. Once it is spent, the thread serves timers and
-/// sockets next. Otherwise tokio first polls the task that this poll has woken, and the one that it
-/// wakes, up to three: polls of spinning guests.
+/// Charges the polled time to the task's coop budget. When it runs out, tokio serves timers and
+/// sockets next. Otherwise it would first run the task woken by this poll, then the one woken by
+/// that, up to three in a row, and all of them may be spinning guests.
 fn spend_budget(polled: u64) {
     let mut cx = Context::from_waker(Waker::noop());
-    // Bounded also for a task without a budget.
+    // Bounded, because a task may also run without a budget.
     for _ in 0..BUDGET.min(polled / NANOS_PER_UNIT) {
         match coop::poll_proceed(&mut cx) {
             Poll::Ready(restore) => restore.made_progress(),
@@ -173,13 +176,12 @@ impl Drop for PollSlot {
         if let Some(ticket) = self.ticket.take() {
             self.account.cancel(ticket);
         }
-        // A remaining holder of the inner waker must not keep the task alive.
+        // Whoever still holds the inner waker must not keep the task alive.
         self.signal.replace_task(None);
     }
 }
 
 impl Signal {
-    /// Wakes the task.
     pub fn wake_task(&self) {
         let task = self.task.lock().clone();
         if let Some(task) = task {
@@ -196,14 +198,14 @@ impl Signal {
         self.replace_task(Some(waker.clone()));
     }
 
-    /// Replaces the task's waker. The old one is dropped outside of the lock, because it may be the
-    /// last owner of its task.
+    /// Replaces the task's waker. Drops the old one outside the lock, since it may be the last
+    /// owner of its task.
     fn replace_task(&self, waker: Option<Waker>) {
         let old = mem::replace(&mut *self.task.lock(), waker);
         drop(old);
     }
 
-    /// Ends a poll, and reports whether it was woken meanwhile. The state is then still [`WOKEN`].
+    /// Ends a poll and reports whether a wake-up came meanwhile. If so, the state stays [`WOKEN`].
     fn was_woken(&self) -> bool {
         self.state
             .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire)

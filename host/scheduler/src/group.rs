@@ -1,11 +1,11 @@
-//! A group of accounts: a tenant.
+//! A group of accounts, one per tenant.
 
 use std::sync::Arc;
 
 use crate::{Account, Group, Share, Usage, concurrency::ConcurrencyLimit, demotion::Demotion};
 
 impl Group {
-    /// Returns the group's name.
+    /// The group's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -24,15 +24,15 @@ impl Group {
         })
     }
 
-    /// Changes the group's share from now on. Reconciles in flight continue.
+    /// Changes the group's share. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.concurrency.set_limit(share.concurrency);
         self.scheduler
             .update(|state, now, woken| state.set_group_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the group's accounts, including removed ones. Takes time linear in the
-    /// number of accounts. `throttled` counts the group's own limit and those of its accounts.
+    /// The usage of all the group's accounts, including removed ones. `throttled` counts both the
+    /// group's own limit and those of its accounts. Takes time linear in the number of accounts.
     pub fn usage(&self) -> Usage {
         self.scheduler
             .update(|state, now, _| state.group_usage(self.id, now))
@@ -43,7 +43,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let mut shared = self.scheduler.shared.lock();
         shared.state.remove_group(self.id);
-        // A new group may have taken the name meanwhile.
+        // A new group may have taken over the name meanwhile.
         if shared
             .groups
             .get(&self.name)

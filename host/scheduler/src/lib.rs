@@ -1,78 +1,78 @@
-//! Fair scheduling of plugins: the plugin whose guests have been polled least is polled next.
+//! Fair scheduling of plugins: the plugin with the least polled time goes next.
 //!
-//! A guest runs inside a future, and a guest that spins yields about every millisecond. So the unit
+//! A guest runs inside a future, and a spinning guest yields about every millisecond, so the unit
 //! of scheduling is one poll. A [`Fair`] future is polled only while it has one of the scheduler's
-//! *poll slots* (*slots* below). The measured time of each poll is charged to its [`Account`] (a
-//! plugin) and to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
+//! *poll slots* (*slots* below). The time of each poll is charged to its [`Account`] (a plugin) and
+//! to the account's [`Group`] (a tenant). A [`FairScheduler`] promises:
 //!
 //! - **Shares.** A free slot goes to the waiting group with the least virtual time (polled time
-//!   divided by weight), within the group to the account with the least, and within the account to
-//!   the first waiter. A tenant with a hundred plugins has one tenant's share, and a plugin with a
-//!   hundred workers has one plugin's.
+//!   divided by weight), then to the account with the least virtual time in that group, then to the
+//!   account's first waiter. A tenant with a hundred plugins gets one tenant's share, and a plugin
+//!   with a hundred workers one plugin's.
 //! - **Work conservation.** No slot is idle while a waiter may use it. Weights matter only while
 //!   slots are short.
 //! - **Bounded credit.** A group or an account that was idle, or could not use its share, returns
-//!   with a credit of 5 ms for each slot (at weight 100, otherwise in proportion). This lets a
-//!   short reconcile go first with all of its polls. It is also the longest delay that a returning
-//!   account can cause. New accounts and groups have no credit.
+//!   with a credit of 5 ms per slot (at weight 100, otherwise in proportion). That lets a short
+//!   reconcile go first with all of its polls. It is also the longest delay a returning account can
+//!   cause. New accounts and groups start without credit.
 //! - **Limits.** An account or a group beyond its `cpu_limit` is throttled until its token bucket,
-//!   100 ms deep, refills; [`Usage`] counts that. A poll is charged when it ends, so each slot can
-//!   exceed the limit by one poll.
-//! - **No starvation.** This also holds when a waiting or running future is dropped or panics, and
-//!   when shares change.
+//!   100 ms deep, refills; [`Usage`] counts this. A poll is charged when it ends, so each slot can
+//!   overshoot the limit by one poll.
+//! - **No starvation**, even if futures are dropped or panic while waiting or running, and when
+//!   shares change.
 //!
 //! # Slots and threads
 //!
-//! A future that waits for anything but a slot holds no slot. A future that is granted a slot holds
-//! it while its task is in the runtime's queue, until the task is polled. Other tasks in that queue
-//! ask for a slot meanwhile, get none, and join the run queue. So every future that is ready is in
-//! one run queue.
+//! A future holds a slot only while it is ready: it gives the slot up to wait for anything else.
+//! Between the grant and the poll, its task sits in the runtime's queue and the slot is reserved.
+//! Other tasks in that queue ask for a slot meanwhile, get none, and join the run queue. So all
+//! ready futures end up in one run queue.
 //!
-//! A task that asks for a slot is on a thread. A task that was granted a slot and is not polled yet
-//! is on none. So the scheduler **takes back a slot** from the second for the first, if the first
-//! has had less time and would be next. The task that loses its slot returns to its position in the
-//! run queue. With as many threads as slots, an asking thread therefore always finds a slot that no
-//! poll uses, and an underserved tenant never waits for the end of another tenant's poll. Time is
+//! A task asking for a slot is on a thread. A task with a granted but unused slot is not. So the
+//! scheduler **takes the slot back** from the second and gives it to the first, provided the first
+//! has had less time and would be next. The loser returns to its old position in the run queue.
+//! With as many threads as slots, an asking thread therefore always finds a slot without a poll in
+//! progress, and an underserved tenant never waits for another tenant's poll to end. Time is
 //! charged all the same, so no tenant gets more than its share.
 //!
 //! A tokio worker serves timers, sockets and wake-ups from other threads only when it is idle or
 //! has polled some sixty tasks. While guests spin on all threads, such a wake-up would reach the
 //! run queue hundreds of milliseconds late. So **set `event_interval(1)` and
-//! `global_queue_interval(1)`** on the runtime, and use as many worker threads as slots and as
-//! processors. An extra thread for timers does not help: it gets a processor when the kernel's time
-//! slice of another thread ends, after some 8 ms. A worker first polls the task that the last poll
-//! woke, up to three times in a row while the task's budget lasts, so the scheduler spends that
-//! budget after 256 µs of polls. A task that calls tokio's `yield_now` is polled again before all
-//! others; a controller's workers therefore yield through the scheduler.
+//! `global_queue_interval(1)`** on the runtime, with as many worker threads as slots and
+//! processors. An extra thread for timers doesn't help: it gets a processor only when the kernel's
+//! time slice of another thread ends, some 8 ms later. A worker also prefers the task woken by the
+//! last poll, up to three times in a row while the task's budget lasts, so the scheduler uses that
+//! budget up after 256 µs of polls. And since tokio polls a task calling `yield_now` before all
+//! others, a controller's workers yield through the scheduler instead.
 //!
-//! A future keeps its slot until it is polled or dropped. A task that awaits a [`Fair`] future must
-//! not do other work at the same time, such as a busy second arm of a `select!`: it would keep the
-//! slot from tenants that have had as much.
+//! A future keeps its slot until it is polled or dropped. While a task awaits a [`Fair`] future it
+//! must not do other work, such as a busy second arm of a `select!`: that would keep the slot from
+//! equally served tenants.
 //!
-//! A future that spins must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does.
+//! A spinning future must wake itself when it yields, as wasmtime's `UpdateDeadline::Yield` does.
 //! It then joins the run queue before its slot is granted to another. `tokio::task::yield_now`
-//! wakes later, when the thread is otherwise idle; such a future gets less than its share, never
+//! wakes later, once the thread is otherwise idle; such a future gets less than its share, never
 //! more.
 //!
 //! # The background
 //!
 //! A guest can hold its thread for longer than a millisecond, in one instruction or one host call,
-//! and nothing else runs on that thread meanwhile. Even polls of a millisecond delay each event and
-//! each response that a reconcile on the same thread waits for. So an account is demoted when some
-//! of its polls last most of a millisecond or more: its reconciles run on threads of lower priority
-//! ([`Background`]), which the kernel preempts as soon as a thread of the host has work. A
-//! background slot can be taken back **during its poll**: the poll continues on the processor time
-//! that is left, and is charged by its thread's processor time. Timers and sockets of background
-//! reconciles are served in the foreground.
+//! and nothing else runs on the thread meanwhile. Even polls of a millisecond delay every event and
+//! response on that thread for other reconciles. So an account is demoted when some of its polls
+//! last most of a millisecond or longer. Its reconciles then run on low-priority threads
+//! ([`Background`]), and the kernel preempts these as soon as a host thread has work. A background
+//! slot can be taken back **during its poll**: the poll continues on spare processor time and is
+//! charged by its thread's processor time. Timers and sockets of background reconciles are served
+//! in the foreground.
 //!
 //! # Limits
 //!
-//! Only polls are charged, in the foreground by wall time. Time that the operating system takes
-//! from a polling thread is charged too, so limits throttle more on an overcommitted machine.
-//! Nothing interrupts a foreground poll. Throttling ends by tokio's timers, exact to a millisecond;
-//! over time the limit is exact. The scheduler starts one task at the first throttling, which waits
-//! for these timers and ends with the scheduler. [`Fair`] must always be polled within the same
-//! tokio runtime, with time enabled.
+//! Only polls are charged, in the foreground by wall time. That includes time when the operating
+//! system runs something else on the polling thread, so limits throttle more on an overcommitted
+//! machine. Nothing interrupts a foreground poll. Throttling ends by tokio's timers, exact to a
+//! millisecond; over time the limit is exact. The first throttling starts one task to wait for
+//! these timers; it ends with the scheduler. [`Fair`] must always be polled within the same tokio
+//! runtime, with time enabled.
 //!
 //! ```
 //! use operetta_scheduler::{FairScheduler, Share};
@@ -81,7 +81,8 @@
 //! # async fn main() {
 //! let scheduler = FairScheduler::new(2);
 //! let tenant = scheduler.group("team-a", Share::default());
-//! let plugin = tenant.account(Share { cpu_limit: Some(0.25), concurrency: Some(4), ..Share::default() });
+//! let share = Share { cpu_limit: Some(0.25), concurrency: Some(4), ..Share::default() };
+//! let plugin = tenant.account(share);
 //! let permit = plugin.enter().await;
 //! assert_eq!(plugin.run(async { 42 }).await, 42);
 //! drop(permit);
@@ -134,26 +135,26 @@ use state::{State, Ticket};
 
 /// The scheduler of all plugins of a host.
 pub struct FairScheduler {
-    /// Never held while a future is polled or a task is woken.
+    /// Never held while polling a future or waking a task.
     shared: Mutex<Shared>,
-    /// Wakes the alarm task when its next time has changed or the scheduler is dropped.
+    /// Wakes the alarm task when its time changes or the scheduler is dropped.
     changed: Arc<Notify>,
     clock: Box<dyn Clock>,
-    /// The runtime of threads with a lower priority.
+    /// The runtime of low-priority threads, if there is one.
     background: Option<Handle>,
 }
 
 struct Shared {
     state: State<Arc<Signal>>,
-    /// The last group created for each name. Entries of dropped groups remain only for a moment.
+    /// The latest group of each name. Entries of dropped groups linger only for a moment.
     groups: HashMap<String, Weak<Group>>,
-    /// True if the alarm task was started.
+    /// Whether the alarm task is running.
     has_alarm: bool,
-    /// The time that the alarm waits for, or is about to wait for.
+    /// When the alarm is due.
     alarm_at: Option<u64>,
 }
 
-/// A tenant: the usage of all its accounts together.
+/// A tenant: tracks the usage of all its accounts together.
 pub struct Group {
     name: String,
     id: usize,
@@ -161,38 +162,36 @@ pub struct Group {
     scheduler: Arc<FairScheduler>,
 }
 
-/// A plugin: the usage of all its futures together. Removed with its last handle and [`Fair`]
-/// future.
+/// A plugin: tracks the usage of all its futures together. Removed with its last handle and
+/// [`Fair`] future.
 pub struct Account {
     id: usize,
-    /// Decides whether the account runs in the background.
     demotion: Demotion,
     concurrency: Arc<ConcurrencyLimit>,
     group: Arc<Group>,
 }
 
-/// The right to have a reconcile in flight. Dropping it returns the right.
+/// Permission to have a reconcile in flight. Dropping it gives the permission back.
 #[must_use = "dropping the permit returns it"]
 pub struct Permit {
     _account: ConcurrencyPermit,
     _group: ConcurrencyPermit,
 }
 
-/// A poll in progress.
 struct Started {
-    /// The start in nanoseconds, by the scheduler's clock; in the background by the thread's
-    /// processor time.
+    /// Start of the poll in nanoseconds: by the scheduler's clock, or in the background by the
+    /// thread's processor time.
     at: u64,
-    /// The ticket of its slot, for a poll in the background.
+    /// The ticket of its slot, for a background poll.
     in_background: Option<Ticket>,
 }
 
-/// A monotonic clock, in nanoseconds since an arbitrary start. Public for tests that replace it.
+/// A monotonic clock, in nanoseconds since an arbitrary start. Public so that tests can replace it.
 pub trait Clock: Send + Sync {
-    /// Returns the current time.
+    /// The current time.
     fn now(&self) -> u64;
 
-    /// Returns the processor time of this thread.
+    /// The processor time used by the calling thread.
     fn thread_time(&self) -> u64 {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let seconds = u64::try_from(time.tv_sec);
@@ -204,7 +203,6 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// The clock that starts at this instant.
 struct Monotonic(Instant);
 
 impl Clock for Monotonic {
@@ -214,19 +212,18 @@ impl Clock for Monotonic {
 }
 
 impl FairScheduler {
-    /// Creates a scheduler with this number of poll slots (futures polled at the same time), at
-    /// least one.
+    /// Creates a scheduler with `slots` poll slots (futures polled at the same time), at least one.
     pub fn new(slots: usize) -> Arc<Self> {
         Self::with_clock(slots, None, Monotonic(Instant::now()))
     }
 
-    /// Creates a scheduler that runs the reconciles of demoted accounts on this runtime: see
+    /// Creates a scheduler that runs demoted accounts' reconciles on `background`: see
     /// [`Background::handle`].
     pub fn with_background(slots: usize, background: Handle) -> Arc<Self> {
         Self::with_clock(slots, Some(background), Monotonic(Instant::now()))
     }
 
-    /// Creates a scheduler on another clock, with or without a runtime for demoted accounts. For
+    /// Creates a scheduler with another clock, with or without a runtime for demoted accounts. For
     /// tests.
     pub fn with_clock(
         slots: usize,
@@ -248,8 +245,8 @@ impl FairScheduler {
         })
     }
 
-    /// Returns the group of this name with this share, an existing one or a new one. A group lives
-    /// as long as a handle to it or to one of its accounts.
+    /// Returns the group called `name`, created if there is none, and gives it this share. A group
+    /// lives as long as any handle to it or to one of its accounts.
     pub fn group(self: &Arc<Self>, name: impl Into<String>, share: Share) -> Arc<Group> {
         let name = name.into();
         let mut shared = self.shared.lock();
@@ -272,19 +269,19 @@ impl FairScheduler {
         group
     }
 
-    /// Returns the numbers of free slots, waiters, accounts and groups. For tests.
+    /// The numbers of free slots, waiters, accounts and groups. For tests.
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         self.shared.lock().state.counts()
     }
 
-    /// Carries out an operation at the current time and wakes the tasks that it granted a slot.
+    /// Runs an operation at the current time and wakes the tasks it granted a slot.
     fn update<T>(
         self: &Arc<Self>,
         operation: impl FnOnce(&mut State<Arc<Signal>>, u64, &mut Vec<Arc<Signal>>) -> T,
     ) -> T {
         let mut woken = Vec::new();
         let mut shared = self.shared.lock();
-        // Read under the lock, so that the state's time never goes back.
+        // Read under the lock: the state's time must never go back.
         let now = self.clock.now();
         let result = operation(&mut shared.state, now, &mut woken);
         self.set_alarm(shared);
@@ -292,7 +289,7 @@ impl FairScheduler {
         result
     }
 
-    /// Sets the alarm to the next due time, and starts its task if there is none.
+    /// Sets the alarm to the next due time, starting its task if necessary.
     fn set_alarm(self: &Arc<Self>, mut shared: MutexGuard<'_, Shared>) {
         let due = shared.state.next_due();
         if shared.alarm_at == due {
@@ -300,8 +297,8 @@ impl FairScheduler {
         }
 
         if !shared.has_alarm {
-            // Outside of a runtime, as in a drop, nothing is polled either. The next poll starts
-            // the task.
+            // Outside a runtime, for instance in a drop, nothing is being polled either. The next
+            // poll starts the task.
             let Ok(runtime) = Handle::try_current() else {
                 return;
             };
@@ -339,12 +336,12 @@ impl Drop for FairScheduler {
 }
 
 impl Account {
-    /// Returns the account's group.
+    /// The account's group.
     pub fn group(&self) -> &Arc<Group> {
         &self.group
     }
 
-    /// Changes the account's share from now on. Reconciles in flight continue.
+    /// Changes the account's share. Reconciles in flight continue.
     pub fn set_share(&self, share: Share) {
         self.concurrency.set_limit(share.concurrency);
         self.group
@@ -352,16 +349,16 @@ impl Account {
             .update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
-    /// Returns the usage of the account. `throttled` counts the account's own limit only.
-    /// Throttling by the group's limit counts as the group's, and here as `wait`.
+    /// The account's usage. `throttled` counts only the account's own limit. Throttling by the
+    /// group's limit is counted by the group, and shows up here in `wait`.
     pub fn usage(&self) -> Usage {
         self.group
             .scheduler
             .update(|state, now, _| state.usage(self.id, now))
     }
 
-    /// Waits until the account's `concurrency` and then the group's lets another reconcile begin;
-    /// each first come, first served. Cancel safe: a dropped call has taken no permit.
+    /// Waits until first the account's and then the group's `concurrency` admits another reconcile,
+    /// each first come, first served. Cancel safe: a dropped call holds no permit.
     pub async fn enter(&self) -> Permit {
         let account = self.concurrency.clone().enter().await;
         let group = self.group.concurrency.clone().enter().await;
@@ -371,23 +368,21 @@ impl Account {
         }
     }
 
-    /// Returns a future that polls this one when it has a slot, and charges the polls to this
-    /// account.
+    /// Wraps `future` so that it is polled only with a slot, and charges its polls to this account.
     pub fn run<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), false, future)
     }
 
-    /// Does the same as [`Self::run`] for a future that is polled on a background thread.
+    /// Like [`Self::run`], for a future polled on a background thread.
     pub fn run_in_background<F>(self: &Arc<Self>, future: F) -> Fair<F> {
         Fair::new(self.clone(), true, future)
     }
 
-    /// Returns the runtime of demoted accounts.
     fn background(&self) -> Option<&Handle> {
         self.group.scheduler.background.as_ref()
     }
 
-    /// Asks for a slot, or for the slot of this ticket. Without a slot, returns the ticket to wait
+    /// Asks for a slot, or claims the slot of `ticket`. Without a slot, returns the ticket to wait
     /// with.
     fn begin(
         &self,
@@ -423,11 +418,11 @@ impl Account {
         })
     }
 
-    /// Ends a poll; a signal asks for another slot at once. Returns the new ticket and the duration
-    /// of the poll.
+    /// Ends a poll. With a signal in `again`, asks for another slot right away. Returns the new
+    /// ticket and the poll's duration.
     fn end(&self, started: &Started, again: Option<Arc<Signal>>) -> (Option<Ticket>, u64) {
         let scheduler = &self.group.scheduler;
-        // Before the lock: waiting for it is not the guest's time.
+        // Read before taking the lock: waiting for the lock is not the guest's time.
         let clock = &scheduler.clock;
         let ended = if started.in_background.is_some() {
             clock.thread_time()

@@ -1,4 +1,4 @@
-//! The reconciler that polls another one through the scheduler.
+//! A reconciler wrapper that polls through the scheduler.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,8 +19,8 @@ use operetta_core::{
     ports::Reconciler,
 };
 
-/// Runs another reconciler on an account's share of the processors. Once the account is demoted,
-/// its reconciles in flight continue in the background.
+/// Runs another reconciler on an account's share of the processors. When the account is demoted,
+/// its reconciles in flight move to the background.
 pub struct FairReconciler<R: ?Sized> {
     inner: Arc<R>,
     pub(super) account: Arc<Account>,
@@ -60,7 +60,7 @@ impl<R: Reconciler + ?Sized + 'static> Reconciler for FairReconciler<R> {
 
         let fair = self.account.run_in_background(work);
         let work = async move {
-            // Returned when the reconcile is dropped, which may be after this call.
+            // Returned only when the reconcile itself is dropped, possibly after this call.
             let _permit = permit;
             fair.await
         };
@@ -77,7 +77,7 @@ impl<R: Reconciler + ?Sized + 'static> Reconciler for FairReconciler<R> {
     }
 }
 
-/// Runs a reconcile, and adds the time of its polls to its record, if it has one.
+/// Runs a reconcile and adds its polled time to its record, if there is one.
 async fn measured<T>(request: &ReconcileRequest, reconcile: impl Future<Output = T>) -> T {
     let Some(record) = &request.record else {
         return reconcile.await;

@@ -1,23 +1,22 @@
 //! The run queue: orders siblings by virtual time, both the groups and the accounts of a group.
 //!
 //! A tenant's virtual time is its polled time divided by its weight. The ready tenant with the
-//! least virtual time is next. The queue's own time, its *floor*, is the highest virtual time at
-//! which a tenant was picked (start-time fair queueing). A tenant that becomes ready is lifted to
-//! the floor less [`State::credit`](super::state::State). So this is the most that an idle tenant
-//! saves, and a tenant that cannot use its whole share loses the rest.
+//! least virtual time goes next. The queue's own time, its *floor*, is the highest virtual time of
+//! any pick so far (start-time fair queueing). A tenant becoming ready is lifted to the floor minus
+//! [`State::credit`](super::state::State). So an idle tenant saves no more than the credit, and a
+//! tenant unable to use its full share loses the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{Share, Usage, bucket::Bucket};
 
-/// The virtual nanoseconds per polled nanosecond at weight 1; hence 100 at [`Share`]'s default
-/// weight.
+/// Virtual nanoseconds per polled nanosecond at weight 1, hence 100 at [`Share`]'s default weight.
 pub const SCALE: u64 = 10_000;
 
-/// The position of a tenant.
+/// Where a tenant is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Without waiters.
+    /// No waiters.
     Out,
     /// In the run queue, at this virtual time.
     Ready(u128),
@@ -25,21 +24,20 @@ pub enum Position {
     Throttled(u64),
 }
 
-/// A group or an account, which competes with its siblings.
+/// A group or an account, competing with its siblings.
 #[derive(Debug)]
 pub struct Tenant {
     weight: u64,
-    /// The polled nanoseconds times [`SCALE`], divided by the weight.
+    /// Polled nanoseconds times [`SCALE`], divided by the weight.
     virtual_time: u128,
-    /// Set while there is a limit.
+    /// Present while there is a limit.
     bucket: Option<Bucket>,
     position: Position,
-    /// When the throttling began.
     throttled_since: u64,
     used: Used,
 }
 
-/// The usage of a tenant, in nanoseconds and counts.
+/// A tenant's usage, in nanoseconds and counts.
 #[derive(Debug, Default)]
 struct Used {
     polled: u64,
@@ -64,7 +62,7 @@ impl Tenant {
         new
     }
 
-    /// Changes the share of later polls. A new limit begins with a full bucket.
+    /// Changes the share for later polls. A new limit starts with a full bucket.
     pub fn set_share(&mut self, share: &Share, now: u64) {
         self.weight = share.weight.clamp(1, Share::MAX_WEIGHT).into();
         match (&mut self.bucket, share.cpu_limit) {
@@ -73,13 +71,13 @@ impl Tenant {
         }
     }
 
-    /// Returns the time until which its limit throttles it; None if it does not.
+    /// Until when its limit throttles the tenant; None if it does not.
     pub fn closed_until(&mut self, now: u64) -> Option<u64> {
         self.bucket.as_mut().and_then(|bucket| bucket.opens_at(now))
     }
 
-    /// Charges a poll of `polled` nanoseconds. The virtual time counts at least one, so that
-    /// tenants whose polls take no measurable time still alternate.
+    /// Charges a poll of `polled` nanoseconds. Virtual time advances by at least one, so that
+    /// tenants with immeasurably short polls still alternate.
     pub fn charge(&mut self, polled: u64, now: u64) {
         self.used.polled = self.used.polled.saturating_add(polled);
         self.used.polls += 1;
@@ -95,7 +93,8 @@ impl Tenant {
         self.used.wait_max = self.used.wait_max.max(wait);
     }
 
-    /// Adds the throttling of a removed account. Its polls and waits were counted when they ended.
+    /// Adds a removed account's throttling. Its polls and waits were already counted when they
+    /// ended.
     pub fn inherit(&mut self, removed: &Self) {
         self.used.throttled += removed.used.throttled;
         self.used.throttled_time += removed.used.throttled_time;
@@ -126,10 +125,10 @@ impl Tenant {
     }
 }
 
-/// The siblings that have waiters and are not throttled.
+/// Siblings with waiters and without throttling.
 #[derive(Debug, Default)]
 pub struct RunQueue {
-    /// The virtual time and id of exactly the tenants whose position is [`Position::Ready`].
+    /// Virtual time and id of exactly the tenants at [`Position::Ready`].
     ready: BTreeSet<(u128, usize)>,
     /// Never decreases.
     floor: u128,
@@ -144,19 +143,19 @@ impl RunQueue {
         self.floor
     }
 
-    /// Returns the next tenant.
+    /// The next tenant.
     pub fn first(&self) -> Option<usize> {
         self.ready.first().map(|(_, id)| *id)
     }
 
-    /// Reports whether no tenant is ahead of this id and virtual time.
+    /// Whether no tenant is ahead of this id and virtual time.
     pub fn is_next(&self, id: usize, virtual_time: u128) -> bool {
         self.ready
             .first()
             .is_none_or(|first| (virtual_time, id) <= *first)
     }
 
-    /// Returns the virtual time of the tenant in this queue, or the one it would enter with.
+    /// The tenant's virtual time in this queue, or the one it would enter with.
     pub fn time(&self, tenant: &Tenant, credit: u128) -> u128 {
         match tenant.position {
             Position::Ready(at) => at,

@@ -1,17 +1,16 @@
-//! The share of an account or a group, and its usage so far.
+//! Shares of accounts and groups, and their usage.
 
 use std::time::Duration;
 
 /// The share of an account or a group. The default is a weight of 100 and no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// The part of the processor time relative to its siblings, when time is short: 1 to 10000, as
+    /// Part of the processor time relative to siblings when time is short: 1 to 10000, like
     /// cgroup's `cpu.weight`. Other numbers are clamped.
     pub weight: u32,
-    /// The processor seconds per second, at least 0.001 and with a burst of 100 ms; None for no
-    /// limit.
+    /// Processor seconds per second, at least 0.001, with a burst of 100 ms; None for no limit.
     pub cpu_limit: Option<f64>,
-    /// The number of reconciles in flight at the same time. 0 lets none begin; None for no limit.
+    /// Maximum number of reconciles in flight. 0 lets none begin; None for no limit.
     pub concurrency: Option<u32>,
 }
 
@@ -32,20 +31,20 @@ impl Default for Share {
     }
 }
 
-/// The usage of an account or a group since it was created. All numbers only rise.
+/// What an account or a group has used since it was created. All numbers only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The time spent polling, to the nanosecond.
+    /// Time spent polling, to the nanosecond.
     pub polled: Duration,
-    /// The number of finished polls.
+    /// Number of finished polls.
     pub polls: u64,
-    /// The number of times that a `cpu_limit` began to throttle waiters.
+    /// How often a `cpu_limit` began to throttle waiters.
     pub throttled: u64,
-    /// The time during which it throttled waiters, up to now.
+    /// How long it throttled waiters, up to now.
     pub throttled_time: Duration,
-    /// The time between asking for a slot and having it on a thread, summed over all polls;
-    /// includes throttling.
+    /// Time from asking for a slot to having it on a thread, summed over all polls; includes
+    /// throttling.
     pub wait: Duration,
-    /// The longest such time.
+    /// The longest such wait.
     pub wait_max: Duration,
 }

@@ -1,6 +1,6 @@
-//! The scheduler's rules, without clock, lock or task; public for the tests that compare them with a
-//! naive model. Every operation takes the time and returns
-//! the waiters that it granted a slot; the shell in `lib.rs` wakes them.
+//! The scheduler's rules, without clock, lock or task; public so that tests can compare them with a
+//! naive model. Every operation takes the time and returns the waiters it granted a slot; the shell
+//! in `lib.rs` wakes them.
 //!
 //! Time is in nanoseconds since an arbitrary start. `W` is the handle that wakes a waiter.
 
@@ -16,40 +16,38 @@ use crate::{
 
 pub use crate::{bucket::Bucket, entries::Ticket};
 
-/// The credit that an idle tenant of weight 100 may keep for each slot, in polled nanoseconds; in
-/// proportion for other weights.
+/// Credit per slot an idle tenant of weight 100 may keep, in polled nanoseconds; in proportion for
+/// other weights.
 const CREDIT_PER_SLOT: u64 = 5_000_000;
 
-/// A throttled account or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TenantId {
     Account(usize),
     Group(usize),
 }
 
-/// The scheduler's state. After every operation, no slot is free or no tenant is ready.
+/// The scheduler's state. After every operation, either no slot is free or no tenant is ready.
 #[derive(Debug)]
 pub struct State<W> {
-    /// The number of slots, at least one.
+    /// At least one.
     slots: usize,
-    /// The number of slots that are neither granted nor taken.
+    /// Slots neither granted nor taken.
     free: usize,
-    /// The slots that are granted and not taken, or used by background polls. Few: there are as
+    /// Slots granted but not taken, and those of background polls. A short list: there are only as
     /// many slots as processors.
     granted: Vec<Granted<W>>,
-    /// The virtual time that an idle tenant may save.
+    /// How much virtual time an idle tenant may save.
     credit: u128,
     groups: Slab<Group>,
     accounts: Slab<Account<W>>,
-    /// The run queue of the groups.
     queue: RunQueue,
-    /// Exactly the tenants whose position is [`Position::Throttled`], ordered by its end.
+    /// Exactly the tenants at [`Position::Throttled`], ordered by when it ends.
     throttled: BTreeSet<(u64, TenantId)>,
     next_ticket: Ticket,
 }
 
 impl<W: Clone> State<W> {
-    /// Creates a state with this number of slots, at least one.
+    /// Creates a state with `slots` slots, at least one.
     pub fn new(slots: usize) -> Self {
         let slots = slots.max(1);
         Self {
@@ -84,7 +82,7 @@ impl<W: Clone> State<W> {
         })
     }
 
-    /// Removes a group that has no accounts any more.
+    /// Removes a group without accounts.
     pub fn remove_group(&mut self, id: usize) {
         self.groups.remove(id);
     }
@@ -95,25 +93,24 @@ impl<W: Clone> State<W> {
         self.groups[account.group].tenant.inherit(&account.tenant);
     }
 
-    /// Changes the share of a group.
+    /// Changes a group's share.
     pub fn set_group_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
         self.groups[id].tenant.set_share(share, now);
         self.update_group_position(id, now);
         self.dispatch(now, woken);
     }
 
-    /// Changes the share of an account.
+    /// Changes an account's share.
     pub fn set_share(&mut self, id: usize, share: &Share, now: u64, woken: &mut Vec<W>) {
         self.accounts[id].tenant.set_share(share, now);
         self.update_position(id, now);
         self.dispatch(now, woken);
     }
 
-    /// Asks for a slot. Returns None if the caller has one, else its ticket: [`Self::take`] then
-    /// reports whether it has a slot.
+    /// Asks for a slot. Returns None if the caller has one now, else its ticket for [`Self::take`].
     ///
-    /// The caller is on a thread; a waiter that has not taken its slot is not. So a slot is taken
-    /// back from a waiter that has had more time, for a caller that would be next.
+    /// The caller is on a thread; a waiter with an untaken slot is not. So if the caller would be
+    /// next, a waiter with more time behind it loses its slot to the caller.
     pub fn want(
         &mut self,
         id: usize,
@@ -133,12 +130,11 @@ impl<W: Clone> State<W> {
         }
     }
 
-    /// Asks for a slot for a poll in the background, which lasts until
-    /// [`Self::done_in_background`]. Reports whether it has begun; otherwise
-    /// [`Self::begin_in_background`] reports that later.
+    /// Asks for a slot for a background poll, which lasts until [`Self::done_in_background`].
+    /// Reports whether the poll has begun; if not, ask [`Self::begin_in_background`] later.
     ///
-    /// The slot stays granted and is never taken. During the poll it may be taken back for a caller
-    /// of [`Self::want`].
+    /// The slot stays granted and is never taken. Even during the poll, a caller of [`Self::want`]
+    /// may get it instead.
     pub fn want_in_background(
         &mut self,
         id: usize,
@@ -167,8 +163,8 @@ impl<W: Clone> State<W> {
         (ticket, self.begin_in_background(id, ticket, now))
     }
 
-    /// Reports whether the ticket has a slot; the caller then holds it until [`Self::done`]. Drops
-    /// the waiter's wake-up, of which the caller has a copy.
+    /// Whether the ticket has a slot; if so, the caller holds it until [`Self::done`]. Drops the
+    /// waiter's wake handle, of which the caller has a copy.
     pub fn take(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self.ungrant(ticket) else {
             return false;
@@ -177,7 +173,7 @@ impl<W: Clone> State<W> {
         true
     }
 
-    /// Reports whether the ticket has a slot; if so, its poll in the background begins.
+    /// Whether the ticket has a slot; if so, its background poll begins.
     pub fn begin_in_background(&mut self, id: usize, ticket: Ticket, now: u64) -> bool {
         let Some(granted) = self
             .granted
@@ -193,8 +189,8 @@ impl<W: Clone> State<W> {
         true
     }
 
-    /// Returns a slot after a poll of `polled` nanoseconds. `again` asks for another one at once:
-    /// the new ticket competes with all waiters.
+    /// Returns a slot after a poll of `polled` nanoseconds. With `again`, asks for another one
+    /// right away: the new ticket competes with all waiters.
     pub fn done(
         &mut self,
         id: usize,
@@ -207,8 +203,7 @@ impl<W: Clone> State<W> {
         self.finish(id, polled, again, now, woken)
     }
 
-    /// Ends a poll in the background as [`Self::done`] does; its slot may have been taken back
-    /// meanwhile.
+    /// Ends a background poll like [`Self::done`]; its slot may have been taken back meanwhile.
     pub fn done_in_background(
         &mut self,
         id: usize,
@@ -244,8 +239,7 @@ impl<W: Clone> State<W> {
         ticket
     }
 
-    /// Cancels a ticket that waits or has a slot. The returned value must be dropped outside of any
-    /// lock.
+    /// Cancels a ticket, with or without a slot. Drop the returned value outside of any lock.
     pub fn cancel(&mut self, id: usize, ticket: Ticket, now: u64, woken: &mut Vec<W>) -> Option<W> {
         let cancelled = self.release(id, ticket);
         self.update_position(id, now);
@@ -265,7 +259,7 @@ impl<W: Clone> State<W> {
         waiting.remove(at)
     }
 
-    /// Ends throttling that is due, and grants the free slots to the next waiters.
+    /// Ends due throttlings and grants the free slots to the next waiters.
     pub fn dispatch(&mut self, now: u64, woken: &mut Vec<W>) {
         self.wake_throttled(now);
         while self.free > 0
@@ -285,19 +279,17 @@ impl<W: Clone> State<W> {
         }
     }
 
-    /// Returns the time when [`Self::dispatch`] must be called even if nothing else happens; None
-    /// for never.
+    /// When to call [`Self::dispatch`] at the latest, even if nothing else happens; None for never.
     pub fn next_due(&self) -> Option<u64> {
         self.throttled.first().map(|(due, _)| *due)
     }
 
-    /// Returns the usage of an account.
+    /// An account's usage.
     pub fn usage(&self, id: usize, now: u64) -> Usage {
         self.accounts[id].tenant.usage(now)
     }
 
-    /// Returns the usage of the group's accounts, including removed ones, with the group's own
-    /// throttling.
+    /// Usage of the group's accounts, including removed ones, plus the group's own throttling.
     pub fn group_usage(&self, id: usize, now: u64) -> Usage {
         let mut usage = self.groups[id].tenant.usage(now);
         for (_, account) in self
@@ -324,7 +316,7 @@ impl<W: Clone> State<W> {
         ticket
     }
 
-    /// Gives the account a slot at once, if it is ahead of all waiters. Reports whether it has one.
+    /// Gives the account a slot right away if it is ahead of all waiters. Reports whether it did.
     fn try_take(&mut self, id: usize, now: u64, in_background: bool) -> bool {
         self.wake_throttled(now);
         let is_next = self.is_open(id, now)
@@ -366,9 +358,9 @@ impl<W: Clone> State<W> {
         Some(self.granted.swap_remove(at))
     }
 
-    /// Frees the untaken slot of the waiter that has had most time, if the account would be next
-    /// and has had less. A request from the background takes no slot of a background poll: both are
-    /// on threads of the same priority.
+    /// Frees the untaken slot of the most served waiter, if the account would be next and has had
+    /// less. A background request never takes a background poll's slot: both run at the same
+    /// priority.
     fn take_back_slot(&mut self, id: usize, now: u64, in_background: bool) -> bool {
         let times = |account: usize| {
             let account = &self.accounts[account];
@@ -423,7 +415,7 @@ impl<W: Clone> State<W> {
         true
     }
 
-    /// Reports whether neither the account's limit nor its group's throttles it.
+    /// Whether neither the account's nor its group's limit throttles it.
     fn is_open(&mut self, id: usize, now: u64) -> bool {
         let account = &mut self.accounts[id];
         let group = &mut self.groups[account.group];
@@ -437,7 +429,7 @@ impl<W: Clone> State<W> {
         self.queue.pick(&mut group.tenant, self.credit);
     }
 
-    /// Moves tenants whose throttling has ended into their run queue.
+    /// Moves tenants back into their run queue when their throttling is over.
     fn wake_throttled(&mut self, now: u64) {
         while let Some((due, tenant)) = self
             .throttled
@@ -496,9 +488,9 @@ impl<W: Clone> State<W> {
     }
 }
 
-/// What tests ask.
+/// Inspection for tests.
 impl<W> State<W> {
-    /// Returns the numbers of free slots, waiters, accounts and groups.
+    /// The numbers of free slots, waiters, accounts and groups.
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let waiting = self
             .accounts
@@ -508,7 +500,7 @@ impl<W> State<W> {
         (self.free, waiting, self.accounts.len(), self.groups.len())
     }
 
-    /// Returns the number of slots that are granted and not taken.
+    /// Slots granted and not taken.
     pub fn untaken(&self) -> usize {
         self.granted.len()
     }

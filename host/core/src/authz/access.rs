@@ -1,4 +1,4 @@
-//! The attributes of access reviews, and the commands that grant the access.
+//! What an access review asks, and the commands to grant the access.
 
 use std::{fmt, iter};
 
@@ -10,7 +10,7 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// A ServiceAccount, the only subject that plugins act as.
+/// A ServiceAccount; plugins never act as anything else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceAccount {
     /// Its namespace.
@@ -20,12 +20,12 @@ pub struct ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Returns the user name that the API server knows it by.
+    /// The user name by which the API server knows it.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// Returns the ServiceAccount of a user name; None for other users and for groups.
+    /// Parses a user name; None for other users and for groups.
     pub fn of_user(user: &str) -> Option<Self> {
         let (namespace, name) = user
             .strip_prefix("system:serviceaccount:")?
@@ -36,7 +36,7 @@ impl ServiceAccount {
         })
     }
 
-    /// Returns the groups that the API server puts it into.
+    /// The groups the API server puts it into.
     pub fn groups(&self) -> [String; 3] {
         let all = "system:serviceaccounts";
         [
@@ -47,7 +47,7 @@ impl ServiceAccount {
     }
 }
 
-/// The verbs of reads that the cache answers.
+/// The verbs of reads answered from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum ReadVerb {
@@ -57,7 +57,7 @@ pub enum ReadVerb {
 }
 
 impl ReadVerb {
-    /// Returns the verb in RBAC's spelling.
+    /// The verb in RBAC's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -79,7 +79,7 @@ pub enum AccessVerb {
 }
 
 impl AccessVerb {
-    /// Returns the verb in RBAC's spelling.
+    /// The verb in RBAC's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read(verb) => verb.as_str(),
@@ -96,14 +96,14 @@ impl From<ReadVerb> for AccessVerb {
     }
 }
 
-/// The request of an access review: the ResourceAttributes of a SubjectAccessReview.
+/// What an access review asks: the ResourceAttributes of a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// The verb.
     pub verb: AccessVerb,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The version of the API group, such as `v1`. RBAC does not look at it; other authorizers may.
+    /// The version of the API group, such as `v1`. RBAC ignores it; other authorizers may not.
     pub version: String,
     /// The resource, e.g. `pods`, or `pods/status`.
     pub resource: String,
@@ -114,7 +114,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns the same request for another namespace and all names.
+    /// The same request for another namespace and all names.
     fn wider(&self, namespace: Option<String>) -> Self {
         Self {
             namespace,
@@ -123,9 +123,9 @@ impl Access {
         }
     }
 
-    /// Returns the questions from the widest to the narrowest: permissions that hold everywhere are
-    /// asked for once, not for each namespace. Each question is built only when the one before was
-    /// denied. `exact` asks for the request alone: an authorizer other than RBAC may allow a wide
+    /// The questions to ask, widest first: a permission that holds everywhere is asked for once
+    /// instead of per namespace. Each question is built only after the previous one was denied.
+    /// With `exact`, only the request itself is asked: authorizers other than RBAC may allow a wide
     /// request and deny a narrow one.
     pub(super) fn questions(&self, exact: bool) -> impl Iterator<Item = Self> {
         let everywhere = (!exact).then(|| iter::once_with(|| self.wider(None)));
@@ -146,7 +146,7 @@ impl Access {
             .chain(itself)
     }
 
-    /// Returns the `Forbidden` error in the API server's wording.
+    /// The `Forbidden` error in the API server's wording.
     pub fn forbidden(&self, subject: &ServiceAccount) -> ApiError {
         let Self {
             verb,
@@ -197,19 +197,19 @@ impl fmt::Display for Access {
     }
 }
 
-/// Returns the commands for an administrator to grant `subject` these verbs, such as `get,list`, on
-/// a resource or subresource, in one namespace or in all of them. None if a part is no name that
-/// Kubernetes allows: a plugin may ask for anything.
+/// The commands for an administrator to grant `subject` these verbs, such as `get,list`, on a
+/// resource or subresource, in one namespace or in all. None if any part is not a valid Kubernetes
+/// name: a plugin may ask for anything.
 pub fn remedy(
     subject: &ServiceAccount,
     verbs: &str,
-    what: (&str, &str),
+    resource: (&str, &str),
     namespace: Option<&str>,
 ) -> Option<Remedy> {
-    remedy_for(subject, verbs, what, namespace, None)
+    remedy_for(subject, verbs, resource, namespace, None)
 }
 
-/// Returns the commands as [`remedy`] does, restricted to the object of a name.
+/// Like [`remedy`], but restricted to the object called `name`.
 pub fn remedy_for(
     subject: &ServiceAccount,
     verbs: &str,
@@ -269,7 +269,7 @@ pub fn remedy_for(
     create(kind, rules)?.then(create(&format!("{kind}binding"), binds))
 }
 
-/// Returns a role's name made of others, without what a shell or `kubectl create` would refuse.
+/// Joins names into a role's name, replacing what a shell or `kubectl create` would refuse.
 fn role_name(parts: String) -> String {
     let valid = |letter: char| letter.is_ascii_alphanumeric() || "-.:_".contains(letter);
     let name = parts.replace(|letter| !valid(letter), "-");

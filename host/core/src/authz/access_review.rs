@@ -6,19 +6,19 @@
 //! unknown answer means no.
 //!
 //! - A decision about a read is used for at most [`Grants::KEEP`], and renewed in the background
-//!   after half of that time. Decisions about events are used for up to [`Grants::KEEP_WATCHED`]
-//!   while changes are watched ([`Grants::set_watched`]), which is no longer than the API server's
-//!   own watches last after one decision.
-//! - A change of a binding or a role invalidates the decisions about its subjects at once, also
-//!   those in flight. The authorizer watches RBAC itself and may see a change later than the host:
-//!   its decisions soon after a change are used for [`Grants::UNSETTLED`] only, and later ones for
-//!   at most ten times as long as the change was ago.
-//! - The long lifetimes end when the watch of changes fails. When it is back, the decisions of
-//!   before are requested again.
-//! - The same review is in flight once, however many tasks wait for it.
-//! - When the API server cannot be asked, everything is denied.
+//!   after half of that. Decisions about events are used for up to [`Grants::KEEP_WATCHED`] while
+//!   changes are watched ([`Grants::set_watched`]). That is no longer than the API server's own
+//!   watches last after a single decision.
+//! - When a binding or a role changes, the decisions about its subjects become invalid right away,
+//!   including those in flight. The authorizer watches RBAC itself and may see the change later
+//!   than the host. So decisions soon after a change are used for [`Grants::UNSETTLED`] only, and
+//!   later ones for at most ten times as long as the change is ago.
+//! - When the watch of changes fails, the long lifetimes end. Once it is back, earlier decisions
+//!   are requested again.
+//! - Only one instance of a review is in flight, however many tasks wait for it.
+//! - If the API server cannot be asked, everything is denied.
 //!
-//! A denial has the API server's wording, and happens before the object is looked up.
+//! Denials use the API server's wording and come before the object is looked up.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -40,20 +40,20 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// The client of the API server's authorizer.
+/// A client of the API server's authorizer.
 #[async_trait]
 pub trait AccessReviewer: Send + Sync {
-    /// Asks whether the subject may make this request.
+    /// Asks whether `subject` may make this request.
     ///
     /// # Errors
-    /// The API server's error, when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     async fn review(&self, subject: &ServiceAccount, access: &Access) -> Result<bool, ApiError>;
 
     /// Asks whether the host itself may make this request.
     ///
     /// # Errors
-    /// The API server's error, when it cannot be asked; always, if the reviewer reviews
-    /// ServiceAccounts only.
+    /// The API server's error, if it cannot be asked. Always fails if the reviewer supports only
+    /// ServiceAccounts.
     async fn review_host(&self, _: &Access) -> Result<bool, ApiError> {
         Err(ApiError::new(
             ErrorKind::Unavailable,
@@ -62,36 +62,37 @@ pub trait AccessReviewer: Send + Sync {
     }
 }
 
-/// The cached decisions about all subjects of a host, and about the host itself.
+/// Cached decisions about all subjects of a host, and about the host itself.
 pub struct Grants {
     reviewer: Arc<dyn AccessReviewer>,
-    /// True if each request is asked about as it is, and not in a wider form first.
+    /// Whether to ask for each request as it is, instead of a wider one first.
     exact: bool,
     kept: Mutex<Kept>,
     /// Counts changes of anybody's permissions.
     changes: watch::Sender<u64>,
-    /// True if changes of permissions are watched.
+    /// Whether changes of permissions are watched.
     watched: watch::Sender<bool>,
-    /// The bindings, as far as they are watched.
     bindings: RwLock<RoleBindings>,
 }
 
 impl Grants {
-    /// The lifetime of a decision. A revoked permission ends after this time even if changes are
-    /// not watched.
+    /// How long a decision may be used. A revoked permission ends after this time even if changes
+    /// are not watched.
     pub const KEEP: Duration = Duration::from_secs(4);
-    /// The longest lifetime of a decision about events while changes are watched. The API server
-    /// decides about a watch when that begins, and lets it last 30 to 60 minutes.
+    /// How long a decision about events may be used while changes are watched. The API server
+    /// decides about a watch only at its beginning, and [lets it last] 30 to 60 minutes by default.
+    ///
+    /// [lets it last]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/handlers/get.go#L276
     pub const KEEP_WATCHED: Duration = Duration::from_secs(1800);
-    /// The same lifetime for clusters with an authorizer besides RBAC, whose changes cannot be
-    /// watched.
+    /// Same as [`Self::KEEP_WATCHED`], for clusters with other authorizers besides RBAC, since
+    /// their changes cannot be watched.
     pub const KEEP_WATCHED_EXACT: Duration = Duration::from_secs(60);
-    /// The time after a change during which the authorizer may still answer from its old state.
+    /// How long after a change the authorizer may still answer from its old state.
     pub const SETTLE: Duration = decisions::SETTLE;
-    /// The lifetime of a decision made during that time.
+    /// How long to use a decision made during that time.
     pub const UNSETTLED: Duration = decisions::UNSETTLED;
 
-    /// The lifetimes of decisions about reads.
+    /// Lifetimes of decisions about reads.
     const READS: Lifetimes = Lifetimes {
         unwatched: Self::KEEP,
         watched: Self::KEEP,
@@ -102,9 +103,9 @@ impl Grants {
         Self::with(reviewer, false)
     }
 
-    /// Creates a cache of this reviewer's decisions. `exact` is for clusters with an authorizer
-    /// that denies besides RBAC: there, a permission in all namespaces does not mean that each
-    /// request is allowed. Each namespace and name then costs a review.
+    /// Like [`Self::new`]. Set `exact` for clusters where an authorizer besides RBAC denies
+    /// requests: a permission in all namespaces then does not mean each request is allowed. Each
+    /// namespace and name then costs a review.
     pub fn with(reviewer: Arc<dyn AccessReviewer>, exact: bool) -> Arc<Self> {
         Arc::new(Self {
             reviewer,
@@ -116,7 +117,7 @@ impl Grants {
         })
     }
 
-    /// Returns the cached permissions of one subject.
+    /// The cached permissions of one subject.
     pub fn of(self: &Arc<Self>, subject: ServiceAccount) -> SubjectGrants {
         SubjectGrants {
             grants: self.clone(),
@@ -130,15 +131,14 @@ impl Grants {
         self.bindings.write().set(binding, text);
     }
 
-    /// Invalidates the decisions about a binding's subjects, after it was created, changed or
+    /// Invalidates the decisions about a binding's subjects after it was created, changed or
     /// deleted (None).
     pub fn binding_changed(&self, binding: &ObjectKey, text: Option<BindingText<'_>>) {
         let concerned = self.bindings.write().set(binding, text);
         self.changed(&[concerned]);
     }
 
-    /// Invalidates the decisions about the subjects of a role's bindings, after it was created,
-    /// changed or deleted.
+    /// Invalidates the decisions about a role's subjects after it was created, changed or deleted.
     pub fn role_changed(&self, role: &ObjectKey) {
         let concerned = self.bindings.read().bound_to(role);
         self.changed(&concerned);
@@ -167,7 +167,7 @@ impl Grants {
         }
     }
 
-    /// Sets whether every change of bindings and roles will be reported from now on.
+    /// Sets whether all changes of bindings and roles will be reported from now on.
     pub fn set_watched(&self, watched: bool) {
         {
             let mut kept = self.kept.lock();
@@ -179,17 +179,17 @@ impl Grants {
             .send_if_modified(|before| std::mem::replace(before, watched) != watched);
     }
 
-    /// Sets the names of the host's user and groups. Until then each change may concern the host.
+    /// Sets the names of the host's user and groups. Until then, any change may concern the host.
     pub(super) fn set_host(&self, names: BTreeSet<String>) {
         self.kept.lock().host = Some(names);
     }
 
-    /// Reports whether each request is asked about as it is.
+    /// Whether each request is asked for as it is.
     pub(super) fn is_exact(&self) -> bool {
         self.exact
     }
 
-    /// Returns the lifetimes of decisions about events.
+    /// Lifetimes of decisions about events.
     fn events(&self) -> Lifetimes {
         let watched = if self.exact {
             Self::KEEP_WATCHED_EXACT
@@ -202,7 +202,7 @@ impl Grants {
         }
     }
 
-    /// Drops the decisions about a subject that no plugin uses any more.
+    /// Drops the decisions about a subject no plugin uses any more.
     pub fn forget(&self, subject: &ServiceAccount) {
         let mut kept = self.kept.lock();
         if let Some(decisions) = kept
@@ -214,17 +214,17 @@ impl Grants {
         kept.subjects.retain(|_, decisions| !decisions.is_unused());
     }
 
-    /// Returns a counter that increases with every change of permissions.
+    /// A counter of changes of permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns a counter that increases with every change of a subject's permissions.
+    /// A counter of changes of a subject's permissions.
     pub(super) fn changes_of(&self, subject: &Subject) -> watch::Receiver<u64> {
         self.kept.lock().of(subject).changes.subscribe()
     }
 
-    /// Returns the cached decision, and renews an ageing one in the background.
+    /// Returns the cached decision, renewing it in the background if it is ageing.
     pub(super) fn known(
         self: &Arc<Self>,
         subject: &Subject,
@@ -239,7 +239,7 @@ impl Grants {
                 let grants = self.clone();
                 let subject = subject.clone();
                 let access = access.clone();
-                // A failed renewal is repeated once the decision has expired.
+                // If the renewal fails, we retry after the decision has expired.
                 tokio::spawn(async move { grants.ask(&subject, &access, lifetimes).await.is_ok() });
                 Some(decision)
             }
@@ -247,7 +247,7 @@ impl Grants {
         }
     }
 
-    /// Returns the cached decision, or the API server's.
+    /// Returns the cached decision, or asks the API server.
     pub(super) async fn decide(
         self: &Arc<Self>,
         subject: &Subject,
@@ -296,8 +296,7 @@ impl Grants {
     }
 }
 
-/// A task's wait for a review in flight. Dropping it ends the wait, also when the task is
-/// cancelled.
+/// A task waiting for a review in flight. Dropping it, as on cancellation, ends the wait.
 struct ReviewWaiter<'a> {
     grants: &'a Grants,
     subject: &'a Subject,
@@ -324,30 +323,30 @@ pub struct SubjectGrants {
 }
 
 impl SubjectGrants {
-    /// Returns the ServiceAccount as which the plugin acts.
+    /// The ServiceAccount the plugin acts as.
     pub fn subject(&self) -> &ServiceAccount {
         &self.subject
     }
 
-    /// Returns a counter that increases with every change of the subject's permissions.
+    /// A counter of changes of the subject's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.grants.changes_of(&self.key)
     }
 
-    /// Returns a counter that increases with every change of anyone's permissions.
+    /// A counter of changes of anyone's permissions.
     pub fn changes_of_anybody(&self) -> watch::Receiver<u64> {
         self.grants.changes()
     }
 
-    /// Returns whether changes of permissions are watched, and its changes. The lifetimes of
-    /// decisions about events depend on it.
+    /// Whether changes of permissions are watched. The lifetimes of decisions about events depend
+    /// on it.
     pub fn watched(&self) -> watch::Receiver<bool> {
         self.grants.watched.subscribe()
     }
 
-    /// Returns the only namespaces in which the subject may have more permissions than in all
-    /// namespaces. Returns None if only a review of each namespace can tell: while RoleBindings are
-    /// not watched, and where an authorizer besides RBAC may deny what concerns all namespaces.
+    /// The namespaces where the subject may have more permissions than in all namespaces. None if
+    /// only a review of each namespace can tell: while RoleBindings are not watched, and where an
+    /// authorizer besides RBAC may deny requests for all namespaces.
     pub fn namespaces(&self) -> Option<BTreeSet<String>> {
         if self.grants.exact {
             None
@@ -356,15 +355,14 @@ impl SubjectGrants {
         }
     }
 
-    /// Returns the namespaces in which a RoleBinding names the subject; None while RoleBindings are
-    /// not watched.
+    /// The namespaces with a RoleBinding for the subject; None while RoleBindings are not watched.
     pub fn bound_namespaces(&self) -> Option<BTreeSet<String>> {
         let is_watched = *self.grants.watched.borrow();
         is_watched.then(|| self.grants.bindings.read().namespaces_of(&self.subject))
     }
 
-    /// Reports whether a cached decision allows the request. The API server is not asked, so the
-    /// result reveals nothing that it has not answered before.
+    /// Whether a cached decision allows the request. Does not ask the API server, so the result
+    /// reveals nothing it has not answered before.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         let lifetimes = self.grants.events();
         let is_allowed = |access: Access| {
@@ -375,7 +373,7 @@ impl SubjectGrants {
         access.questions(self.grants.exact).any(is_allowed)
     }
 
-    /// Reports whether a cached decision exists for the request.
+    /// Whether there is a cached decision for the request.
     pub fn is_known(&self, access: &Access) -> bool {
         for ask in access.questions(self.grants.exact) {
             match self.grants.known(&self.key, &ask, Grants::READS) {
@@ -399,8 +397,8 @@ impl SubjectGrants {
     /// Checks that the API server would allow the request.
     ///
     /// # Errors
-    /// `Forbidden`, in the API server's wording, when the request is denied; `Unavailable` when the
-    /// API server cannot be asked.
+    /// `Forbidden`, in the API server's wording, if the request is denied; `Unavailable` if the API
+    /// server cannot be asked.
     pub async fn check(&self, access: &Access) -> Result<(), ApiError> {
         if self.allows(access).await? {
             Ok(())
@@ -409,25 +407,25 @@ impl SubjectGrants {
         }
     }
 
-    /// Reports whether the API server would allow the request.
+    /// Whether the API server would allow the request.
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
         Ok(self.decide(access, Grants::READS).await?.allowed)
     }
 
-    /// Returns whether the API server would allow these events. The caller follows
+    /// Decides whether the API server would allow these events. The caller follows
     /// [`Self::changes`] and [`Self::watched`], and asks again when the decision expires.
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn allows_events(&self, access: &Access) -> Result<Decision, ApiError> {
         self.decide(access, self.grants.events()).await
     }
 
     /// Asks the questions about a request until one is allowed. A denial lasts until the first of
-    /// the decisions expires.
+    /// these decisions expires.
     async fn decide(&self, access: &Access, lifetimes: Lifetimes) -> Result<Decision, ApiError> {
         let mut denied: Option<Decision> = None;
         for ask in access.questions(self.grants.exact) {

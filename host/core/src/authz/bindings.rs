@@ -1,6 +1,6 @@
-//! The subjects of all RoleBindings and ClusterRoleBindings. A change of a binding or a role
-//! concerns its subjects only. In namespaces without a binding for a subject, RBAC grants it only
-//! its cluster-wide permissions, so no review is needed.
+//! The subjects of all RoleBindings and ClusterRoleBindings. A changed binding or role concerns
+//! only its subjects. And where a namespace has no binding for a subject, RBAC grants it only its
+//! cluster-wide permissions, so no review is needed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use crate::{authz::access::ServiceAccount, object::ObjectKey};
 
-/// The subjects that a change of permissions concerns.
+/// Who is concerned by a change of permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concerned {
-    /// The namespace in which permissions have changed; None for all.
+    /// Where permissions have changed; None for all namespaces.
     pub namespace: Option<String>,
-    /// The users and groups whose permissions have changed.
+    /// Users and groups whose permissions have changed.
     pub subjects: BTreeSet<String>,
 }
 
@@ -26,15 +26,14 @@ pub struct BindingText<'a> {
     pub role: &'a str,
 }
 
-/// The subjects and roles of all RoleBindings and ClusterRoleBindings. The latter have keys without
-/// a namespace.
+/// Subjects and roles of all RoleBindings and ClusterRoleBindings. Keys of the latter have no
+/// namespace.
 #[derive(Debug, Default)]
 pub struct RoleBindings {
-    /// The bindings.
     bindings: HashMap<ObjectKey, Binding>,
     /// The number of bindings by subject and namespace.
     namespaces: HashMap<String, HashMap<String, usize>>,
-    /// The bindings by role. A ClusterRole has a key without a namespace.
+    /// The bindings by role. A ClusterRole's key has no namespace.
     by_role: HashMap<ObjectKey, HashSet<ObjectKey>>,
 }
 
@@ -62,9 +61,9 @@ struct RoleRef {
 }
 
 impl RoleBindings {
-    /// Replaces a binding by one with these fields; None removes it. Returns the subjects whose
-    /// permissions have changed, which are none if the subjects and the role are the same. Subjects
-    /// that cannot be decoded count as all users: access reviews decide about them.
+    /// Replaces a binding; None removes it. Returns the subjects with changed permissions: none if
+    /// the subjects and the role are the same. If the subjects cannot be decoded, all users are
+    /// concerned, so that access reviews decide about them.
     pub fn set(&mut self, binding: &ObjectKey, text: Option<BindingText<'_>>) -> Concerned {
         let namespace = binding.namespace.clone();
         let before = self.remove(binding);
@@ -108,7 +107,7 @@ impl RoleBindings {
         }
     }
 
-    /// Returns the subjects of a role's bindings, whose permissions change with it.
+    /// The subjects of a role's bindings, concerned when the role changes.
     pub fn bound_to(&self, role: &ObjectKey) -> Vec<Concerned> {
         let keys = self.by_role.get(role).into_iter().flatten();
         let bindings = keys.filter_map(|key| Some((key, self.bindings.get(key)?)));
@@ -169,7 +168,7 @@ impl RoleBindings {
         Some(binding)
     }
 
-    /// Returns the namespaces in which a binding names the ServiceAccount or one of its groups.
+    /// The namespaces with a binding for the ServiceAccount or one of its groups.
     pub fn namespaces_of(&self, account: &ServiceAccount) -> BTreeSet<String> {
         let names = account.groups().into_iter().chain([account.user()]);
         names
@@ -180,8 +179,10 @@ impl RoleBindings {
     }
 }
 
-/// Returns the user or group name of a subject. A ServiceAccount without a namespace is in
-/// `binding_namespace`, as in the API server's authorizer.
+/// A subject's user or group name. A ServiceAccount without a namespace is in `binding_namespace`,
+/// as in the API server's [authorizer].
+///
+/// [authorizer]: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/registry/rbac/validation/rule.go
 fn user_or_group(subject: Subject, binding_namespace: &str) -> String {
     let Subject {
         kind,

@@ -1,5 +1,5 @@
-//! The cached decisions of the authorizer, by subject, the reviews in flight, and the changes of
-//! permissions that end decisions.
+//! The authorizer's cached decisions by subject, the reviews in flight, and the permission changes
+//! that end decisions.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,41 +16,41 @@ use tokio::{
 use super::access::{Access, ServiceAccount};
 use crate::status::ApiError;
 
-/// The time after a change during which the authorizer may still answer from its old state.
+/// How long after a change the authorizer may still answer from its old state.
 pub(super) const SETTLE: Duration = Duration::from_secs(2);
-/// The lifetime of a decision made during that time.
+/// How long to use a decision made during that time.
 pub(super) const UNSETTLED: Duration = Duration::from_millis(300);
-/// A decision soon after a change lasts at most this many times as long as the change was ago. So
-/// an authorizer that is behind for longer than [`SETTLE`] is asked again soon.
+/// A decision soon after a change lasts at most this many times as long as the change is ago. So if
+/// an authorizer lags more than [`SETTLE`] behind, we ask again soon.
 const CAUTION: u32 = 10;
-/// The maximum number of decisions cached for one subject. Beyond it, expired ones are dropped, or
-/// all of them if none has expired.
+/// Cached decisions per subject. Beyond that, expired ones are dropped, or all of them if none has
+/// expired.
 pub(super) const ANSWERS: usize = 16_384;
 
-/// A subject of decisions.
+/// Whom a decision is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     ServiceAccount(ServiceAccount),
     Host,
 }
 
-/// The lifetimes of decisions for one use.
+/// How long decisions for one purpose may be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lifetimes {
-    /// The lifetime while changes are not watched. A watched decision lasts at least as long, if no
-    /// change ends it.
+    /// While changes are not watched. A watched decision lasts at least as long, unless a change
+    /// ends it.
     pub(super) unwatched: Duration,
-    /// The longest lifetime while changes are watched. Decisions last three quarters of it or more,
-    /// so that they are not all renewed at once.
+    /// At most, while changes are watched. Decisions last three quarters of it or more, so that
+    /// they are not all renewed at once.
     pub(super) watched: Duration,
 }
 
-/// A decision, and the time until which it may be used if no change ends it.
+/// A decision, and how long it may be used unless a change ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// True if the request is allowed.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// The time after which it must be requested again.
+    /// When to ask again.
     pub until: Instant,
 }
 
@@ -60,10 +60,10 @@ pub(super) struct Kept {
     pub(super) subjects: HashMap<Subject, Decisions>,
     /// The last change of any subject's permissions.
     pub(super) last: Option<Change>,
-    /// When the watch of changes began; None while they are not.
+    /// When the watch of changes began; None while they are not watched.
     pub(super) watched_since: Option<Instant>,
-    /// The names of the host's user and groups; None until they are known, while each change may
-    /// concern it.
+    /// The names of the host's user and groups. None until they are known; until then, any change
+    /// may concern the host.
     pub(super) host: Option<BTreeSet<String>>,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct Kept {
 pub(super) struct Decisions {
     pub(super) answers: HashMap<Access, Answer>,
     pending: HashMap<Access, Pending>,
-    /// The last change of its permissions in a namespace.
+    /// The last change of its permissions in each namespace.
     changed_in: HashMap<String, Change>,
-    /// The last change of its permissions that hold everywhere.
+    /// The last change of its permissions in all namespaces.
     changed: Option<Change>,
     /// Counts changes of its permissions.
     pub(super) changes: watch::Sender<u64>,
@@ -86,13 +86,13 @@ pub(super) struct Change {
     pub(super) at: Instant,
 }
 
-/// The moment of a request for a decision.
+/// When a decision was requested.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     at: Instant,
-    /// The last change before it.
+    /// The number of the last change before it.
     change: u64,
-    /// The part of the longest lifetime that is left out, in units of 1/1024.
+    /// By how much the longest lifetime is shortened, in units of 1/1024.
     spread: u32,
 }
 
@@ -100,23 +100,22 @@ pub(super) struct Asked {
 pub(super) struct Answer {
     allowed: bool,
     asked: Asked,
-    /// True while the decision is being renewed.
+    /// Whether the decision is being renewed.
     renewing: bool,
 }
 
-/// The result of a review, set once. If the task that requests it is cancelled, another one that
-/// waits requests it.
+/// The result of a review, set once. If the task making the request is cancelled, another waiting
+/// task takes over.
 pub(super) type Review = Arc<OnceCell<Result<bool, ApiError>>>;
 
-/// A review in flight.
 struct Pending {
     asked: Asked,
     review: Review,
-    /// The number of tasks that wait for it.
+    /// How many tasks are waiting for it.
     waiters: usize,
 }
 
-/// The age of a decision in relation to its lifetime.
+/// A decision's age relative to its lifetime.
 pub(super) enum Age {
     Fresh,
     Ageing,
@@ -133,8 +132,8 @@ impl Asked {
         let Lifetimes { unwatched, watched } = lifetimes;
         let ago = |then: Instant| self.at.saturating_duration_since(then);
         let keep = match watched_since {
-            // Whatever changed before is known, but the authorizer may have started at the same
-            // moment.
+            // We know of every earlier change, but the authorizer may have started watching at the
+            // same moment as the host.
             Some(since) if ago(since) >= SETTLE => {
                 let spread = watched.saturating_sub(unwatched) * self.spread / 1024;
                 (watched - spread).min(ago(since) * CAUTION).max(unwatched)
@@ -152,7 +151,7 @@ impl Asked {
 }
 
 impl Kept {
-    /// Returns the decisions about a subject, and records its changes from now on.
+    /// Returns the decisions about a subject, recording its changes from now on.
     pub(super) fn of(&mut self, subject: &Subject) -> &mut Decisions {
         // The last change may concern this subject.
         let changed = self.last;
@@ -161,8 +160,8 @@ impl Kept {
             .or_insert_with(|| Decisions::new(changed))
     }
 
-    /// Calls a function with the decisions about each known subject that is one of these users, or
-    /// in one of these groups.
+    /// Calls a function with the decisions about each known subject among these users, or in one of
+    /// these groups.
     pub(super) fn concerned(
         &mut self,
         names: &BTreeSet<String>,
@@ -203,7 +202,8 @@ impl Kept {
         }
     }
 
-    /// Returns a decision and its age. Marks an ageing one as being renewed; the caller renews it.
+    /// Returns a decision and its age. An ageing one is marked as being renewed, and the caller
+    /// must renew it.
     pub(super) fn look_up(
         &mut self,
         subject: &Subject,
@@ -235,8 +235,8 @@ impl Kept {
         ))
     }
 
-    /// Begins a review, or joins the same one in flight if its decision may be used. The caller
-    /// calls [`Self::leave`].
+    /// Starts a review, or joins the same one in flight if its decision may be used. Must be
+    /// followed by [`Self::leave`].
     pub(super) fn join(
         &mut self,
         subject: &Subject,
@@ -272,7 +272,7 @@ impl Kept {
         (asked, review)
     }
 
-    /// Ends the wait for a review. The last one to leave removes it.
+    /// Ends the wait for a review. The last task to leave removes it.
     pub(super) fn leave(&mut self, subject: &Subject, access: &Access, review: &Review) {
         let Some(decisions) = self.subjects.get_mut(subject) else {
             return;
@@ -343,7 +343,7 @@ impl Decisions {
         }
     }
 
-    /// Returns the last change that may concern a request.
+    /// The last change that may concern a request.
     fn last_change(&self, access: &Access) -> Option<Change> {
         let in_namespace = access
             .namespace
@@ -356,18 +356,17 @@ impl Decisions {
             .max_by_key(|change| change.number)
     }
 
-    /// Reports whether nothing is known, and nobody follows its changes.
+    /// Whether nothing is cached and nobody follows changes.
     pub(super) fn is_unused(&self) -> bool {
         self.answers.is_empty() && self.pending.is_empty() && self.changes.receiver_count() == 0
     }
 
-    /// Reports whether no review is in flight.
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Records a change of its permissions in a namespace, or in all of them if there is None.
+    /// Records a change of its permissions in a namespace, or in all of them with None.
     pub(super) fn changed(&mut self, namespace: Option<&str>, change: Change) {
         match namespace {
             Some(namespace) => drop(self.changed_in.insert(namespace.to_owned(), change)),
@@ -381,8 +380,8 @@ impl Decisions {
     }
 }
 
-/// Returns the part of the longest lifetime that is left out for a request, in units of 1/1024: at
-/// most a quarter.
+/// By how much to shorten the longest lifetime for a request, in units of 1/1024; at most a
+/// quarter.
 fn spread(subject: &Subject, access: &Access) -> u32 {
     let mut hasher = DefaultHasher::new();
     (subject, access).hash(&mut hasher);

@@ -1,7 +1,7 @@
-//! The host's own permissions: in which namespaces it may watch, and as which ServiceAccounts it
-//! may act.
+//! The host's own permissions: in which namespaces it may watch, and which ServiceAccounts it may
+//! act as.
 //!
-//! They decide only what the host tries: the API server checks each request of the host again. A
+//! They only decide what the host tries: the API server checks each of its requests again. A
 //! decision is used until a change of a binding or a role concerns the host's user or one of its
 //! groups, for at most [`HostPermissions::KEEP_WATCHED`]. While changes are not watched, and where
 //! authorizers besides RBAC exist ([`Grants::with`]), it is used for [`HostPermissions::KEEP`].
@@ -19,29 +19,29 @@ use crate::{
     status::ApiError,
 };
 
-/// The cached permissions of the host.
+/// The host's cached permissions.
 #[derive(Clone)]
 pub struct HostPermissions(Arc<Grants>);
 
 impl HostPermissions {
-    /// The lifetime of a decision while changes are not watched. Many plugins that start at once
-    /// cause one review.
+    /// How long a decision may be used while changes are not watched. Long enough for many plugins
+    /// starting at once to share a review.
     pub const KEEP: Duration = Duration::from_secs(2);
-    /// The longest lifetime of a decision while changes are watched.
+    /// How long a decision may be used while changes are watched.
     pub const KEEP_WATCHED: Duration = Duration::from_secs(600);
 
-    /// The lifetimes of decisions that are not kept for longer than [`Self::KEEP`].
+    /// Lifetimes of decisions not kept beyond [`Self::KEEP`].
     const RECENT: Lifetimes = Lifetimes {
         unwatched: Self::KEEP,
         watched: Self::KEEP,
     };
 
-    /// Creates a cache of the decisions of the reviewer of `grants`, which also learns of changes.
+    /// Caches the decisions of the reviewer in `grants`, and learns of changes from there.
     pub fn new(grants: Arc<Grants>) -> Self {
         Self(grants)
     }
 
-    /// Sets the host's user and groups. Until then each change of permissions ends the decisions.
+    /// Sets the host's user and groups. Until then, every change of permissions ends the decisions.
     pub fn set_user(&self, user: &str, groups: &[String]) {
         self.0.set_host(
             groups
@@ -52,10 +52,10 @@ impl HostPermissions {
         );
     }
 
-    /// Reports whether the API server would allow the host's request.
+    /// Whether the API server would allow the host's request.
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn allows(&self, access: &Access) -> Result<bool, ApiError> {
         Ok(self
             .0
@@ -64,11 +64,11 @@ impl HostPermissions {
             .allowed)
     }
 
-    /// Reports whether the API server would allow the host's request, by a decision not older than
+    /// Whether the API server would allow the host's request, by a decision not older than
     /// [`Self::KEEP`].
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn allows_now(&self, access: &Access) -> Result<bool, ApiError> {
         Ok(self
             .0
@@ -77,14 +77,14 @@ impl HostPermissions {
             .allowed)
     }
 
-    /// Reports whether a cached decision allows the host's request.
+    /// Whether a cached decision allows the host's request.
     pub fn is_known_allowed(&self, access: &Access) -> bool {
         self.0
             .known(&Subject::Host, access, self.lifetimes())
             .is_some_and(|decision| decision.allowed)
     }
 
-    /// Returns a counter that increases with every change of the host's permissions.
+    /// A counter of changes of the host's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes_of(&Subject::Host)
     }

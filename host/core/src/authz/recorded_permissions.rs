@@ -1,9 +1,8 @@
-//! The permissions that a plugin has used: one [`Need`] per verb, resource and namespace of its
-//! calls.
+//! The permissions a plugin has used: one [`Need`] per verb, resource and namespace of its calls.
 //!
 //! Every call that reached the permission check is recorded, whatever the decision: a denied call
-//! needed the permission as well. The record is bounded, because a guest chooses the names. What
-//! does not fit is counted in [`Kept::missed`], so that readers can report that the record is
+//! needed the permission as well. The record is bounded, because a guest chooses the names. Calls
+//! beyond the bounds are counted in [`Kept::missed`], so that readers can report the record as
 //! incomplete.
 //!
 //! A few object names are kept per need. They show whether a rule with `resourceNames` would allow
@@ -18,15 +17,15 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// The maximum number of needs recorded per plugin.
+/// Recorded needs per plugin.
 const NEEDS: usize = 2_048;
-/// The maximum number of names recorded per need.
+/// Recorded names per need.
 const NAMES: usize = 4;
-/// The longest valid name of an object. A call with a longer name is not recorded, because it
-/// cannot succeed.
+/// The longest valid object name. Calls with longer names are not recorded, because they cannot
+/// succeed.
 const NAME_BYTES: usize = 253;
 
-/// A permission, as a rule of a Role grants it.
+/// A permission, in the form a Role's rule grants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Need {
@@ -36,7 +35,7 @@ pub struct Need {
     /// The resource, such as `pods` or `pods/status`; empty for a non-resource path.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// The non-resource path, or all paths below one: `/apis/*`; empty for a resource.
+    /// The non-resource path, or all paths below one, as in `/apis/*`; empty for a resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The verb, in RBAC's spelling.
@@ -44,14 +43,14 @@ pub struct Need {
     /// The namespace; None for all namespaces and for cluster-scoped resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// True for a list or a watch of all namespaces that the cache answers: it returns the objects
-    /// of the allowed namespaces.
+    /// True for a list or a watch of all namespaces answered from the cache, which returns the
+    /// objects of the allowed namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
 
 impl Need {
-    /// Returns a permission on a resource or on `resource/subresource`.
+    /// A permission on a resource or on `resource/subresource`.
     pub fn resource(verb: &str, group: &str, resource: &str, namespace: Option<&str>) -> Self {
         Self {
             group: group.to_owned(),
@@ -62,8 +61,8 @@ impl Need {
         }
     }
 
-    /// Returns the permission to GET a non-resource path. All paths below `/apis` and the like
-    /// count as one, as in `system:discovery`.
+    /// Permission to GET a non-resource path. All paths below `/apis` and the like count as one, as
+    /// in `system:discovery`.
     pub fn path(path: &str) -> Self {
         let first = path
             .trim_start_matches('/')
@@ -83,7 +82,7 @@ impl Need {
         }
     }
 
-    /// Returns the same permission in another namespace, or in all.
+    /// The same permission in another namespace, or in all.
     pub fn within(&self, namespace: Option<&str>) -> Self {
         Self {
             namespace: namespace.map(str::to_owned),
@@ -113,27 +112,27 @@ impl fmt::Display for Need {
     }
 }
 
-/// The object names of a need's calls.
+/// The object names in a need's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Names {
     /// The names.
     Only(BTreeSet<String>),
-    /// More names than are recorded, or a call without a name.
+    /// More names than we record, or a call without a name.
     Any,
 }
 
-/// The recorded permissions of one plugin. They outlive a version of the plugin's code.
+/// The recorded permissions of one plugin. They outlive individual versions of its code.
 pub struct RecordedPermissions {
     since: SystemTime,
     kept: Mutex<Kept>,
 }
 
-/// The content of the record.
+/// The record's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The needs, and the object names of their calls.
+    /// The needs, with the object names in their calls.
     pub needs: BTreeMap<Need, Names>,
-    /// The number of calls whose need did not fit into the record.
+    /// How many calls had a need that did not fit into the record.
     pub missed: u64,
 }
 
@@ -147,7 +146,7 @@ impl Default for RecordedPermissions {
 }
 
 impl RecordedPermissions {
-    /// Records a need. `name` is the object's name, if a rule with `resourceNames` can apply.
+    /// Records a need. Pass the object's name if a rule with `resourceNames` can apply.
     pub fn note(&self, need: &Need, name: Option<&str>) {
         let too_long = |text: Option<&str>| text.is_some_and(|text| text.len() > NAME_BYTES);
         if too_long(name) || too_long(need.namespace.as_deref()) {
@@ -170,7 +169,7 @@ impl RecordedPermissions {
         }
     }
 
-    /// Returns the record and the time when it began.
+    /// The record, and when it began.
     pub fn kept(&self) -> (Kept, SystemTime) {
         (self.kept.lock().clone(), self.since)
     }

@@ -1,9 +1,10 @@
-//! The calls of a plugin that RBAC refused, until the plugin may make them.
+//! A plugin's calls refused by RBAC, until the plugin may make them.
 //!
-//! A key whose reconcile failed with such a refusal waits for its backoff, however soon somebody
-//! grants the permission. [`RefusedCalls::take_allowed`] tells when that has happened.
+//! After such a refusal, a key sits out its backoff, however soon somebody grants the permission.
+//! [`RefusedCalls::take_allowed`] tells when that has happened.
 //!
-//! The record is bounded, because a guest chooses the names. What does not fit is not recorded.
+//! The record is bounded, because a guest chooses the names. Calls beyond the bound are not
+//! recorded.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +12,26 @@ use parking_lot::Mutex;
 
 use crate::authz::recorded_permissions::Need;
 
-/// The maximum number of calls recorded for each plugin: each costs an access review when
-/// permissions change.
+/// Recorded calls per plugin: each costs an access review when permissions change.
 const CALLS: usize = 32;
 
-/// The permission that a refused call needs, and the object's name if a rule with `resourceNames`
+/// The permission needed by a refused call, with the object's name if a rule with `resourceNames`
 /// can grant it.
 pub type RefusedCall = (Need, Option<String>);
 
-/// The refused calls of one plugin. They outlive a version of its code.
+/// The refused calls of one plugin. They outlive individual versions of its code.
 #[derive(Default)]
 pub struct RefusedCalls {
-    /// The calls, and whether a review has denied each since it was recorded.
+    /// The calls, and whether a review has denied them since they were recorded.
     calls: Mutex<BTreeMap<RefusedCall, bool>>,
 }
 
-/// The reason for a review of refused calls.
+/// Why refused calls are reviewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// Permissions of the plugin or of the host have changed.
+    /// The plugin's or the host's permissions have changed.
     Change,
-    /// Time has passed. A permission may come from an authorizer whose changes are not watched.
+    /// Time has passed. A permission may come from an authorizer whose changes we don't watch.
     Time,
 }
 
@@ -45,19 +45,19 @@ impl RefusedCalls {
         }
     }
 
-    /// Reports whether no call was refused since the last one was taken.
+    /// Whether no refused call is left.
     pub fn is_empty(&self) -> bool {
         self.calls.lock().is_empty()
     }
 
-    /// Returns the recorded calls, for a review of each.
+    /// The recorded calls, to be reviewed one by one.
     pub fn all(&self) -> Vec<RefusedCall> {
         self.calls.lock().keys().cloned().collect()
     }
 
-    /// Records the results of reviews. Removes and returns the calls that are allowed now. Those
-    /// that no review has denied before count only after a change: the API server may refuse them
-    /// for another reason, such as a permission that the host lacks.
+    /// Records the results of reviews. Removes and returns the calls allowed now. A call no review
+    /// has denied before only counts after a change: the API server may refuse it for another
+    /// reason, such as a permission the host lacks.
     pub fn take_allowed(
         &self,
         occasion: Occasion,

@@ -1,17 +1,17 @@
 //! Field conflicts: two controllers set a field to different values, each reverting the other,
 //! without end. Every reconcile succeeds, so no error shows the conflict.
 //!
-//! A writer **reverts** a field when it sets the field back to the value that it had set before,
-//! after another writer changed it. Two writers that do this [`FLIPS`] times within [`WINDOW`]
-//! conflict. It is not a conflict when
+//! A writer **reverts** a field by setting it back to its own earlier value after another writer
+//! changed it. Two writers doing so [`FLIPS`] times within [`WINDOW`] are in conflict. These are
+//! not conflicts:
 //!
 //! - a controller repairs drift now and then;
 //! - values do not return, such as counters and timestamps;
-//! - one writer alternates by itself;
+//! - a single writer alternates by itself;
 //! - a write has no effect, because the API server or a webhook restores the old value.
 //!
 //! A writer is a controller of a plugin. Other writers are identified by their own writes, or by
-//! the field manager in managedFields. Objects that are not in the caches are not compared: see
+//! the field manager in managedFields. Objects outside the caches are not compared: see
 //! [`crate::gate::audit`].
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ pub use rivals::{Author, REPORT_INTERVAL, Rival, Stage};
 pub use state::{FLIPS, WINDOW};
 use state::{FieldChange, State};
 
-/// A write that reverted a field of an object in a conflict.
+/// A write that reverted a field during a conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldConflict {
     /// The object's kind.
@@ -54,35 +54,33 @@ pub struct FieldConflict {
     pub author: Author,
     /// The other writer.
     pub rival: Rival,
-    /// The stage of the conflict.
+    /// How far the conflict has got.
     pub stage: Stage,
 }
 
 /// Receives field conflicts.
 pub trait ConflictSink: Send + Sync {
-    /// Handles a conflict. It must not block.
+    /// Handles a conflict. Must not block.
     fn conflict(&self, conflict: &FieldConflict);
 }
 
-/// A write that succeeded.
+/// A successful write.
 pub(crate) struct Wrote<'a> {
     pub author: &'a Author,
-    /// The field manager of the write.
     pub manager: &'a str,
     pub kind: &'a GroupVersionKind,
     /// The object before the write.
     pub object: &'a Object,
-    /// The text of the object after the write.
+    /// The object's text after the write.
     pub after: &'a str,
-    /// The first changes of the write. A write that changes more is not a conflict about a field.
+    /// The write's first changes. A write with many more is not fighting over a field.
     pub changes: &'a [Change<'a>],
 }
 
-/// The detector of field conflicts among the writes of all plugins of a host.
+/// Detects field conflicts among the writes of all plugins of a host.
 pub struct FieldConflicts {
     state: Mutex<State>,
-    /// The hasher of fields and values. It has a random seed, so that nobody can construct a
-    /// collision.
+    /// Hashes fields and values. Randomly seeded, so that nobody can construct a collision.
     hasher: RandomState,
     sink: Arc<dyn ConflictSink>,
 }
@@ -97,30 +95,29 @@ impl FieldConflicts {
         })
     }
 
-    /// Reports whether the author's next write requires a lookup of the object's previous writer.
-    /// Returns true once, and again only after the author reverted one more field, or after
+    /// Whether to look up the object's previous writer before the author's next write. Returns true
+    /// once, and again only after the author reverted another field, or after
     /// [`FieldConflicts::keep_candidate`].
     pub(crate) fn candidates(&self, author: &Author, object: &Object) -> bool {
         let mut state = self.state.lock();
-        // Nearly always there is no candidate.
+        // Usually there are no candidates, so don't bother hashing.
         state.has_candidates() && state.take_candidate(self.hash(&(author, object.uid())))
     }
 
-    /// Keeps the author and object as a candidate, because the lookup proved nothing.
+    /// Keeps author and object as a candidate, because the lookup proved nothing.
     pub(crate) fn keep_candidate(&self, author: &Author, object: &Object) {
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(author, object.uid()));
         self.state.lock().candidate(now, candidate);
     }
 
-    /// Records the changes of a write.
     pub(crate) fn wrote(&self, wrote: &Wrote<'_>) {
         if wrote.changes.is_empty() {
             return;
         }
 
-        // The difference includes changes that others made since the cache was filled;
-        // managedFields name their writer. Removed fields have no owner.
+        // The difference also contains changes made by others since the cache was filled;
+        // managedFields tell whose they are. Removed fields have no owner.
         let owners = field_managers_of(wrote.after, wrote.changes);
         let is_own = |(at, change): &(usize, &Change<'_>)| {
             let is_owner = || {
@@ -138,7 +135,7 @@ impl FieldConflicts {
 
         let now = tokio::time::Instant::now().into_std();
         let candidate = self.hash(&(wrote.author, wrote.object.uid()));
-        // Only an object that was looked up has managedFields; the cache drops them.
+        // Only a looked-up object has managedFields; the cache drops them.
         let former = field_managers_of(wrote.object.json(), wrote.changes);
 
         let fields = own.into_iter().map(|(at, change)| {
@@ -180,7 +177,7 @@ impl FieldConflicts {
             .for_each(|conflict| self.sink.conflict(conflict));
     }
 
-    fn hash(&self, what: &impl std::hash::Hash) -> u64 {
-        self.hasher.hash_one(what)
+    fn hash(&self, value: &impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(value)
     }
 }

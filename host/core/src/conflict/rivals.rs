@@ -1,4 +1,4 @@
-//! The writers of a conflict, and its stages.
+//! The writers in a conflict, and its stages.
 
 use std::time::Duration;
 
@@ -16,25 +16,25 @@ pub struct Author {
     pub controller: String,
 }
 
-/// The other writer of a conflict with an [`Author`].
+/// The other writer in a conflict with an [`Author`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// A controller of this host.
     Author(Author),
     /// A writer outside this host.
     Outside {
-        /// The field manager, if it is known.
+        /// The field manager, if known.
         manager: Option<String>,
     },
 }
 
-/// The stage of a conflict.
+/// How far a conflict has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The conflict is new and must be reported.
+    /// New, to be reported.
     Begins,
-    /// The conflict was reported [`REPORT_INTERVAL`] ago and must be reported again.
+    /// Last reported [`REPORT_INTERVAL`] ago, to be reported again.
     StillOn,
-    /// The conflict was reported recently.
+    /// Reported recently.
     Lasts,
 }

@@ -1,8 +1,8 @@
-//! The last writer of each field, and the writers that were reverted: a pure state machine. Fields
-//! and values are hashes.
+//! The last writer of each field, and the reverted writers: a pure state machine. Fields and values
+//! are hashes.
 //!
-//! Fields that are not written for [`WINDOW`] are forgotten. The number of fields is bounded per
-//! plugin, so that a busy plugin evicts only its own fields, and in total.
+//! Fields not written for [`WINDOW`] are forgotten. The number of fields is bounded in total, and
+//! per plugin so that a busy plugin evicts only its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -13,19 +13,19 @@ use std::{
 use crate::conflict::rivals::{Author, REPORT_INTERVAL, Rival, Stage};
 use crate::object::ObjectKey;
 
-/// The number of reversals between two writers that make a conflict.
+/// How many reversals between two writers make a conflict.
 pub const FLIPS: usize = 5;
-/// How close together these reversals are. A conflict ends when it had none for this long.
+/// How close together these reversals have to be. A conflict ends after this long without one.
 pub const WINDOW: Duration = Duration::from_secs(600);
-/// The number of reversals after which an unknown writer is looked up.
+/// How many reversals it takes before we look up an unknown writer.
 const SUSPICIOUS: usize = 2;
-/// The maximum numbers of writers of one field, and of pairs of writers, that are remembered.
+/// How many writers of a field, and pairs of writers, are remembered.
 pub(super) const AUTHORS: usize = 4;
 pub(super) const RIVALRIES: usize = 4;
-/// The maximum number of candidates for a lookup.
+/// Candidates for a lookup, at most.
 const SUSPECTS: usize = 1_024;
 
-/// The limits of the remembered fields. A field takes about 300 bytes.
+/// How many fields to remember, at about 300 bytes each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub fields: usize,
@@ -41,56 +41,55 @@ impl Default for Bounds {
     }
 }
 
-/// A field that a write changed.
 pub(super) struct FieldChange<'a> {
-    /// The hash of the object and the path in it.
+    /// Hash of the object and the path in it.
     pub field: u64,
-    /// The hash of the value before the write.
+    /// Hash of the value before the write.
     pub before: u64,
-    /// The hash of the value after the write.
+    /// Hash of the value after the write.
     pub after: u64,
-    /// The hash of the author and the object.
+    /// Hash of the author and the object.
     pub candidate: u64,
-    /// The other field manager that owned the field before the write, if it was looked up.
+    /// The field's previous owner among the other field managers, if it was looked up.
     pub manager: Option<&'a str>,
 }
 
-/// The fields that were changed recently.
+/// The fields changed recently.
 #[derive(Default)]
 pub(super) struct State {
     bounds: Bounds,
     fields: HashMap<u64, Field>,
     /// The fields by the tick of their last change.
     order: BTreeMap<u64, u64>,
-    /// The ticks of each plugin's fields; no set is empty. A field counts for the plugin that first
+    /// The ticks of each plugin's fields; no set is empty. A field counts for the first plugin that
     /// changed it.
     held: HashMap<ObjectKey, BTreeSet<u64>>,
     /// All authors in `fields`, and some former ones.
     authors: HashSet<Arc<Author>>,
-    /// Unused entries of `authors` are dropped when there are this many.
+    /// At this size, unused entries of `authors` are dropped.
     authors_limit: usize,
     candidates: HashMap<u64, Instant>,
-    /// The number of changes so far.
+    /// Number of changes so far.
     tick: u64,
 }
 
 struct Field {
-    /// The key in `order` and `held`.
+    /// Key in `order` and `held`.
     tick: u64,
     at: Instant,
     holder: Arc<Author>,
-    /// The value that each author set last, in the order of their last changes.
+    /// Each author's last value, in the order of their last changes.
     set: Vec<(Arc<Author>, u64)>,
     /// The pairs of writers, in the order of their last reversals.
     rivalries: Vec<Rivalry>,
 }
 
-/// Two writers; at least one reverts the other.
+/// Two writers, at least one of them reverting the other.
 struct Rivalry {
     one: Arc<Author>,
-    /// The other writer; None for a writer outside this host.
+    /// None for a writer outside this host.
     other: Option<Arc<Author>>,
-    /// The times of the last [`FLIPS`] reversals.
+    /// When the last [`FLIPS`] reversals happened.
     flips: VecDeque<Instant>,
     reported: Option<Instant>,
     /// The field manager of a writer outside this host.
@@ -98,7 +97,7 @@ struct Rivalry {
 }
 
 impl State {
-    /// Records a change of a field by an author. Returns the conflict that it is part of, if any.
+    /// Records an author's change of a field. Returns the conflict it belongs to, if any.
     pub(super) fn changed(
         &mut self,
         now: Instant,
@@ -130,24 +129,22 @@ impl State {
         conflict
     }
 
-    /// Reports whether any author's next write must be examined.
+    /// Whether any author's next write must be examined.
     pub(super) fn has_candidates(&self) -> bool {
         !self.candidates.is_empty()
     }
 
-    /// Adds a candidate, if there is room.
     pub(super) fn candidate(&mut self, now: Instant, candidate: u64) {
         if self.candidates.len() < SUSPECTS {
             self.candidates.insert(candidate, now);
         }
     }
 
-    /// Removes this author and object from the candidates. Reports whether they were one.
+    /// Removes this author and object from the candidates. Reports whether they were among them.
     pub(super) fn take_candidate(&mut self, candidate: u64) -> bool {
         self.candidates.remove(&candidate).is_some()
     }
 
-    /// Returns the number of fields that are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         assert_eq!(self.fields.len(), self.order.len());
@@ -205,9 +202,9 @@ impl State {
         let field = self.fields.entry(id).or_insert_with(begin);
         self.order.remove(&field.tick);
         self.order.insert(tick, id);
-        let held = self.held.entry(field.holder.plugin.clone()).or_default();
-        held.remove(&field.tick);
-        held.insert(tick);
+        let ticks = self.held.entry(field.holder.plugin.clone()).or_default();
+        ticks.remove(&field.tick);
+        ticks.insert(tick);
 
         (field.tick, field.at) = (tick, now);
     }
@@ -218,12 +215,12 @@ impl State {
             fields,
             fields_of_plugin,
         } = self.bounds;
-        let held = self
+        let ticks = self
             .held
             .get(plugin)
-            .filter(|held| held.len() > fields_of_plugin);
-        let own = held
-            .and_then(|held| held.first())
+            .filter(|ticks| ticks.len() > fields_of_plugin);
+        let own = ticks
+            .and_then(|ticks| ticks.first())
             .and_then(|tick| self.order.get(tick))
             .copied();
         own.into_iter().for_each(|id| self.remove(id));
@@ -241,9 +238,9 @@ impl State {
             return;
         };
         self.order.remove(&field.tick);
-        if let Some(held) = self.held.get_mut(&field.holder.plugin) {
-            held.remove(&field.tick);
-            if held.is_empty() {
+        if let Some(ticks) = self.held.get_mut(&field.holder.plugin) {
+            ticks.remove(&field.tick);
+            if ticks.is_empty() {
                 self.held.remove(&field.holder.plugin);
             }
         }
@@ -264,8 +261,8 @@ impl State {
 }
 
 impl Field {
-    /// Records a change. Returns the pair of writers that it belongs to if the author restored its
-    /// own value.
+    /// Records a change. If the author restored its own value, returns the pair of writers
+    /// concerned.
     fn changed(
         &mut self,
         now: Instant,
@@ -328,7 +325,7 @@ impl Rivalry {
         same || (Some(&self.one) == other && self.other.as_ref() == Some(author))
     }
 
-    /// Counts a reversal. Returns the stage of the conflict, if it is one.
+    /// Counts a reversal. If there is a conflict, returns its stage.
     fn flip(&mut self, now: Instant, manager: Option<&str>) -> Option<Stage> {
         self.flips.push_back(now);
         if self.flips.len() > FLIPS {
@@ -351,7 +348,6 @@ impl Rivalry {
         Some(stage)
     }
 
-    /// Returns the other writer of the pair.
     fn rival(&self, author: &Arc<Author>) -> Rival {
         match &self.other {
             None => Rival::Outside {

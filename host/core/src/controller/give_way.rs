@@ -7,11 +7,11 @@ use std::{
 
 use tokio::task::coop;
 
-/// Moves the task behind all others that wait for the thread, once its budget is used up.
+/// Moves the task to the back of the thread's queue once its coop budget is used up.
 ///
-/// tokio's `consume_budget` and `yield_now` are not enough: they wake the task after the thread has
-/// polled its timers and sockets, and the task is then polled *before* all others. On a runtime
-/// that does so after each poll, no other task would run.
+/// tokio's `consume_budget` and `yield_now` don't do that: they wake the task after the thread has
+/// polled its timers and sockets, and then poll it *before* all others. On a runtime polling those
+/// after every task, no other task would ever run.
 pub async fn give_way() {
     poll_fn(
         |cx| match coop::poll_proceed(&mut Context::from_waker(Waker::noop())) {

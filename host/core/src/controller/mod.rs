@@ -2,17 +2,17 @@
 //!
 //! A [`Controller`] gives the guarantees of controller-runtime's, for one controller of a plugin:
 //!
-//! - a key is never reconciled twice at the same time, whatever the number of workers;
-//! - the outcome of a reconcile is applied in one place, the `match` of `apply_outcome`;
-//! - no key is lost: not by a reconciler that panics (which counts as a [`Fault::Trap`]), not by
-//!   [`Controller::swap`], and not by [`Controller::set_workers`]. A key whose reconcile is aborted
-//!   returns to the queue;
-//! - a key of another shard of the plugin does not enter the queue: see [`crate::replicas`];
-//! - a key in a hot loop waits without holding a worker: see [`crate::hot_loop`];
+//! - a key is never reconciled twice at the same time, however many workers there are;
+//! - one place applies the outcome of a reconcile, the `match` in `apply_outcome`;
+//! - no key is lost: not to a panicking reconciler (counted as a [`Fault::Trap`]), not by
+//!   [`Controller::swap`] or [`Controller::set_workers`]. The key of an aborted reconcile returns
+//!   to the queue;
+//! - keys of the plugin's other shards stay out of the queue: see [`crate::replicas`];
+//! - a key in a hot loop waits without occupying a worker: see [`crate::hot_loop`];
 //! - a dropped controller leaves no task behind.
 //!
-//! It sets no deadline, which is the sandbox's task, and has no metrics, logs or status: an
-//! [`Observer`] sees every reconcile.
+//! It sets no deadline (the sandbox does) and has no metrics, logs or status: an [`Observer`] sees
+//! every reconcile.
 
 mod give_way;
 mod observer;
@@ -53,40 +53,36 @@ use crate::{
     replicas::Shard,
 };
 
-/// Mappings add no new keys to a queue that has this many: their keys may be invented. Keys of the
-/// kind's own objects are always added: they may be as many, and all of them are in the queue at
-/// first.
+/// Mappings add no new keys to a queue of this size, since their keys may be invented. Keys of the
+/// controller's own objects are always added: there may be just as many, and initially all of them
+/// are in the queue.
 pub const MAX_MAPPED: usize = 100_000;
 
-/// One controller of a plugin: a queue of keys and the workers that empty it.
+/// One controller of a plugin: a queue of keys and the workers emptying it.
 pub struct Controller {
     shared: Arc<Shared>,
-    /// The worker tasks that were started and not yet joined. Dropping the set aborts them.
+    /// Worker tasks started and not yet joined. Dropping the set aborts them.
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// The state that the workers share. They do not hold the controller, so that dropping the
-/// controller ends them.
+/// State shared with the workers. They don't hold the controller itself, so dropping it ends them.
 struct Shared {
     name: String,
     queue: WorkQueue<ObjectKey>,
-    /// The shard of the plugin whose keys the queue takes.
+    /// The queue takes the keys of this shard only.
     shard: Shard,
-    /// The reconciler of the next reconcile.
     reconciler: RwLock<Arc<dyn Reconciler>>,
     observer: Arc<dyn Observer>,
     loops: Arc<HotLoops>,
-    /// The guard of `loops` for this controller.
     guard: Arc<LoopGuard>,
-    /// The triggers of the keys in the queue; None if reconciles are not recorded.
+    /// Triggers of the queued keys; None if reconciles are not recorded.
     pending_triggers: Option<PendingTriggers>,
-    /// The wanted number of workers: the worker with index `i` runs while `i` is below it.
+    /// The wanted number of workers: worker `i` runs while `i` is below it.
     wanted: watch::Sender<u32>,
-    /// True for each index that a worker has. An index is taken and returned under this lock,
-    /// together with a check of `wanted`. So no index is taken twice, and none below `wanted` stays
-    /// free.
+    /// Which indices have a worker. Taking or returning an index and checking `wanted` happen
+    /// together under this lock, so no index is taken twice and none below `wanted` stays free.
     taken_indices: Mutex<Vec<bool>>,
-    /// Notifies all waiters when a surplus worker leaves.
+    /// Notified whenever a surplus worker leaves.
     left: Notify,
 }
 
@@ -108,8 +104,8 @@ impl Controller {
         )
     }
 
-    /// Creates one of several controllers of a shard of a plugin, whose writes are recorded in
-    /// `loops`. It ignores the keys of other shards.
+    /// Creates one of several controllers in a shard of a plugin, recording its writes in `loops`.
+    /// It ignores keys of other shards.
     pub fn of_shard(
         shard: Shard,
         name: impl Into<String>,
@@ -139,17 +135,17 @@ impl Controller {
         })
     }
 
-    /// Returns the controller's name in the manifest.
+    /// The controller's name in the manifest.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Returns the queue, e.g. for its counters.
+    /// The queue, e.g. for its counters.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.shared.queue
     }
 
-    /// Returns the wanted number of workers (controller-runtime's `workers` metric).
+    /// The wanted number of workers (controller-runtime's `workers` metric).
     pub fn workers(&self) -> u32 {
         *self.shared.wanted.borrow()
     }
@@ -162,7 +158,7 @@ impl Controller {
         self.shared.queue.add_with_priority(key, priority);
     }
 
-    /// Reports whether a key belongs to another shard.
+    /// Whether the key belongs to another shard.
     fn is_elsewhere(&self, key: &ObjectKey) -> bool {
         !self.shared.shard.contains(key)
     }
@@ -176,8 +172,8 @@ impl Controller {
         self.shared.queue.add_with_priority(key, priority);
     }
 
-    /// Adds a key that an event of another object named, and reports whether it is done with. A new
-    /// key is refused while the queue holds [`MAX_MAPPED`].
+    /// Adds a key named by an event of another object. Returns false if the queue is full
+    /// ([`MAX_MAPPED`]) and the key new.
     pub fn enqueue_named(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
         if self.is_elsewhere(&key) {
             return true;
@@ -186,10 +182,9 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Adds a key that the plugin's own mapping of an event named, and reports whether it is done
-    /// with. Counts as a change from outside, because it is not known who has
-    /// made it. A mapping can invent any number of keys, so a new key is refused while the queue
-    /// holds [`MAX_MAPPED`].
+    /// Adds a key named by the plugin's own mapping of an event. Returns false if the queue is full
+    /// ([`MAX_MAPPED`]) and the key new: a mapping can invent any number of keys. Counts as a
+    /// change from outside, because we can't tell who made it.
     pub fn enqueue_mapped(&self, event: &Event, key: ObjectKey, priority: Priority) -> bool {
         if self.is_elsewhere(&key) {
             return true;
@@ -199,8 +194,8 @@ impl Controller {
         self.shared.queue.add_if_room(MAX_MAPPED, key, priority)
     }
 
-    /// Retries a key now: ends its backoff and its delay because of a hot loop. Reports whether it
-    /// did: a key of another shard is ignored.
+    /// Retries a key now, ending its backoff and any hot-loop delay. Ignores keys of other shards
+    /// and returns false for them.
     pub fn retry(&self, key: &ObjectKey) -> bool {
         let is_own = !self.is_elsewhere(key);
         if is_own {
@@ -213,8 +208,8 @@ impl Controller {
     }
 
     /// Changes the number of workers. Surplus workers finish their current key first. With 0 the
-    /// controller pauses, and the queue keeps its keys. Must be called within a tokio runtime. Has
-    /// no effect after [`Self::stop`].
+    /// controller pauses, and the queue keeps its keys. Has no effect after [`Self::stop`]. Must be
+    /// called within a tokio runtime.
     pub fn set_workers(&self, workers: u32) {
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -234,7 +229,7 @@ impl Controller {
         }
     }
 
-    /// Waits until all workers have left, after [`Self::set_workers`] with 0: no reconcile is in
+    /// Waits until all workers have left after [`Self::set_workers`] with 0. No reconcile is in
     /// flight then.
     pub async fn idle(&self) {
         loop {
@@ -247,18 +242,17 @@ impl Controller {
         }
     }
 
-    /// Replaces the reconciler for later reconciles, and returns the old one. Reconciles in flight
-    /// end on the old one.
+    /// Replaces the reconciler and returns the old one. Reconciles in flight finish on the old one.
     pub fn swap(&self, reconciler: Arc<dyn Reconciler>) -> Arc<dyn Reconciler> {
         let mut current = self.shared.reconciler.write();
         std::mem::replace(&mut current, reconciler)
     }
 
     /// Shuts the queue down and waits for the reconciles in flight. Keys still in the queue are not
-    /// reconciled: the next start lists them again. To reconcile them first, wait for
-    /// `queue().shut_down_with_drain()` before.
+    /// reconciled: the next start lists them again. To reconcile them first, await
+    /// `queue().shut_down_with_drain()` beforehand.
     ///
-    /// Dropping the future, as a timeout does, aborts the reconciles that are still in flight.
+    /// Dropping the future, as a timeout does, aborts the reconciles still in flight.
     pub async fn stop(&self) {
         self.shared.queue.shut_down();
         self.shared.wanted.send_replace(0);
@@ -268,8 +262,8 @@ impl Controller {
 }
 
 impl Shared {
-    /// Notes an event that names a key. Before the key is added: a worker that takes it must see
-    /// the trigger, and whether the event is from outside.
+    /// Records an event for a key. Call it before adding the key: the worker taking it must see the
+    /// trigger, and whether the event came from outside.
     fn triggered(&self, key: &ObjectKey, event: &Event) {
         self.note_trigger(key, || Trigger::of_event(event));
         self.loops.event(&self.guard, key, event);
@@ -281,13 +275,12 @@ impl Shared {
         }
     }
 
-    /// Runs a worker.
     async fn work(self: Arc<Self>, index: u32) {
         let mut wanted = self.wanted.subscribe();
         while !self.leaves(index) {
             tokio::select! {
                 biased;
-                // An error means that the sender is gone, but `self` holds it.
+                // An error would mean the sender is gone, but `self` holds it.
                 _ = wanted.changed() => {}
                 key = self.queue.get() => match key {
                     Some(key) => self.reconcile(key).await,
@@ -295,13 +288,13 @@ impl Shared {
                 },
             }
 
-            // Without this, a queue that is never empty and a reconciler that never waits would
-            // occupy the thread.
+            // Otherwise a never-empty queue and a reconciler without await points would monopolize
+            // the thread.
             give_way().await;
         }
     }
 
-    /// Returns the worker's index if it is surplus, and reports whether it was.
+    /// Gives up the worker's index if it is surplus, and reports whether it was.
     fn leaves(&self, index: u32) -> bool {
         let mut taken_indices = self.taken_indices.lock();
         let leaves = index >= *self.wanted.borrow();
@@ -359,7 +352,7 @@ impl Shared {
         if let (Some(pending), Some(record), Err(_)) =
             (&self.pending_triggers, &request.record, &result)
         {
-            // The retry has the same causes.
+            // The retry has the same triggers.
             pending.restore(&request.key, record.triggers());
         }
 
@@ -372,20 +365,21 @@ impl Shared {
         });
     }
 
-    /// Calls the observer. A panic in it loses neither the key nor the worker, and returns None.
+    /// Calls the observer. If it panics, the key and the worker survive and the result is None.
     fn notify<T>(&self, key: &ObjectKey, call: impl FnOnce() -> T) -> Option<T> {
         let log = |message: &String| tracing::error!(controller = self.name, %key, "observer panicked: {message}");
         panics::catch(call).inspect_err(log).ok()
     }
 }
 
-/// Applies the outcome of a reconcile to its key. This is the whole outcome policy. It is that of
-/// controller-runtime's [`reconcileHandler`](https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/controller.go), except that a terminal failure also resets the count of
-/// failures.
+/// Applies the outcome of a reconcile to its key. The policy is controller-runtime's
+/// [`reconcileHandler`], except that a terminal failure also resets the failure count.
+///
+/// [`reconcileHandler`]: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/internal/controller/controller.go#L461
 fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<Action, Failure>) {
     match result {
         Ok(Action::Done) | Err(Failure::Terminal(_)) => queue.forget(key),
-        // A delay of zero does not requeue, as in controller-runtime.
+        // Like controller-runtime, we requeue only after a positive delay.
         Ok(Action::RequeueAfter(Duration::ZERO)) => queue.forget(key),
         Ok(Action::RequeueAfter(delay)) => {
             queue.forget(key);
@@ -398,8 +392,8 @@ fn apply_outcome(queue: &WorkQueue<ObjectKey>, key: &ObjectKey, result: &Result<
     }
 }
 
-/// A key between `get` and `done`. If it is dropped before it is done, as on an abort, the key
-/// returns to the queue.
+/// A key between `get` and `done`. If dropped before it is done, say by an abort, the key returns
+/// to the queue.
 struct InFlight<'a> {
     queue: &'a WorkQueue<ObjectKey>,
     key: ObjectKey,
@@ -415,7 +409,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Returns a unique id: a random prefix for the process and a counter.
+/// A unique id: a random prefix per process and a counter.
 fn reconcile_id() -> String {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);

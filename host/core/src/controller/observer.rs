@@ -10,15 +10,15 @@ use crate::{
     recorder::{OpenReconcile, Triggers},
 };
 
-/// An observer of every reconcile.
+/// Observes every reconcile.
 pub trait Observer: Send + Sync {
-    /// Reports whether reconciles are recorded. Asked once.
+    /// Whether to record reconciles. Asked once.
     fn is_recording(&self) -> bool {
         false
     }
 
-    /// Called before a reconcile, if reconciles are recorded. Returns its record. `queue` knows how
-    /// long the key waited ([`WorkQueue::queue_duration`]). Runs on the worker: it must not block.
+    /// Called before a reconcile, if reconciles are recorded, to create its record. `queue` knows
+    /// how long the key waited ([`WorkQueue::queue_duration`]). Runs on the worker: must not block.
     fn begin_record(
         &self,
         _request: &ReconcileRequest,
@@ -28,9 +28,9 @@ pub trait Observer: Send + Sync {
         None
     }
 
-    /// Called when a reconcile has ended and its outcome was applied. `took` is its wall time,
-    /// `retries_now` the key's number of failures in a row including this one. Runs on the worker,
-    /// before the key can be reconciled again: it must not block.
+    /// Called after a reconcile has ended and its outcome was applied. `took` is its wall time,
+    /// `retries_now` the key's number of consecutive failures, including this one. Runs on the
+    /// worker before the key can be reconciled again: must not block.
     fn reconciled(
         &self,
         request: &ReconcileRequest,
@@ -39,7 +39,7 @@ pub trait Observer: Send + Sync {
         retries_now: u32,
     );
 
-    /// Called when a key in a hot loop is first held, or held longer. Runs on the worker: it must
-    /// not block.
+    /// Called when a key is held back because of a hot loop, and again when its delay grows. Runs
+    /// on the worker: must not block.
     fn looping(&self, _controller: &str, _key: &ObjectKey, _looping: &Looping) {}
 }

@@ -1,17 +1,17 @@
-//! The request of a reconcile, and its possible results.
+//! Reconcile requests and their results.
 
 use operetta_api::reasons::{self, Reason};
 
 use crate::{object::ObjectKey, recorder::OpenReconcile};
 
-/// A key to reconcile. As in controller-runtime, a request carries a name and never an event.
+/// A key to reconcile. As in controller-runtime, a request carries a name, never an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReconcileRequest {
     /// The controller's name in the manifest.
     pub controller: String,
-    /// The object's key; its kind is the one of the controller's `for`.
+    /// The object's key, of the controller's `for` kind.
     pub key: ObjectKey,
-    /// The number of failures of this key in a row (client-go's NumRequeues).
+    /// How often this key failed in a row (client-go's NumRequeues).
     pub retries: u32,
     /// A unique id of the reconcile.
     pub reconcile_id: String,
@@ -24,9 +24,9 @@ pub struct ReconcileRequest {
 pub enum Action {
     /// The key is done.
     Done,
-    /// The key is requeued after the rate limiter's delay.
+    /// Requeue the key after the rate limiter's delay.
     Requeue,
-    /// The key is requeued after this delay.
+    /// Requeue the key after this delay.
     RequeueAfter(std::time::Duration),
 }
 
@@ -36,14 +36,12 @@ pub enum Failure {
     /// The reconciler asks to be retried with backoff.
     #[error("{0}")]
     Retry(String),
-    /// The reconciler asks to be retried after this delay.
+    /// The reconciler wants a retry with backoff.
     #[error("{0}")]
     RetryAfter(String, std::time::Duration),
-    /// The reconciler asks not to be retried until the object changes.
+    /// The reconciler wants a retry after this delay.
     #[error("{0}")]
     Terminal(String),
-    /// The sandbox ended the call. The worker retries with backoff, because the next call may
-    /// succeed.
     #[error("{0}")]
     Fault(Fault),
 }

@@ -1,9 +1,8 @@
-//! The audit of writes: the plugin, the cause and the changed fields of each write.
+//! The audit of writes: for each write, the plugin, the cause and the changed fields.
 //!
-//! Every write that the gate admits leaves one [`AuditRecord`], including failed writes and raw
-//! requests. A write that was not sent because it would have changed nothing is recorded as
-//! `suppressed`. A write that the gate refused is not recorded. The changed fields are also passed
-//! to [`FieldConflicts`].
+//! Every write admitted by the gate leaves one [`AuditRecord`], including failed writes and raw
+//! requests. A write not sent because it would have changed nothing is recorded as `suppressed`.
+//! Writes refused by the gate are not recorded. The changed fields also go to [`FieldConflicts`].
 
 use std::sync::Arc;
 
@@ -26,22 +25,21 @@ use crate::{
     ports::ObjectLookup,
 };
 
-/// Bytes of all paths of one record. Those that do not fit are counted only.
+/// Bytes for all paths of one record. Paths beyond that are only counted.
 const MAX_PATH_BYTES: usize = 4_096;
-/// The maximum size of an object that is compared, in bytes. API servers store objects of up to 1.5
-/// MiB by default.
+/// The largest object we compare, in bytes. API servers store objects of up to 1.5 MiB by default.
 const MAX_COMPARED: usize = 8 << 20;
 
-/// A plugin as its audit records name it.
+/// A plugin, as named in its audit records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
     /// The Plugin.
     pub plugin: ObjectKey,
     /// sha256 of its code.
     pub digest: String,
-    /// The ServiceAccount as which the plugin acts.
+    /// The ServiceAccount the plugin acts as.
     pub service_account: String,
-    /// The field manager of writes that name none.
+    /// The default field manager, for writes without one.
     pub field_manager: String,
 }
 
@@ -49,30 +47,30 @@ pub struct Writer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
-    /// The plugin and the reconcile that wrote.
+    /// The plugin and the reconcile behind the write.
     #[serde(flatten)]
     pub source: AuditSource,
     /// create, update, patch or delete.
     pub verb: String,
     /// Kind and group of the object, or the path of a raw request.
     pub kind: String,
-    /// namespace/name of the object; without a name if the API server generates it.
+    /// namespace/name of the object; without the name if the API server generates it.
     pub object: String,
     /// The subresource, e.g. `status`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
-    /// True if the request was a dry run, which stores nothing.
+    /// Whether the request was a dry run, which stores nothing.
     pub dry_run: bool,
-    /// The paths of fields that differ from the cached object before the write; None if the object
+    /// Paths of the fields that differ from the cached object before the write; None if the object
     /// was not cached or is too large to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
     /// `ok`; `suppressed` if the write would have changed nothing and was not sent; otherwise the
-    /// code and reason of the error.
+    /// error's code and reason.
     pub result: String,
 }
 
-/// The plugin and the reconcile that wrote.
+/// The plugin and the reconcile behind a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditSource {
@@ -80,19 +78,19 @@ pub struct AuditSource {
     pub plugin: String,
     /// The sha256 of its code.
     pub digest: String,
-    /// The ServiceAccount as which the plugin acted.
+    /// The ServiceAccount the plugin acted as.
     pub service_account: String,
     /// The controller's name.
     pub controller: String,
     /// The id of the reconcile.
     pub reconcile_id: String,
-    /// The key that was reconciled.
+    /// The reconciled key.
     pub key: String,
 }
 
 /// Stores audit records.
 pub trait AuditSink: Send + Sync {
-    /// Stores a record. It must not block.
+    /// Stores a record. Must not block.
     fn record(&self, record: &AuditRecord);
 }
 
@@ -101,28 +99,26 @@ pub trait AuditSink: Send + Sync {
 pub struct Audit {
     /// The plugin.
     pub writer: Writer,
-    /// The sink of the records.
+    /// Where the records go.
     pub sink: Arc<dyn AuditSink>,
-    /// The detector of field conflicts, which sees each write.
+    /// The field-conflict detector, which sees each write.
     pub conflicts: Arc<FieldConflicts>,
 }
 
-/// A write between the request and its answer.
+/// A write between request and answer.
 pub(crate) struct AuditedWrite<'a> {
     audit: &'a Audit,
     record: AuditRecord,
     author: Author,
-    /// The field manager of the write.
     manager: String,
-    /// The object before the write with its kind, if it is known and will be compared.
+    /// The object before the write and its kind, if known and to be compared.
     before: Option<(GroupVersionKind, Arc<Object>)>,
-    /// True if the previous writer was looked up for this write because the author may be in a
+    /// Whether we looked up the previous writer for this write, because the author may be in a
     /// conflict.
     looked_up: bool,
 }
 
 impl Audit {
-    /// Begins the record of a write.
     pub(super) fn begin(
         &self,
         call: &Call,
@@ -131,7 +127,7 @@ impl Audit {
     ) -> AuditedWrite<'_> {
         let record = self.record(call, reconcile);
 
-        // The response to a deletion is not compared with the object before it.
+        // The response to a deletion is not comparable with the object before it.
         let before = objects
             .filter(|_| call.verb != Verb::Delete)
             .and_then(|objects| {
@@ -178,7 +174,7 @@ impl Audit {
                 .unwrap_or_default(),
         };
 
-        // The path of a raw request already names the object and the subresource.
+        // A raw request's path already names the object and the subresource.
         let (kind, object, subresource) = match &call.resource {
             Resource::Kind(kind) => (
                 kind.to_string(),
@@ -204,13 +200,12 @@ impl AuditedWrite<'_> {
         self.record.dry_run
     }
 
-    /// Returns the object's resourceVersion before the write, if the object is known.
     pub(super) fn resource_version_before(&self) -> Option<String> {
         let (_, before) = self.before.as_ref()?;
         Some(before.resource_version().to_owned())
     }
 
-    /// Looks up the object's previous writer if this write may be part of a conflict with an
+    /// Looks up the object's previous writer, if this write may be part of a conflict with an
     /// unknown writer.
     pub(super) async fn find_previous_writer(&mut self, objects: &dyn ObjectLookup) {
         let Some((kind, before)) = &mut self.before else {
@@ -225,8 +220,7 @@ impl AuditedWrite<'_> {
         }
     }
 
-    /// Ends the record with the answer. Returns the fields that the write changed; None if they are
-    /// not known.
+    /// Ends the record with the answer. Returns the fields changed by the write; None if unknown.
     pub(super) fn end(mut self, answer: &Answer<'_>) -> Option<Vec<String>> {
         self.record.result = match answer {
             Answer::Stored(object) => {
@@ -251,8 +245,8 @@ impl AuditedWrite<'_> {
         self.record.changed
     }
 
-    /// Keeps the candidate if the lookup proved nothing, because the write changed nothing or
-    /// failed. The next write is then examined as well.
+    /// Keeps the candidate if the lookup proved nothing, because the write failed or changed
+    /// nothing. The next write is then examined as well.
     fn keep_candidate(&self) {
         let has_changed = self
             .record
@@ -268,8 +262,8 @@ impl AuditedWrite<'_> {
         }
     }
 
-    /// Compares the response with the object before the write, if that is known. Skips answers that
-    /// are another object, such as the Scale that a patch of `scale` returns.
+    /// Compares the response with the object before the write, if known. Skips answers that are
+    /// another object, such as the Scale returned by a patch of `scale`.
     fn compare(&mut self, answer: &str) {
         let Some((kind, known)) = &self.before else {
             return;
@@ -295,7 +289,7 @@ impl AuditedWrite<'_> {
     }
 }
 
-/// Reports whether a response is a version of an object, by the kind and the uid.
+/// Whether a response is a version of this object, by kind and uid.
 fn is_version_of(object: &Object, answer: &str) -> bool {
     let read = |json, steps: &[&str]| seek(json, steps)?.value_text(0).ok().and_then(string);
     let is_uid = |uid| uid == object.uid();

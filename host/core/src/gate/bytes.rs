@@ -1,8 +1,8 @@
-//! Budgets of bytes: the memory that a namespace's plugins may make the host use at once.
+//! Byte budgets: how much memory a namespace's plugins may make the host use at once.
 //!
-//! The linear memory of guests and the data that the host reads and decodes for a call are charged.
-//! A namespace's budget is part of its parent, the host's budget. A charge that does not fit is
-//! refused at once: a waiting call would hold memory that others wait for.
+//! Both the guests' linear memory and the data the host reads and decodes for a call are charged. A
+//! namespace's budget is part of its parent, the host's budget. A charge that doesn't fit is
+//! refused at once: a call waiting for room would itself hold memory others are waiting for.
 
 use std::{
     cell::RefCell,
@@ -24,20 +24,20 @@ pub struct ByteBudget {
     parent: Option<Arc<Self>>,
 }
 
-/// Bytes charged to a budget. Dropping them returns them.
+/// Bytes charged to a budget. Dropping this gives them back.
 #[derive(Debug)]
 pub struct Bytes {
     budget: Arc<ByteBudget>,
     taken: u64,
 }
 
-/// The error of a charge that exceeds a budget.
+/// A charge exceeded its budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("memory quota of {name} exceeded: at most {limit} bytes at once (memoryBytes)")]
 pub struct NoRoom {
-    /// The owner of the budget.
+    /// The budget's owner.
     pub name: String,
-    /// The limit of the budget, in bytes.
+    /// The budget's limit, in bytes.
     pub limit: u64,
 }
 
@@ -58,7 +58,7 @@ impl ByteBudget {
         })
     }
 
-    /// Creates a budget with this limit, whose bytes are charged to this budget as well.
+    /// Creates a budget whose bytes are charged to this one as well.
     pub fn child(self: &Arc<Self>, name: impl Into<String>, limit: u64) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
@@ -68,7 +68,7 @@ impl ByteBudget {
         })
     }
 
-    /// Starts a charge of no bytes.
+    /// Starts a charge of zero bytes.
     pub fn open(self: &Arc<Self>) -> Bytes {
         Bytes {
             budget: self.clone(),
@@ -76,7 +76,7 @@ impl ByteBudget {
         }
     }
 
-    /// Returns the number of charged bytes.
+    /// The number of bytes charged now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -116,14 +116,14 @@ impl Bytes {
     /// Charges more bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when the budget or its parent has no room. Nothing is charged then.
+    /// [`NoRoom`] if the budget or its parent has no room. Nothing is charged then.
     pub fn take(&mut self, bytes: u64) -> Result<(), NoRoom> {
         self.budget.take(bytes)?;
         self.taken += bytes;
         Ok(())
     }
 
-    /// Returns bytes to the budget.
+    /// Gives bytes back to the budget.
     pub fn give(&mut self, bytes: u64) {
         let bytes = bytes.min(self.taken);
         self.taken -= bytes;
@@ -138,12 +138,12 @@ impl Drop for Bytes {
 }
 
 tokio::task_local! {
-    /// The charge of the call that the current task runs.
+    /// The charge of the call running on this task.
     static CALL: RefCell<Bytes>;
 }
 
-/// Runs a call whose memory is charged with [`charge`]. Also returns the charge, which the caller
-/// keeps as long as the call's result.
+/// Runs a call, collecting what it charges with [`charge`]. Also returns the collected charge, to
+/// be kept as long as the call's result.
 pub(super) async fn charged<T>(
     budget: &Arc<ByteBudget>,
     call: impl Future<Output = T>,
@@ -156,11 +156,11 @@ pub(super) async fn charged<T>(
     .await
 }
 
-/// Charges bytes to the call that the current task runs, until its result is dropped. Outside of a
-/// plugin's call nothing is charged.
+/// Charges bytes to the call running on this task, until its result is dropped. Charges nothing
+/// outside of a plugin's call.
 ///
 /// # Errors
-/// [`NoRoom`] when the bytes exceed the budget of the plugin's namespace or of the host.
+/// [`NoRoom`] if the bytes exceed the budget of the plugin's namespace or of the host.
 pub fn charge(bytes: usize) -> Result<(), NoRoom> {
     CALL.try_with(|call| call.borrow_mut().take(bytes as u64))
         .unwrap_or(Ok(()))

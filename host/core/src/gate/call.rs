@@ -1,4 +1,4 @@
-//! A guest's call, as the gate describes it.
+//! How the gate describes a guest's call.
 
 use crate::{
     gate::{
@@ -8,12 +8,12 @@ use crate::{
     object::{ObjectKey, kind::GroupVersionKind},
 };
 
-/// A guest's call on objects, before it runs. The flight recorder, the audit, the hot-loop detector,
-/// the record of permissions and the overlay of own writes all read this one description.
+/// A guest's call on objects, before it runs. The flight recorder, the audit, the hot-loop
+/// detector, the record of permissions and the overlay of own writes all read this one description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The verb that RBAC would check; for a raw list or a raw deletion of a collection `get` or
-    /// `delete`, without a name.
+    /// The verb RBAC would check. A raw list, or raw deletion of a collection, is a `get` or
+    /// `delete` without a name.
     pub verb: Verb,
     /// The resource.
     pub resource: Resource,
@@ -21,22 +21,23 @@ pub struct Call {
     pub subresource: Option<String>,
     /// The namespace; None for all namespaces and for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// The object's name; None for a list, and for a create, whose name the API server may generate.
+    /// The object's name; None for a list, and for a create, since the API server may generate the
+    /// name.
     pub name: Option<String>,
     /// The field selector of a list.
     pub field_selector: Option<String>,
     /// The field manager, if a write names one.
     pub field_manager: Option<String>,
-    /// True for a read that the cache may answer.
+    /// Whether the cache may answer this read.
     pub is_cached: bool,
-    /// True for a write that stores nothing.
+    /// Whether this write stores nothing.
     pub is_dry_run: bool,
 }
 
-/// The resource of a call, as the guest named it.
+/// A call's resource, as named by the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// By its kind, in a function of `objects`.
+    /// By kind, in a function of `objects`.
     Kind(GroupVersionKind),
     /// By the path of a raw request.
     Path {
@@ -66,7 +67,7 @@ impl Call {
         }
     }
 
-    /// Describes a raw request, whose target is parsed.
+    /// Describes a raw request and its parsed target.
     pub fn of_raw(request: &RawRequest, target: &Target) -> Self {
         let verb = request.verb();
         let mut parameters = request.parameters().unwrap_or_default();
@@ -98,7 +99,7 @@ impl Call {
         }
     }
 
-    /// Returns the key of the object, with an empty name if the call names none.
+    /// The object's key, with an empty name if the call names none.
     pub fn key(&self) -> ObjectKey {
         ObjectKey {
             namespace: self.namespace.clone(),

@@ -1,11 +1,11 @@
-//! The configuration of a plugin, which may contain values of Secrets.
+//! A plugin's configuration, which may contain values of Secrets.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use zeroize::Zeroizing;
 
-/// A plugin's configuration as JSON text. Its memory is overwritten when the last copy is dropped;
-/// debug output leaves the text out.
+/// A plugin's configuration as JSON text. Its memory is zeroed when the last copy is dropped, and
+/// debug output omits it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PluginConfig(Arc<Zeroizing<String>>);
 

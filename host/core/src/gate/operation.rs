@@ -1,8 +1,7 @@
-//! The calls that a reconciler can make on objects: [`Get`], [`List`], [`Write`] and [`Delete`].
+//! A reconciler's calls on objects: [`Get`], [`List`], [`Write`] and [`Delete`].
 //!
-//! Each function that a plugin imports from `objects` creates one of these values. The gate, the
-//! cache and the client take them; the result types are those of
-//! [`ObjectApi`](crate::ports::ObjectApi).
+//! Each function a plugin imports from `objects` creates one of these values. The gate, the cache
+//! and the client take them; the results have the types of [`ObjectApi`](crate::ports::ObjectApi).
 
 use super::{
     options::check_names,
@@ -25,16 +24,16 @@ pub struct Get {
     pub kind: GroupVersionKind,
     /// The object's key.
     pub key: ObjectKey,
-    /// The source of the read.
+    /// Where to read from.
     pub read: Read,
 }
 
-/// Reads a page of a kind's objects.
+/// Reads one page of a kind's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     /// The kind of the objects.
     pub kind: GroupVersionKind,
-    /// The selection of objects and of their fields.
+    /// Which objects, and which of their fields.
     pub options: ListOptions,
 }
 
@@ -49,7 +48,7 @@ pub struct Write {
     pub options: WriteOptions,
 }
 
-/// The action of a [`Write`].
+/// What a [`Write`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WriteAction {
     /// Creates an object.
@@ -63,12 +62,12 @@ pub enum WriteAction {
     Update {
         /// The object's key.
         key: ObjectKey,
-        /// True to write through the status subresource.
+        /// Whether to write through the status subresource.
         status: bool,
         /// The object as JSON.
         object: String,
     },
-    /// Patches an object, or a subresource of it.
+    /// Patches an object or one of its subresources.
     Patch {
         /// The object's key.
         key: ObjectKey,
@@ -76,7 +75,7 @@ pub enum WriteAction {
         subresource: Option<String>,
         /// The patch.
         body: PatchBody,
-        /// True to take over fields from other managers (server-side apply only).
+        /// Whether to take over fields from other managers (server-side apply only).
         force: bool,
     },
 }
@@ -92,13 +91,14 @@ pub struct Delete {
     pub options: DeleteOptions,
 }
 
-/// A call on objects of a kind, with what the gate needs in order to count and check it.
+/// A call on objects of a kind, with everything the gate needs to count and check it.
 pub trait Operation {
     /// The kind of the objects.
     fn kind(&self) -> &GroupVersionKind;
-    /// The verb that RBAC would check.
+    /// The verb RBAC would check.
     fn verb(&self) -> Verb;
-    /// The object's key; None for a list, and for a create, whose name the API server may generate.
+    /// The object's key; None for a list, and for a create, since the API server may generate the
+    /// name.
     fn key(&self) -> Option<&ObjectKey>;
 
     /// The namespace; None for all namespaces and for cluster-scoped kinds.
@@ -111,8 +111,8 @@ pub trait Operation {
         self.key().map(|key| key.name.as_str())
     }
 
-    /// Checks that each name and each selector is within its length limit: they become part of
-    /// requests, records and messages, and selectors are compared with each object of a list.
+    /// Checks that each name and selector is within its length limit. They end up in requests,
+    /// records and messages, and a list compares its selectors with every object.
     ///
     /// # Errors
     /// `BadRequest`, naming the part that is too long or invalid.
@@ -133,18 +133,18 @@ pub trait Operation {
         None
     }
 
-    /// Reports whether the operation is a write that stores nothing.
+    /// Whether the operation is a write that stores nothing.
     fn is_dry_run(&self) -> bool {
         false
     }
 
-    /// Reports whether the operation reads from the cache, so that it normally sends no request to
-    /// the API server.
+    /// Whether the operation reads from the cache, and so normally sends no request to the API
+    /// server.
     fn is_cached(&self) -> bool {
         false
     }
 
-    /// The number of bytes that the guest passed.
+    /// How many bytes the guest passed.
     fn payload_bytes(&self) -> usize {
         0
     }
@@ -315,7 +315,7 @@ impl Operation for Delete {
     }
 }
 
-/// Returns the verb and the kind of an operation, for messages.
+/// An operation's verb and kind, for messages.
 pub(crate) fn describe_call(operation: &dyn Operation) -> String {
     format!("{} {}", operation.verb(), operation.kind())
 }

@@ -1,20 +1,20 @@
-//! The options of operations, and the length limits of their values.
+//! Options of operations, and length limits of their values.
 
 use crate::{
     gate::path::{MAX_NAME, check_namespace},
     status::{ApiError, ErrorKind},
 };
 
-/// The source of a read.
+/// Where to read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The shared informer, overlaid by the host's own writes.
+    /// The shared informer, overlaid with the host's own writes.
     Cached,
     /// The API server.
     Live,
 }
 
-/// The objects of a kind that a list returns, before selectors apply.
+/// Which objects of a kind a list returns, before selectors apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All of them.
@@ -23,7 +23,7 @@ pub enum Selection {
     ByIndex {
         /// The index's name in the manifest.
         name: String,
-        /// The value looked up.
+        /// The value to look up.
         value: String,
     },
     /// Those whose controlling ownerReference has this uid.
@@ -39,26 +39,26 @@ pub struct ListOptions {
     pub labels: Option<String>,
     /// A field selector in the API server's syntax.
     pub fields: Option<String>,
-    /// The selection of objects.
+    /// Which objects to list.
     pub selection: Selection,
-    /// The maximum number of items; None sets no maximum.
+    /// The maximum number of items; None for no maximum.
     pub limit: Option<u32>,
     /// The continue token of the previous page.
     pub continue_token: Option<String>,
-    /// The source of the read.
+    /// Where to read from.
     pub read: Read,
-    /// Field paths to keep; empty keeps the whole object.
+    /// Field paths to keep; if empty, objects are returned in full.
     pub projection: Vec<String>,
 }
 
 /// Options of create, update and patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteOptions {
-    /// True to validate and admit the object without storing it.
+    /// Whether to validate and admit the object without storing it.
     pub dry_run: bool,
-    /// The field manager; None means the plugin's own.
+    /// The field manager; None for the plugin's own.
     pub field_manager: Option<String>,
-    /// True to reject unknown and duplicate fields.
+    /// Whether to reject unknown and duplicate fields.
     pub strict: bool,
 }
 
@@ -87,15 +87,15 @@ pub enum Propagation {
 /// metav1.DeleteOptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// The precondition on metadata.uid.
+    /// Precondition on metadata.uid.
     pub uid: Option<String>,
-    /// The precondition on metadata.resourceVersion.
+    /// Precondition on metadata.resourceVersion.
     pub resource_version: Option<String>,
     /// The grace period in seconds.
     pub grace_period_seconds: Option<u32>,
-    /// The propagation policy; None uses the kind's default.
+    /// The propagation policy; None for the kind's default.
     pub propagation: Option<Propagation>,
-    /// True to validate and admit the deletion without deleting.
+    /// Whether to validate and admit the deletion without deleting.
     pub dry_run: bool,
 }
 
@@ -106,7 +106,7 @@ const MAX_SELECTOR: usize = 8 * 1024;
 const MAX_PROJECTION: usize = 128;
 
 impl ListOptions {
-    /// Returns the options that list all objects of a namespace; None lists all namespaces.
+    /// Options to list all objects of a namespace, or of all namespaces with None.
     pub fn all(namespace: Option<String>, read: Read) -> Self {
         Self {
             namespace,
@@ -120,7 +120,7 @@ impl ListOptions {
         }
     }
 
-    /// Checks the options as [`Operation::check`](super::operation::Operation::check) does.
+    /// Checks the options like [`Operation::check`](super::operation::Operation::check).
     ///
     /// # Errors
     /// `BadRequest`, naming the option that is too long or invalid.
@@ -134,12 +134,12 @@ impl ListOptions {
             Selection::ByOwner(uid) => check_names([("uid", uid)])?,
         }
 
-        for (what, text) in [
+        for (part, text) in [
             ("label selector", &self.labels),
             ("field selector", &self.fields),
             ("continue token", &self.continue_token),
         ] {
-            within(what, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
+            within(part, text.iter().map(String::len).sum(), MAX_SELECTOR)?;
         }
 
         if self.projection.len() > MAX_PROJECTION {
@@ -168,15 +168,15 @@ pub(super) fn check_names<'a>(
     all: impl IntoIterator<Item = (&'static str, &'a String)>,
 ) -> Result<(), ApiError> {
     all.into_iter()
-        .try_for_each(|(what, name)| within(what, name.len(), MAX_NAME))
+        .try_for_each(|(part, name)| within(part, name.len(), MAX_NAME))
 }
 
-fn within(what: &str, bytes: usize, limit: usize) -> Result<(), ApiError> {
+fn within(part: &str, bytes: usize, limit: usize) -> Result<(), ApiError> {
     if bytes <= limit {
         return Ok(());
     }
     Err(ApiError::new(
         ErrorKind::BadRequest,
-        format!("the {what} has {bytes} bytes, over the limit of {limit} bytes"),
+        format!("the {part} has {bytes} bytes, over the limit of {limit} bytes"),
     ))
 }

@@ -1,4 +1,4 @@
-//! The ports of a gate without API access, for `describe` and for mapping events.
+//! Ports of a gate without API access, for `describe` and for mapping events.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// An API whose calls all fail with this message.
+/// An API that fails all calls with this message.
 pub(super) struct OutOfReach(pub &'static str);
 
 impl OutOfReach {
-    fn refuse(&self, what: &str) -> ApiError {
+    fn refuse(&self, call: &str) -> ApiError {
         ApiError::new(
             ErrorKind::Forbidden,
-            format!("{what} is not allowed {}", self.0),
+            format!("{call} is not allowed {}", self.0),
         )
     }
 }

@@ -1,10 +1,9 @@
-//! The check of names that become part of a request's path: kinds, namespaces, names and
-//! subresources.
+//! Checks names that become part of a request's path: kinds, namespaces, names and subresources.
 //!
-//! The gate applies it to each call before the names are used, and the client applies it again
-//! before it builds a path. A name that passes cannot lead to another path once it is
-//! [`encoded`]. The names of objects are the only ones that may need that: RBAC's kinds, CSRs and
-//! others accept whatever a path can say, such as `hello world`.
+//! The gate checks the names of each call before using them, and the client checks them again
+//! before building a path. Once [`encoded`], a name that passed cannot lead to another path. Only
+//! names of objects may need encoding: RBAC's kinds, CSRs and others accept anything a path can
+//! express, such as `hello world`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -16,7 +15,7 @@ use crate::{
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 512;
 
-/// The characters that a segment keeps as they are; all others are percent-encoded.
+/// Characters a path segment keeps as they are; all others are percent-encoded.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -27,7 +26,8 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC
 /// Subresources that take over the connection, or whose response is not the API server's own.
 const STREAMS: &[&str] = &["attach", "exec", "portforward", "proxy"];
 
-/// Checks that a kind can be served, and names no other path than that of its group and version.
+/// Checks that a kind can be served, and that its names stay within the path of its group and
+/// version.
 ///
 /// # Errors
 /// `BadRequest`, naming the invalid part.
@@ -36,8 +36,8 @@ pub fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
         .map_err(|(field, message)| bad_request(format!("invalid {field}: {message}")))
 }
 
-/// Checks that a key can be part of a path: its name as [`check_name`] does, its namespace as
-/// [`check_segment`] does.
+/// Checks that a key can be part of a path: its name with [`check_name`], its namespace with
+/// [`check_segment`].
 ///
 /// # Errors
 /// `BadRequest`, naming the invalid part.
@@ -48,16 +48,16 @@ pub fn check_key(key: &ObjectKey) -> Result<(), ApiError> {
         .map_or(Ok(()), |namespace| check_segment("namespace", namespace))
 }
 
-/// Checks a key as [`check_key`] does. An empty namespace counts as none.
+/// Like [`check_key`], but an empty namespace counts as none.
 ///
 /// # Errors
-/// Fails as [`check_key`] does.
+/// Same as [`check_key`].
 pub(super) fn check_given_key(key: &ObjectKey) -> Result<(), ApiError> {
     check_name(&key.name)?;
     check_namespace(key.namespace.as_deref())
 }
 
-/// Checks a namespace as [`check_key`] does. None and the empty text count as no namespace.
+/// Checks a namespace like [`check_key`]. None and the empty string count as no namespace.
 ///
 /// # Errors
 /// `BadRequest`, quoting the namespace.
@@ -67,14 +67,14 @@ pub(super) fn check_namespace(namespace: Option<&str>) -> Result<(), ApiError> {
         .map_or(Ok(()), |name| check_segment("namespace", name))
 }
 
-/// Checks the name of an object: apimachinery's [`path.IsValidPathSegmentName`], which Kubernetes
-/// applies to the names of all kinds. No object has another name, so a retry cannot help. Names with
-/// control characters are refused as well: they would forge lines wherever a name is printed.
+/// Checks an object's name with apimachinery's [`IsPathSegmentName`], which Kubernetes applies to
+/// all kinds. No object can have any other name, so a retry cannot help. We also refuse control
+/// characters: they would forge lines wherever a name is printed.
 ///
 /// # Errors
-/// `BadRequest`, quoting the name, with the rule that it breaks.
+/// `BadRequest`, quoting the name and the rule it breaks.
 ///
-/// [`path.IsValidPathSegmentName`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/validation/path/name.go
+/// [`IsPathSegmentName`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/validate/content/path.go#L37
 pub fn check_name(name: &str) -> Result<(), ApiError> {
     check_length("name", name)?;
     if matches!(name, "." | "..") || name.contains(['/', '%']) {
@@ -94,15 +94,15 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks a namespace or a subresource, which are one segment of a path without escapes.
+/// Checks a namespace or a subresource: a single path segment without escapes.
 ///
 /// # Errors
 /// `BadRequest`, quoting it.
-pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
-    check_length(what, text)?;
+pub fn check_segment(part: &str, text: &str) -> Result<(), ApiError> {
+    check_length(part, text)?;
     if matches!(text, "." | "..") || !is_path_text(text) {
         return Err(bad_request(format!(
-            "{:?} is not a valid {what}",
+            "{:?} is not a valid {part}",
             shown(text)
         )));
     }
@@ -110,22 +110,22 @@ pub fn check_segment(what: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_length(what: &str, text: &str) -> Result<(), ApiError> {
+fn check_length(part: &str, text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
-        return Err(bad_request(format!("the {what} is empty")));
+        return Err(bad_request(format!("the {part} is empty")));
     }
 
     if text.len() > MAX_NAME {
         let bytes = text.len();
         return Err(bad_request(format!(
-            "the {what} has {bytes} bytes, over the limit of {MAX_NAME} bytes"
+            "the {part} has {bytes} bytes, over the limit of {MAX_NAME} bytes"
         )));
     }
 
     Ok(())
 }
 
-/// Encodes a name as a segment of a path. It must have passed [`check_name`].
+/// Encodes a name as a path segment. It must have passed [`check_name`].
 ///
 /// ```
 /// use operetta_core::gate::path::encoded;
@@ -137,13 +137,13 @@ pub fn encoded(name: &str) -> String {
     utf8_percent_encode(name, KEPT).to_string()
 }
 
-/// Decodes a segment of a path to the name of an object; None if no object can have it, or the
-/// segment has a character that would need an escape.
+/// Decodes a path segment to an object's name; None if no object can have that name, or the segment
+/// contains an unescaped character that needs escaping.
 pub(super) fn decoded(segment: &str) -> Option<String> {
     if !is_path_text(&segment.replace('%', "")) {
         return None;
     }
-    // Only an escape without its two digits leaves a '%' behind, which no name has.
+    // Only an escape without its two digits leaves a '%' behind, and no name contains one.
     let name = percent_decode_str(segment).decode_utf8().ok()?;
     check_name(&name).ok().map(|()| name.into_owned())
 }
@@ -152,7 +152,7 @@ fn shown(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-/// Checks that a subresource needs no stream, and that its response is the API server's own. A Pod
+/// Checks that a subresource needs no stream and that its response is the API server's own. A Pod
 /// behind a proxy may return any object.
 ///
 /// # Errors
@@ -166,10 +166,10 @@ pub(super) fn check_subresource(subresource: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns the error for a request whose response is not a single text from the API server.
-pub(super) fn needs_stream(what: &str) -> ApiError {
+/// The error for requests whose response is not a single text from the API server.
+pub(super) fn needs_stream(request: &str) -> ApiError {
     let message = format!(
-        "{what} needs a stream, which plugins do not have: declare what to watch in the manifest"
+        "{request} needs a stream, which plugins do not have: declare what to watch in the manifest"
     );
     ApiError::from_status(Status {
         code: 405,
@@ -179,8 +179,7 @@ pub(super) fn needs_stream(what: &str) -> ApiError {
     })
 }
 
-/// Reports whether a text can stand in a path without an escape. The text may still be `.` or `..`,
-/// or empty.
+/// Whether text needs no escaping in a path. It may still be empty, `.` or `..`.
 pub fn is_path_text(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._:~@$&+,;=!*'()".contains(&byte))

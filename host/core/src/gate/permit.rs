@@ -1,9 +1,9 @@
-//! The permit under which a plugin sends requests, checked last, before each request.
+//! A plugin's permit to send requests, checked last, right before each request.
 //!
-//! Permits form a chain: the permit of a version of the code ends with the plugin's, and all end
-//! with the host's. Whoever learns that a plugin must stop revokes its permit directly and waits for
-//! nothing. The host's permit also has the [`Fence`] of the replica, so that no request is sent when
-//! its Lease may have ended.
+//! Permits form a chain: the permit of one version of the code ends with the plugin's, and all end
+//! with the host's. Whoever learns that a plugin must stop revokes its permit directly, without
+//! waiting for anything. The host's permit also has the replica's [`Fence`], so that no request is
+//! sent once its Lease may have ended.
 
 use std::{
     sync::{
@@ -20,14 +20,13 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// Permits sending requests until it is revoked.
+/// Permits requests until revoked.
 #[derive(Debug, Default)]
 pub struct RequestPermit {
     revoked: AtomicBool,
     refusal: Mutex<Option<ApiError>>,
-    /// This permit ends with its parent.
+    /// If set, this permit ends with its parent.
     parent: Option<Arc<Self>>,
-    /// The fence of the replica.
     fence: Option<Arc<Fence>>,
 }
 
@@ -37,7 +36,7 @@ impl RequestPermit {
         Arc::default()
     }
 
-    /// Creates a valid permit that refuses everything while the fence is closed.
+    /// Creates a valid permit that refuses everything while `fence` is closed.
     pub fn fenced(fence: Arc<Fence>) -> Arc<Self> {
         Arc::new(Self {
             fence: Some(fence),
@@ -45,7 +44,7 @@ impl RequestPermit {
         })
     }
 
-    /// Creates a permit that ends with this one, or before.
+    /// Creates a permit that ends with this one, or earlier.
     pub fn child(self: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self {
             parent: Some(self.clone()),
@@ -53,8 +52,8 @@ impl RequestPermit {
         })
     }
 
-    /// Revokes the permit: every later [`RequestPermit::check`] fails with `Forbidden` and this
-    /// message. A second revocation does not change the message.
+    /// Revokes the permit: from now on, [`RequestPermit::check`] fails with `Forbidden` and this
+    /// message. Revoking again does not change the message.
     pub fn revoke(&self, why: &str) {
         self.refuse(ErrorKind::Forbidden, why);
     }
@@ -73,7 +72,7 @@ impl RequestPermit {
         }
     }
 
-    /// Makes a paused permit valid again. A revoked permit stays revoked.
+    /// Resumes a paused permit. A revoked one stays revoked.
     pub fn resume(&self) {
         let mut refusal = self.refusal.lock();
         if refusal
@@ -84,12 +83,12 @@ impl RequestPermit {
         }
     }
 
-    /// Reports whether the permit itself is revoked.
+    /// Whether this permit itself is revoked.
     pub fn is_own_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// Reports whether the permit or one of its parents is revoked.
+    /// Whether this permit or any of its parents is revoked.
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
             || self
@@ -98,7 +97,7 @@ impl RequestPermit {
                 .is_some_and(|parent| parent.is_revoked())
     }
 
-    /// Checks that neither the permit nor one of its parents is revoked.
+    /// Checks that neither this permit nor any of its parents is revoked.
     ///
     /// # Errors
     /// `Forbidden` with the message of the revocation; `Unavailable` while the permit is paused or
@@ -107,11 +106,10 @@ impl RequestPermit {
         self.deadline().map(|_within| ())
     }
 
-    /// Checks as [`RequestPermit::check`] does, and returns how long a request may take; None
-    /// without a limit.
+    /// Like [`RequestPermit::check`], and returns how long a request may take; None for no limit.
     ///
     /// # Errors
-    /// Fails as [`RequestPermit::check`] does.
+    /// Same as [`RequestPermit::check`].
     pub fn deadline(&self) -> Result<Option<Duration>, ApiError> {
         if self.revoked.load(Ordering::Acquire)
             && let Some(refusal) = self.refusal.lock().clone()
@@ -130,8 +128,7 @@ impl RequestPermit {
         Ok(own.into_iter().chain(inherited).min())
     }
 
-    /// Returns how long the fence still permits requests; zero if it is closed, and None without a
-    /// fence.
+    /// How long the fence still permits requests; zero if it is closed, None without a fence.
     pub fn lease(&self) -> Option<Duration> {
         let own = self
             .fence
@@ -142,7 +139,7 @@ impl RequestPermit {
             .min()
     }
 
-    /// Returns the time since the Lease of the fence ended; zero if it has not, or without a fence.
+    /// How long ago the fence's Lease ended; zero if it has not, or without a fence.
     pub fn overdue(&self) -> Duration {
         let own = self
             .fence

@@ -1,10 +1,10 @@
-//! Raw HTTP requests, parsed as far as the gate needs: the method and the path give the verb and
-//! the resource, as in the API server's RequestInfo ([requestinfo.go]).
+//! Raw HTTP requests, parsed as far as the gate needs: method and path give the verb and the
+//! resource, as in the API server's [RequestInfo].
 //!
-//! [`RawRequest::target`] rejects requests whose response is a stream (watches, `exec` and the
-//! like) and every path outside the API, before anything is sent.
+//! [`RawRequest::target`] rejects paths outside the API and requests with a stream as response
+//! (watches, `exec` and the like) before anything is sent.
 //!
-//! [requestinfo.go]: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go
+//! [RequestInfo]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L129
 
 use std::{collections::HashMap, fmt};
 
@@ -24,16 +24,16 @@ use crate::{
 /// maximum length fit.
 const MAX_PATH: usize = 1024;
 
-/// Why a path is refused whose object cannot exist.
+/// Why a path is refused if no object can exist at it.
 pub(super) const IMPOSSIBLE_NAME: &str = "no object can have the name in it";
 
-/// The maximum length of a header's value, in bytes.
+/// The maximum length of a header value, in bytes.
 const MAX_HEADER: usize = 4096;
 
 /// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 16 * 1024;
 
-/// The content types of bodies that are text; the first is the default.
+/// Content types of textual bodies; the first is the default.
 const CONTENT_TYPES: &[&str] = &[
     "application/json",
     "application/merge-patch+json",
@@ -58,7 +58,7 @@ pub struct RawRequest {
     pub accept: Option<String>,
     /// The body.
     pub body: Option<String>,
-    /// True if an informer may answer a GET.
+    /// Whether an informer may answer a GET.
     pub cached: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct RawResponse {
 pub enum Target {
     /// Discovery, OpenAPI or the version.
     Discovery,
-    /// A collection, an object or a subresource of one.
+    /// A collection, an object or one of its subresources.
     Resource(ResourcePath),
 }
 
@@ -95,11 +95,11 @@ pub struct ResourcePath {
     pub namespace: Option<String>,
     /// The object's name; None for a collection.
     pub name: Option<String>,
-    /// The subresource, which follows the name.
+    /// The subresource, following the name.
     pub subresource: Option<String>,
 }
 
-/// The fields of metav1.DeleteOptions that the host reads.
+/// The fields of metav1.DeleteOptions the host needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteOptions {
@@ -108,7 +108,7 @@ struct DeleteOptions {
 }
 
 impl ResourcePath {
-    /// Returns the object's key; None for a collection.
+    /// The object's key; None for a collection.
     pub fn key(&self) -> Option<ObjectKey> {
         Some(ObjectKey {
             namespace: self.namespace.clone(),
@@ -118,11 +118,11 @@ impl ResourcePath {
 }
 
 impl RawRequest {
-    /// Parses the target of the request.
+    /// Parses the request's target.
     ///
     /// # Errors
-    /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method and for
-    /// requests that need a stream; 406 and 415 for responses and bodies that are not text.
+    /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method or a
+    /// request for a stream; 406 and 415 for responses and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
         let verb = self.verb();
         if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
@@ -139,7 +139,7 @@ impl RawRequest {
         let target = parse(&self.path)?;
         let query = self.pairs()?;
 
-        // All repeated parameters are checked, because the API server may use any of them.
+        // Check all occurrences of a parameter, because the API server may use any of them.
         let asked = |name: &str| {
             query
                 .iter()
@@ -169,7 +169,7 @@ impl RawRequest {
         }
     }
 
-    /// Returns the verb that RBAC would check; `get` also for a list.
+    /// The verb RBAC would check, except that a list is also a `get`.
     pub fn verb(&self) -> Verb {
         match self.method.as_str() {
             "POST" => Verb::Create,
@@ -180,26 +180,26 @@ impl RawRequest {
         }
     }
 
-    /// Reports whether the request may be answered by the cache, so that it normally does not reach
-    /// the API server.
+    /// Whether the cache may answer the request, so that it normally does not reach the API server.
     pub fn is_cached(&self) -> bool {
         self.cached && self.method == "GET"
     }
 
-    /// Reports whether the request cannot change anything, given its
-    /// [`parameters`](Self::parameters). Options in the body of a DELETE, as kube-rs and client-go
-    /// send them, replace those of its query, as in the API server.
+    /// Whether the request cannot change anything, given its [`parameters`](Self::parameters).
+    /// Options in the body of a DELETE, where kube-rs and client-go put them, replace those in the
+    /// query, [as in the API server].
+    ///
+    /// [as in the API server]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/handlers/delete.go#L95
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
-        // https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go
         match self.delete_options() {
             Ok(Some(options)) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
             Ok(None) => parameters.contains_key("dryRun"),
-            // The request is refused before it is sent.
+            // Such a request is refused before it is sent.
             Err(_) => false,
         }
     }
 
-    /// Decodes the body of a DELETE. Returns None without one, and for other methods.
+    /// Decodes the body of a DELETE; None without a body and for other methods.
     fn delete_options(&self) -> Result<Option<DeleteOptions>, ApiError> {
         let Some(body) = self
             .body
@@ -217,16 +217,16 @@ impl RawRequest {
         })
     }
 
-    /// Returns the number of bytes that the guest passed.
+    /// How many bytes the guest passed.
     pub fn payload_bytes(&self) -> usize {
         self.body.as_ref().map_or(0, String::len) + self.path.len() + self.query.len()
     }
 
-    /// Returns the decoded query parameters. The first value of a repeated parameter counts, as in
-    /// the API server.
+    /// The decoded query parameters. As in the API server, only the first value of a repeated
+    /// parameter counts.
     ///
     /// # Errors
-    /// `BadRequest` when the query contains characters that must be encoded.
+    /// `BadRequest` if the query contains unencoded characters.
     pub fn parameters(&self) -> Result<HashMap<String, String>, ApiError> {
         let mut first = HashMap::new();
         for (name, value) in self.pairs()? {
@@ -236,7 +236,9 @@ impl RawRequest {
     }
 
     fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
-        // The API server ignores a parameter with a `;` or with a wrong escape.
+        // Go drops parameters with a `;` or a malformed escape
+        // (https://github.com/golang/go/issues/25192), so the API server would ignore what the gate
+        // has checked.
         let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\";<>\\^`{|}".contains(&byte);
         if let Some(wrong) = self
             .query
@@ -259,7 +261,7 @@ impl RawRequest {
             .collect())
     }
 
-    /// Checks that the path, the query and the headers are within their length limits.
+    /// Checks the lengths of the path, the query and the headers.
     fn check_lengths(&self) -> Result<(), ApiError> {
         let headers = self
             .content_type
@@ -269,14 +271,14 @@ impl RawRequest {
             .max()
             .unwrap_or_default();
 
-        for (what, bytes, limit) in [
+        for (part, bytes, limit) in [
             ("path", self.path.len(), MAX_PATH),
             ("query", self.query.len(), MAX_QUERY),
             ("header", headers, MAX_HEADER),
         ] {
             if bytes > limit {
                 return Err(bad(format!(
-                    "the {what} has {bytes} bytes, over the limit of {limit} bytes"
+                    "the {part} has {bytes} bytes, over the limit of {limit} bytes"
                 )));
             }
         }
@@ -316,7 +318,7 @@ impl RawRequest {
 }
 
 impl RawResponse {
-    /// Returns the error as a metav1.Status, as the API server would send it.
+    /// The error as a metav1.Status, as the API server would send it.
     pub fn of_error(error: &ApiError) -> Self {
         let Status {
             code,
@@ -363,7 +365,7 @@ fn parse(path: &str) -> Result<Target, ApiError> {
         }
     }
 
-    // Only the name of an object may have escapes: all other names need none.
+    // Only an object's name may need escapes; nothing else does.
     let plain = |segments: &[&str]| {
         let escaped = segments.iter().any(|segment| segment.contains('%'));
         (!escaped)
@@ -404,10 +406,12 @@ fn parse(path: &str) -> Result<Target, ApiError> {
 
     match rest {
         [] => plain(&segments).map(|()| Target::Discovery),
-        // RequestInfo treats these as verbs.
+        // RequestInfo treats these as verbs:
+        // https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L80
         ["watch", ..] => Err(needs_stream("a watch")),
         ["proxy", ..] => Err(needs_stream("proxy")),
-        // A Namespace itself, and its subresources, whatever follows them.
+        // A Namespace itself or its subresources, whatever follows them:
+        // https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L87
         ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
             named("namespaces", None, &rest[1..])
         }

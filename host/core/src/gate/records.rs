@@ -1,4 +1,4 @@
-//! The records of calls, if their reconcile is recorded.
+//! Notes the outcomes of calls in the record of their reconcile, if it has one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl RawResponse {
-    /// Returns the kind of a response that is an error; None for others.
+    /// The error kind of a failed response; None for others.
     pub(super) fn failure(&self) -> Option<ErrorKind> {
         let status = Status {
             code: self.status,
@@ -29,7 +29,7 @@ pub(super) fn note(change: impl FnOnce(&mut CallRecord)) {
     }
 }
 
-/// Notes the version that a get returned.
+/// Notes the version returned by a get.
 pub(super) fn note_get(result: &Result<Arc<Object>, ApiError>) {
     if let Ok(object) = result {
         note(|call| call.resource_version = object.resource_version().to_owned());
@@ -42,19 +42,19 @@ pub(super) fn note_list(result: &Result<Page, ApiError>) {
     }
 }
 
-/// Notes the version that a create, an update or a patch returned.
+/// Notes the version returned by a create, an update or a patch.
 pub(super) fn note_write(result: &Result<Written, ApiError>) {
     let Ok(written) = result else { return };
     let (Written::Stored(object) | Written::Unchanged(object)) = written;
     note(|call| {
         call.resource_version = object.resource_version().to_owned();
-        // The API server may have made up the name.
+        // The API server may have generated the name.
         call.name = Some(object.key().name.clone());
         call.is_suppressed = matches!(written, Written::Unchanged(_));
     });
 }
 
-/// Notes the version in the response to a raw request, if it is one object.
+/// Notes the version in the response to a raw request, if it is a single object.
 pub(super) fn note_raw(result: &Result<RawResponse, ApiError>) {
     let Ok(response) = result else { return };
     if response.status >= 400 {

@@ -1,16 +1,17 @@
-//! Requests that a retry cannot make succeed. A reconcile that fails because of one is not retried
-//! until its object changes: client-go's backoff would send the same request again and again, and
-//! nobody would look at an object whose next try is a quarter of an hour away.
+//! Requests beyond the help of a retry. A reconcile that failed because of one is not retried until
+//! its object changes: client-go's backoff would send the same request again and again, and nobody
+//! would look at an object whose next try is a quarter of an hour away.
 //!
-//! - **What cannot exist**: the gate itself refuses a request for an object with a name that no
-//!   object can have, such as `a/b`. That is final at once.
-//! - **What the API server rejects**: a write is answered with 422, and the next try of the same key
-//!   sends the same bytes and gets the same answer. The first time is retried, because the cache may
-//!   have been behind. JSON patches are left out: a failed `test` of one is a 422 as well, and
-//!   depends on the object.
+//! - **What cannot exist**: the gate itself refuses a request for an object with an impossible
+//!   name, such as `a/b`. That is final right away.
+//! - **What the API server rejects**: a write is answered with 422, and the next try of the same
+//!   key sends the same bytes and gets the same answer. The first failure is retried, because the
+//!   cache may have been behind. JSON patches don't count: a failed `test` operation is a 422 as
+//!   well, and depends on the object.
 //!
-//! A reconcile failed because of a request only if its error has the words of the refusal. A
-//! reconciler may well ignore one and fail for another reason, which must be retried.
+//! A request caused a reconcile to fail only if the reconcile's error contains the words of the
+//! refusal. A reconciler may well ignore a refusal and fail for another reason, which must be
+//! retried.
 
 use std::{
     collections::HashMap,
@@ -30,25 +31,25 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// How many failing keys of a plugin are remembered; others are retried with backoff.
+/// How many failing keys per plugin we remember; others are retried with backoff.
 const REMEMBERED: usize = 10_000;
 
-/// How many refusals of one reconcile are kept.
+/// How many refusals per reconcile we keep.
 const OF_RECONCILE: usize = 16;
 
-/// How much of a refusal's message an error must have, in bytes: long errors are cut.
+/// How much of a refusal's message must appear in an error, in bytes: long errors are cut.
 const COMPARED: usize = 512;
 
 /// The rejected writes of a plugin's failing keys.
 #[derive(Default)]
 pub(super) struct RejectedWrites {
-    /// The hash of the last rejected write of each key of a controller.
+    /// For each key of a controller, the hash of its last rejected write.
     by_key: Mutex<HashMap<(String, ObjectKey), u64>>,
     hasher: RandomState,
 }
 
 impl RejectedWrites {
-    /// Returns the hash of a write; None if the object decides whether it is valid.
+    /// A write's hash; None if its validity depends on the object.
     pub fn hash_of(&self, write: &Write) -> Option<u64> {
         match &write.action {
             WriteAction::Patch {
@@ -59,7 +60,7 @@ impl RejectedWrites {
         }
     }
 
-    /// Returns the hash of a raw write, as [`Self::hash_of`] does.
+    /// A raw write's hash, like [`Self::hash_of`].
     pub fn hash_of_raw(&self, request: &RawRequest) -> Option<u64> {
         let content_type = request.content_type.as_deref().unwrap_or_default();
         let RawRequest {
@@ -76,7 +77,7 @@ impl RejectedWrites {
         })
     }
 
-    /// Remembers the rejected write of a key. Reports whether the last one was the same.
+    /// Remembers a key's rejected write. Reports whether the previous one was the same.
     fn is_repeated(&self, request: &ReconcileRequest, hash: u64) -> bool {
         let key = (request.controller.clone(), request.key.clone());
         let mut by_key = self.by_key.lock();
@@ -88,20 +89,19 @@ impl RejectedWrites {
 
     fn forget(&self, request: &ReconcileRequest) {
         let mut by_key = self.by_key.lock();
-        // Most reconciles succeed: this saves cloning their keys.
+        // Most reconciles succeed, so don't bother cloning their keys.
         if !by_key.is_empty() {
             by_key.remove(&(request.controller.clone(), request.key.clone()));
         }
     }
 }
 
-/// The refusals of one reconcile.
 #[derive(Default)]
 pub(super) struct Refusals(Vec<Refusal>);
 
 struct Refusal {
     message: String,
-    /// The hash of a write that the API server rejected; None if the object cannot exist.
+    /// Hash of a write rejected by the API server; None if the object cannot exist.
     rejected: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the result of the reconcile: a failure becomes terminal if a retry cannot change it.
+    /// Makes a failure terminal if a retry cannot change it; returns other results as they are.
     pub fn settle(
         &self,
         request: &ReconcileRequest,
@@ -156,7 +156,7 @@ impl Refusals {
             return result;
         };
         let is_cause = |refusal: &&Refusal| {
-            // A client of raw requests may print the body of the answer.
+            // A client of raw requests may print the answer's body, where the message is escaped.
             let escaped = serde_json::Value::from(refusal.message.as_str()).to_string();
             message.contains(&refusal.message) || message.contains(escaped.trim_matches('"'))
         };

@@ -1,4 +1,4 @@
-//! The results of operations.
+//! Results of operations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The objects, whole or projected.
+    /// The objects, complete or projected.
     pub items: Vec<Item>,
     /// The collection's resourceVersion.
     pub resource_version: String,
@@ -19,17 +19,17 @@ pub struct Page {
     pub continue_token: Option<String>,
 }
 
-/// One object of a page. A whole object is shared with the cache.
+/// One object of a page. Complete objects are shared with the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// The whole object.
+    /// The complete object.
     Whole(Arc<Object>),
-    /// The requested fields as JSON.
+    /// Only the requested fields, as JSON.
     Projected(Box<str>),
 }
 
 impl Item {
-    /// Returns the JSON text.
+    /// The JSON text.
     pub fn json(&self) -> &str {
         match self {
             Self::Whole(object) => object.json(),
@@ -41,15 +41,14 @@ impl Item {
 /// The result of a [`Write`](crate::gate::operation::Write).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The object as the API server stored it, or would have in a dry run.
+    /// The object as stored by the API server, or as it would be without the dry run.
     Stored(Arc<Object>),
-    /// The cached object of an update or a patch that was not sent because it would have changed
-    /// nothing.
+    /// An update or a patch was not sent because it would have changed nothing: the cached object.
     Unchanged(Arc<Object>),
 }
 
 impl Written {
-    /// Returns the object as stored, or as cached if the write was not sent.
+    /// The object as stored, or as cached if the write was not sent.
     pub fn into_object(self) -> Arc<Object> {
         match self {
             Self::Stored(object) | Self::Unchanged(object) => object,
@@ -57,21 +56,20 @@ impl Written {
     }
 }
 
-/// The answer to a write, as the write's records read it.
+/// The answer to a write, in the form its records read.
 pub(crate) enum Answer<'a> {
-    /// The object as the API server stored it, or would have in a dry run.
+    /// The object as stored by the API server, or as it would be without the dry run.
     Stored(&'a Object),
-    /// The write was not sent, because it would have changed nothing.
+    /// Not sent, because it would have changed nothing.
     Unchanged,
-    /// The object is deleted, or will be once its finalizers are removed.
+    /// The object is deleted, or will be once its finalizers are gone.
     Deleted,
-    /// The body of a response to a raw request, which need not be the object that was written.
+    /// The body of a response to a raw request. It may be another object than the written one.
     Raw(&'a str),
-    /// The write failed.
     Failed {
         /// The HTTP status code.
         code: u16,
-        /// The reason of the API server's Status; empty if it was not parsed.
+        /// The reason in the API server's Status; empty if it was not parsed.
         reason: &'a str,
     },
 }
@@ -94,7 +92,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The answer to a raw request that writes.
+    /// The answer to a raw write.
     pub fn of_raw(verb: Verb, result: &'a Result<RawResponse, ApiError>) -> Self {
         match result {
             Ok(response) if response.status >= 400 => Self::Failed {

@@ -1,4 +1,4 @@
-//! The state that successive gates of a plugin share.
+//! State shared by successive gates of a plugin.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use crate::{
     ports::{LongRunSink, Nondeterminism, ObjectLookup},
 };
 
-/// The state that outlives a gate and is passed to the next one.
+/// State that outlives a gate and is passed on to the next one.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// The plugin's counters, and its quotas of requests to the API server.
+    /// The plugin's counters, and its quotas for requests to the API server.
     pub throttle: Throttle,
     /// The audit of writes; None disables it.
     pub audit: Option<Audit>,
-    /// The hot-loop detector, which sees each write in order to recognize its event; None disables
+    /// The hot-loop detector, which sees each write so that it recognizes its event; None disables
     /// it.
     pub loops: Option<Arc<HotLoops>>,
-    /// The host's own lookup of objects, for the audit and the detector; None disables lookups.
+    /// The host's own object lookup, for the audit and the detector; None disables lookups.
     pub objects: Option<Arc<dyn ObjectLookup>>,
-    /// The sink of reports of reconciles that run for long; None drops them.
+    /// Gets reports of long-running reconciles; None drops them.
     pub long_runs: Option<Arc<dyn LongRunSink>>,
-    /// The memory budget of the plugin's namespace; None sets no limit.
+    /// The memory budget of the plugin's namespace; None for no limit.
     pub memory: Option<Arc<ByteBudget>>,
-    /// Permits the plugin's requests until it is revoked.
+    /// Permits the plugin's requests until revoked.
     pub permit: Arc<RequestPermit>,
-    /// The source of time and randomness; None uses the machine's.
+    /// The source of time and randomness; None for the machine's.
     pub nondeterminism: Option<Arc<dyn Nondeterminism>>,
 }

@@ -1,8 +1,8 @@
-//! The verbs of guest calls.
+//! Verbs of guest calls.
 
 use std::fmt;
 
-/// The verb of a call: RBAC's verbs, and those that the host adds.
+/// A call's verb: RBAC's verbs, plus some added by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the RBAC verb of its name")]
 pub enum Verb {
@@ -18,7 +18,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Reports whether the verb changes objects.
+    /// Whether the verb changes objects.
     pub fn is_write(self) -> bool {
         matches!(
             self,
@@ -39,7 +39,7 @@ impl Verb {
         Self::Config,
     ];
 
-    /// Returns the verb in RBAC's spelling.
+    /// The verb in RBAC's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",

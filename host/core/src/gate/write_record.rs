@@ -1,4 +1,4 @@
-//! The record of one write, for the audit, the hot-loop detector and the flight recorder: it begins
+//! The record of one write, for the audit, the hot-loop detector and the flight recorder. It begins
 //! before the write is sent and ends with the answer.
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     ports::ObjectLookup,
 };
 
-/// A write that has begun. It is empty if neither the audit nor the detector is enabled.
+/// A write in progress. Empty if neither the audit nor the detector is enabled.
 pub(super) struct WriteRecord<'a> {
     objects: Option<&'a dyn ObjectLookup>,
     audited: Option<AuditedWrite<'a>>,
@@ -16,7 +16,7 @@ pub(super) struct WriteRecord<'a> {
 }
 
 impl<'a> WriteRecord<'a> {
-    /// Begins the record of a write of `reconcile`.
+    /// Begins the record of a write by `reconcile`.
     pub fn begin(shared: &'a Shared, call: &Call, reconcile: Option<&ReconcileRequest>) -> Self {
         let objects = shared.objects.as_deref();
         let audited = shared
@@ -35,7 +35,7 @@ impl<'a> WriteRecord<'a> {
         }
     }
 
-    /// Looks up the object's previous writer if this write may be part of a field conflict with an
+    /// Looks up the object's previous writer, if this write may be part of a field conflict with an
     /// unknown writer.
     pub async fn find_previous_writer(&mut self) {
         if let (Some(audited), Some(objects)) = (&mut self.audited, self.objects) {
@@ -43,7 +43,6 @@ impl<'a> WriteRecord<'a> {
         }
     }
 
-    /// Ends the record with the answer to the write.
     pub fn end(self, answer: &Answer<'_>) {
         if let Some(in_flight) = self.in_flight {
             in_flight.end(answer);

@@ -1,10 +1,10 @@
-//! The backlog of a source: events whose keys a full queue did not take.
+//! The backlog of a source: events with keys a full queue refused.
 //!
-//! An object may name keys of other objects: by its owner references, or by a field. Whoever writes
-//! it may invent them without end. So such keys are added only while the queue has room, as those
-//! of a plugin's own mapping. Beyond that, the events are kept as [`UnmappedEvents`] keeps them: merged,
-//! at most one for each object, within a bound of memory. A task delivers them once there is room.
-//! Neither the informer nor other sources wait.
+//! An object may name keys of other objects, by its owner references or by a field, and its author
+//! may invent any number of them. So such keys are added only while the queue has room, like those
+//! of a plugin's own mapping. Beyond that, the events wait in [`UnmappedEvents`]: merged, at most
+//! one per object, within a memory bound. A task delivers them once there is room. Neither the
+//! informer nor other sources wait.
 
 use std::{
     sync::{
@@ -23,24 +23,24 @@ use crate::{
     queue::{Priority, budget::QueueBudget},
 };
 
-/// The time between looks at a full queue.
+/// How often to retry a full queue.
 const RETRY: Duration = Duration::from_millis(500);
-/// The pause between deliveries, for the thread to do other work.
+/// Pause between deliveries, so that the thread can do other work.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The events of a source of a controller that wait for room in its queue.
+/// Events of one source of a controller, waiting for room in its queue.
 pub struct Backlog {
     kind: GroupVersionKind,
     handler: RwLock<EventHandler>,
     events: Arc<UnmappedEvents>,
-    /// The controller; not kept alive by this.
+    /// Weak: the backlog must not keep its controller alive.
     target: Weak<Controller>,
     is_draining: AtomicBool,
 }
 
 impl Backlog {
-    /// Returns the backlog of a source of a controller: the one in `before` of the same kind, with
-    /// its events, or else a new one.
+    /// Returns the backlog for a source of a controller: the one of the same kind from `before`,
+    /// with its events, or a new one.
     pub fn replace(
         before: &mut Vec<Arc<Self>>,
         kind: &GroupVersionKind,
@@ -64,9 +64,9 @@ impl Backlog {
         })
     }
 
-    /// Adds the keys of an event to the controller's queue, and keeps the event if the queue has no
-    /// room for all. Returns false if it had to drop a state: keys that only that state names are
-    /// not added. Must be called within a tokio runtime.
+    /// Adds an event's keys to the controller's queue, and keeps the event if there is no room for
+    /// all of them. Returns false if an old state was dropped: keys named by that state alone are
+    /// lost. Must be called within a tokio runtime.
     pub fn enqueue(self: &Arc<Self>, event: &Event, priority: Priority) -> bool {
         let Some(target) = self.target.upgrade() else {
             return true;
@@ -86,17 +86,17 @@ impl Backlog {
         is_kept
     }
 
-    /// Returns the number of objects whose events wait.
+    /// The number of objects with waiting events.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Reports whether no event waits.
+    /// Whether no event is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Delivers some of the events, as far as there is room.
+    /// Delivers a batch of events, as far as there is room.
     fn deliver(&self) -> Delivery {
         let Some(target) = self
             .target
@@ -120,7 +120,6 @@ impl Backlog {
     }
 }
 
-/// The progress of a delivery.
 enum Delivery {
     /// There may be room for more.
     More,
@@ -128,11 +127,11 @@ enum Delivery {
     Full,
     /// No event is left.
     Done,
-    /// The controller has stopped: it needs no keys.
+    /// The controller has stopped and needs no keys.
     Stopped,
 }
 
-/// Delivers the events of a backlog until none is left.
+/// Delivers a backlog's events until none is left.
 async fn drain(backlog: Weak<Backlog>) {
     loop {
         let Some(backlog) = backlog.upgrade() else {
@@ -144,7 +143,8 @@ async fn drain(backlog: Weak<Backlog>) {
             Delivery::Full => RETRY,
             Delivery::Done => {
                 backlog.is_draining.store(false, Ordering::SeqCst);
-                // An event that came meanwhile has started no task.
+                // An event added before the store above saw the flag set and started no task, so
+                // look again.
                 if backlog.is_empty() || backlog.is_draining.swap(true, Ordering::SeqCst) {
                     return;
                 }

@@ -1,45 +1,46 @@
-//! The events of an informer: additions, changes and deletions of objects.
+//! Informer events: objects added, modified and deleted.
 
 use std::sync::Arc;
 
 use crate::object::Object;
 
 /// A change of one object in the store, delivered after the store was updated (client-go's
-/// ResourceEventHandler).
+/// [`ResourceEventHandler`]).
+///
+/// [`ResourceEventHandler`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/controller.go#L279
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The object is new to the handler. `initial` is true if it existed before the handler was
-    /// added (client-go's `isInInitialList`).
+    /// The object is new to the handler.
     Added {
         /// The object.
         object: Arc<Object>,
-        /// True for an object of the initial list.
+        /// Whether the object existed before the handler was added (client-go's `isInInitialList`).
         initial: bool,
     },
-    /// The object changed. A resync repeats it with the same object as `old` and `object`.
+    /// The object changed. A resync repeats it, with the same object as `old` and `object`.
     Modified {
         /// The state before.
         old: Arc<Object>,
-        /// The current state.
+        /// The state after the change.
         object: Arc<Object>,
     },
-    /// The object is deleted. The state may be stale if the deletion was missed (client-go's
-    /// DeletedFinalStateUnknown).
+    /// The object is gone. If the deletion itself was missed, the state may be stale (client-go's
+    /// `DeletedFinalStateUnknown`).
     Deleted {
-        /// The last state that was seen.
+        /// The last state seen.
         object: Arc<Object>,
-        /// The state before changes that were merged into the deletion; an informer reports none.
+        /// The state before any changes merged into the deletion; None straight from an informer.
         old: Option<Arc<Object>>,
     },
 }
 
 impl Event {
-    /// Creates the event of a deletion, as an informer reports it.
+    /// Creates a deletion as an informer reports it.
     pub fn deleted(object: Arc<Object>) -> Self {
         Self::Deleted { object, old: None }
     }
 
-    /// Returns the current state of the object, or the last state of a deleted one.
+    /// The object's current state, or the last one before its deletion.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Added { object, .. }
@@ -48,8 +49,7 @@ impl Event {
         }
     }
 
-    /// Returns the state before a change; None for additions, and for deletions that no change was
-    /// merged into.
+    /// The state before the change; None for additions, and for deletions without merged changes.
     pub fn old(&self) -> Option<&Arc<Object>> {
         match self {
             Self::Modified { old, .. } => Some(old),
@@ -58,13 +58,13 @@ impl Event {
         }
     }
 
-    /// Reports whether the event is a resync, which delivers an object again as it is.
+    /// Whether this is a resync, repeating an unchanged object.
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Modified { old, object } if Arc::ptr_eq(old, object))
     }
 
-    /// Returns the state before a change if the current one differs from it. A resync, or a change
-    /// and its reversal, changes nothing.
+    /// The previous state, if the current one differs from it. A resync changes nothing, nor does a
+    /// change and its reversal.
     pub fn changed_from(&self) -> Option<&Arc<Object>> {
         self.old().filter(|old| old.json() != self.object().json())
     }
@@ -75,7 +75,7 @@ impl Event {
         let old = match self {
             Self::Added { .. } => None,
             Self::Modified { old, .. } => Some(old),
-            // The handler has seen a deleted object before, at the latest in its last state.
+            // The handler knew the object before its deletion, at the latest in its last state.
             Self::Deleted { object, old } => Some(old.unwrap_or(object)),
         };
 
@@ -92,7 +92,7 @@ impl Event {
         }
     }
 
-    /// Returns the event without the state before. A change then counts as an addition.
+    /// Drops the previous state. A change then counts as an addition.
     #[must_use]
     pub fn without_old(self) -> Self {
         match self {

@@ -1,16 +1,17 @@
-//! Mappings by the plugin itself, between an informer and a controller's queue.
+//! Custom mappings: the plugin itself maps events to keys, between an informer and a controller's
+//! queue.
 //!
-//! Handlers run on the informer's task, where plugin code must not run. So the events of a watch
-//! with a custom mapping are stored as [`UnmappedEvents`] until a worker calls the plugin.
+//! Handlers run on the informer's task, where plugin code must not run. So a watch with a custom
+//! mapping stores its events as [`UnmappedEvents`] until a worker calls the plugin.
 //!
-//! - **No event is lost** when a call fails, traps or is aborted: the queue retries it as it retries
-//!   a reconcile.
+//! - **No event is lost** when a call fails, traps or is aborted: the queue retries it like a
+//!   reconcile.
 //! - **Each key is checked**: see [`KeyRules`].
-//! - **A full queue delays events**: while the controller's queue has no room for invented keys, an
-//!   event that names new ones is kept, and mapped again later.
+//! - **A full queue delays events**: while the controller's queue has no room for invented keys,
+//!   events naming new ones are kept and mapped again later.
 //!
-//! A controller with a [`MapReconciler`] calls the plugin. Its keys are those of the watched
-//! objects.
+//! The plugin is called by a controller with a [`MapReconciler`], whose keys are those of the
+//! watched objects.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -25,26 +26,25 @@ use crate::{
     queue::Priority,
 };
 
-/// The maximum number of keys that one event may enqueue.
+/// The maximum number of keys per event.
 pub const MAX_KEYS: usize = 1_000;
 
-/// The rules for keys that a custom mapping may enqueue.
+/// Which keys a custom mapping may enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRules {
-    /// The kind that the controller reconciles.
+    /// The kind reconciled by the controller.
     pub kind: GroupVersionKind,
-    /// True if the kind is cluster-scoped: its keys then have no namespace.
+    /// Whether the kind is cluster-scoped, so that its keys have no namespace.
     pub cluster_scoped: bool,
-    /// The namespace of the keys; None for all namespaces.
+    /// The only namespace allowed for keys; None for all.
     pub namespace: Option<String>,
 }
 
 impl KeyRules {
-    /// Checks a key that the plugin named. Returns None if it is outside the controller's
-    /// namespace.
+    /// Checks a key named by the plugin. Returns None if it is outside the controller's namespace.
     ///
     /// # Errors
-    /// Returns the reason why the key cannot be one of the kind.
+    /// Returns why the key cannot belong to the kind.
     pub fn admit(&self, key: ObjectKey) -> Result<Option<ObjectKey>, String> {
         let kind = &self.kind.kind;
         match (&key.namespace, self.cluster_scoped) {
@@ -84,15 +84,15 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
 }
 
-/// The result of a [`MapReconciler`] when there was nothing to map, because the event was mapped
-/// together with an earlier one. It does not tell whether mapping the object succeeds.
+/// What a [`MapReconciler`] returns when it had nothing to map, because the event was already
+/// mapped together with an earlier one. It doesn't tell whether mapping the object succeeds.
 pub const NOTHING: Action = Action::RequeueAfter(Duration::ZERO);
 
-/// Enqueues a key of a mapped event. Returns false when the queue is full.
+/// Enqueues a key of a mapped event. Returns false if the queue is full.
 pub type Enqueue = Arc<dyn Fn(&Event, ObjectKey, Priority) -> bool + Send + Sync>;
 
-/// A reconciler that lets the plugin map the events of one watched kind, and enqueues the keys it
-/// names. Its own keys are those of the watched objects.
+/// Lets the plugin map the events of one watched kind, and enqueues the resulting keys. Its own
+/// keys are those of the watched objects.
 pub struct MapReconciler {
     kind: GroupVersionKind,
     events: Arc<UnmappedEvents>,
@@ -102,8 +102,8 @@ pub struct MapReconciler {
 }
 
 impl MapReconciler {
-    /// Creates a reconciler that maps the events of `kind` by `mapper`, and passes the keys that
-    /// `rules` admit to `enqueue`.
+    /// Creates a reconciler that maps events of `kind` with `mapper` and passes the keys admitted
+    /// by `rules` to `enqueue`.
     pub fn new(
         kind: GroupVersionKind,
         events: Arc<UnmappedEvents>,
@@ -123,9 +123,9 @@ impl MapReconciler {
 
 #[async_trait]
 impl Reconciler for MapReconciler {
-    /// Enqueues the valid keys. Invalid keys make the reconcile fail, without a retry, because the
-    /// same event would be mapped the same way. It is retried if the queue has no room for all
-    /// keys.
+    /// Enqueues the valid keys. Invalid keys fail the reconcile without a retry, because mapping
+    /// the same event again would give the same keys. A queue without room for all keys causes a
+    /// retry.
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let Some(mut taken) = self.events.take(&request.key) else {
             return Ok(NOTHING);
@@ -149,8 +149,8 @@ impl Reconciler for MapReconciler {
         let mut enqueued = unmapped.enqueued;
         for key in keys.into_iter().take(MAX_KEYS) {
             match self.rules.admit(key) {
-                // Those that an earlier attempt has enqueued are not enqueued again: others would
-                // never get room.
+                // Skip keys enqueued by an earlier attempt: enqueueing them again would leave no
+                // room for the rest.
                 Ok(Some(key)) if distinct.insert(key.clone()) && distinct.len() > enqueued => {
                     let is_room =
                         refused == 0 && (self.enqueue)(&unmapped.event, key, unmapped.priority);

@@ -1,5 +1,4 @@
-//! Event handlers: the keys that an event enqueues, as with controller-runtime's For, Owns and
-//! Watches.
+//! Event handlers: which keys an event enqueues, like controller-runtime's For, Owns and Watches.
 
 pub mod backlog;
 pub mod event;
@@ -15,18 +14,18 @@ use crate::{
     predicate,
 };
 
-/// A handler that maps an event of a watched kind to the keys it enqueues.
+/// Maps events of a watched kind to the keys they enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHandler {
-    /// The predicates that an event must pass.
+    /// An event must pass all of these predicates.
     pub predicates: Vec<Predicate>,
-    /// The namespace of the objects; None for all namespaces.
+    /// Only objects in this namespace count; None for all namespaces.
     pub namespace: Option<String>,
     /// How an object names keys.
     pub target: Target,
 }
 
-/// The rule that maps an object to the keys that its events enqueue.
+/// How to get from an object to the keys its events enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The object's own key (For).
@@ -35,24 +34,24 @@ pub enum Target {
     Mapped {
         /// The controller's `for` kind.
         kind: GroupVersionKind,
-        /// True if `kind` is cluster-scoped: its keys then have no namespace.
+        /// Whether `kind` is cluster-scoped, so that its keys have no namespace.
         cluster_scoped: bool,
-        /// The namespace of the keys, whatever the object names; None for all namespaces.
+        /// Only keys in this namespace count, whatever the object names; None for all namespaces.
         namespace: Option<String>,
         /// The mapping.
         mapping: Mapping,
     },
-    /// Keys that the plugin's own mapping names and the rules admit: see
+    /// Keys named by the plugin's own mapping and admitted by the rules: see
     /// [`crate::handler::mapping`].
     Custom(KeyRules),
 }
 
 impl EventHandler {
-    /// Returns the keys that an event enqueues, without repeats. If the owner of an object changes,
-    /// the keys of both the old and the new owner are returned, as in controller-runtime's
-    /// [EnqueueRequestForOwner].
+    /// The keys an event enqueues, without duplicates. If an object changes owners, both the old
+    /// and the new owner's keys are returned, as in controller-runtime's
+    /// [`EnqueueRequestForOwner`].
     ///
-    /// [EnqueueRequestForOwner]: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/handler/enqueue_owner.go
+    /// [`EnqueueRequestForOwner`]: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/handler/enqueue_owner.go#L117
     pub fn keys(&self, event: &Event) -> Vec<ObjectKey> {
         if !self.passes(event) {
             return Vec::new();
@@ -60,7 +59,7 @@ impl EventHandler {
         self.target.keys_of(event.old(), event.object())
     }
 
-    /// Reports whether an event enqueues keys.
+    /// Whether an event enqueues keys.
     pub fn passes(&self, event: &Event) -> bool {
         let elsewhere =
             self.namespace.is_some() && self.namespace != event.object().key().namespace;
@@ -69,15 +68,14 @@ impl EventHandler {
 }
 
 impl Target {
-    /// Returns the keys that the new and the old state of an object name, without repeats.
+    /// The keys named by the new and the old state of an object, without duplicates.
     pub(crate) fn keys_of(&self, old: Option<&Arc<Object>>, new: &Object) -> Vec<ObjectKey> {
         let mut keys = self.keys(new);
         if let Some(old) = old {
             keys.extend(self.keys(old));
         }
 
-        // An object may have some ten thousand owners, so the keys are not compared with each
-        // other.
+        // A set, because an object may have some ten thousand owners.
         if keys.len() > 1 {
             let mut seen = HashSet::new();
             keys.retain(|key| seen.insert(key.clone()));
@@ -90,7 +88,7 @@ impl Target {
         let own = object.key();
         let (kind, cluster_scoped, only, mapping) = match self {
             Self::Itself => return vec![own.clone()],
-            // These keys are known only after the plugin was asked.
+            // Known only after asking the plugin.
             Self::Custom(_) => return Vec::new(),
             Self::Mapped {
                 kind,
@@ -121,7 +119,7 @@ impl Target {
             Mapping::Owner { all_owners } => {
                 let mut keys = Vec::new();
                 for owner in object.owners() {
-                    // Only the group is compared: the owner reference may name another version.
+                    // Compare only the group: the owner reference may use another version.
                     let owner_kind = GroupVersionKind::new(&owner.api_version, &owner.kind);
                     let same = owner_kind.group() == kind.group() && owner.kind == kind.kind;
                     let key = key(own.namespace.clone(), owner.name.clone());

@@ -1,14 +1,13 @@
-//! Events that are not mapped to keys yet, because a plugin has to be asked for the keys, or because
-//! the queue is full.
+//! Events not mapped to keys yet, because the plugin has to be asked first or the queue is full.
 //!
-//! - **Changes are merged**, so that there is at most one event per object: all changes since the
-//!   last mapping, with the current state and the state whose keys were enqueued last. So the keys
-//!   of the old state are enqueued as well.
-//! - **No event is lost** while it is being mapped: if that fails or is aborted, the event is kept
-//!   and merged with later ones.
-//! - **Memory is bounded.** Objects that are in the store are shared with it. Old states of changed
-//!   and deleted objects, which the store no longer has, take bytes of the [`QueueBudget`]. States
-//!   beyond that are dropped, and [`UnmappedEvents::add`] reports it.
+//! - **Changes are merged** into at most one event per object. It spans all changes since the last
+//!   mapping: the current state, and the state whose keys were enqueued last, so that the old
+//!   state's keys are enqueued as well.
+//! - **No event is lost** during its mapping: if that fails or is aborted, the event is kept and
+//!   merged with later ones.
+//! - **Memory is bounded.** Objects still in the store are shared with it. Old states of changed
+//!   and deleted objects are in no store, so they take bytes of the [`QueueBudget`]. If it runs
+//!   out, further old states are dropped, as reported by [`UnmappedEvents::add`].
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,32 +19,31 @@ use crate::{
     queue::{Priority, budget::QueueBudget},
 };
 
-/// The maximum size of old object states that the queues of a tenant keep for their keys, in bytes.
+/// The maximum size of old object states kept by all queues of a tenant, in bytes.
 pub const MAX_OLD_STATES: usize = 32 << 20;
 
-/// The number of events that are delivered at once.
+/// How many events are delivered at once.
 const BATCH: usize = 64;
 
-/// The events of one watch that are not mapped yet.
+/// The unmapped events of one watch.
 pub struct UnmappedEvents {
     pub(super) pending: Mutex<Pending>,
 }
 
 pub(super) struct Pending {
     pub(super) events: HashMap<ObjectKey, Unmapped>,
-    /// The size of object states that the store no longer has, in bytes, as taken from the budget.
+    /// Bytes taken from the budget, for object states no longer in the store.
     pub(super) old_bytes: usize,
     budget: Arc<QueueBudget>,
-    /// The number of times that the code was replaced.
+    /// How often the code was replaced.
     swaps: u64,
 }
 
-/// An event that is not mapped yet.
 pub(super) struct Unmapped {
     pub(super) event: Event,
     pub(super) priority: Priority,
-    /// The number of its keys, in order, that were enqueued before the queue was full. So each
-    /// attempt goes on where the one before ended, even if its keys are reconciled meanwhile.
+    /// How many of its keys, in order, were enqueued before the queue was full. Each attempt
+    /// resumes there, even if those keys were reconciled meanwhile.
     pub(super) enqueued: usize,
 }
 
@@ -58,7 +56,7 @@ impl Unmapped {
         }
     }
 
-    /// The size of its states that the store no longer has.
+    /// The size of its states no longer in the store.
     fn old_bytes(&self) -> usize {
         let now = self.event.object();
         let old = self.event.old().filter(|old| !Arc::ptr_eq(old, now));
@@ -72,7 +70,7 @@ impl Unmapped {
 }
 
 impl UnmappedEvents {
-    /// Creates the empty events of a watch. Old states take bytes of the budget.
+    /// Creates the events of a watch, initially none. Old states take bytes of the budget.
     pub fn new(budget: Arc<QueueBudget>) -> Arc<Self> {
         let pending = Pending {
             events: HashMap::new(),
@@ -85,13 +83,13 @@ impl UnmappedEvents {
         })
     }
 
-    /// Adds an event; the caller then enqueues the object's key. Returns false if a state was
-    /// dropped for lack of room: keys that only that state names will not be enqueued.
+    /// Adds an event; the caller then enqueues the object's key. Returns false if an old state was
+    /// dropped for lack of room: keys named by that state alone are lost.
     pub fn add(&self, event: &Event, priority: Priority) -> bool {
         self.add_rest(event, priority, 0)
     }
 
-    /// Adds an event as [`Self::add`] does, of whose keys the first ones are enqueued already.
+    /// Like [`Self::add`], for an event whose first `enqueued` keys are enqueued already.
     pub(super) fn add_rest(&self, event: &Event, priority: Priority, enqueued: usize) -> bool {
         let key = event.object().key().clone();
         let later = Unmapped {
@@ -108,8 +106,7 @@ impl UnmappedEvents {
         pending.put(key, merged)
     }
 
-    /// Takes the event of an object. It is put back if the guard is dropped before
-    /// [`Taken::complete`].
+    /// Takes an object's event. The guard puts it back if dropped before [`Taken::complete`].
     pub(super) fn take(&self, key: &ObjectKey) -> Option<Taken<'_>> {
         let mut pending = self.pending.lock();
         let unmapped = pending.remove(key)?;
@@ -121,8 +118,7 @@ impl UnmappedEvents {
         })
     }
 
-    /// Makes all events start with their first key again, because new code may name other keys for
-    /// them.
+    /// Makes all events start over with their first key: new code may map them differently.
     pub fn restart(&self) {
         let mut pending = self.pending.lock();
         pending.swaps += 1;
@@ -131,8 +127,8 @@ impl UnmappedEvents {
         }
     }
 
-    /// Adds the keys of some events to a queue by `enqueue`, which returns false when the queue is
-    /// full; `keys_of` maps an event. Reports whether the queue was never full.
+    /// Maps a batch of events with `keys_of` and passes the keys to `enqueue`, until that returns
+    /// false for a full queue. Returns whether the queue had room for all of them.
     pub(super) fn deliver(
         &self,
         keys_of: impl Fn(&Event) -> Vec<ObjectKey>,
@@ -163,12 +159,12 @@ impl UnmappedEvents {
         true
     }
 
-    /// Returns the number of events.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.pending.lock().events.len()
     }
 
-    /// Reports whether all events are mapped.
+    /// Whether all events are mapped.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -183,12 +179,12 @@ impl Pending {
         Some(unmapped)
     }
 
-    /// Adds an event. Reports whether nothing was dropped.
+    /// Adds an event. Returns false if a state was dropped.
     fn put(&mut self, key: ObjectKey, mut unmapped: Unmapped) -> bool {
         let fits = |unmapped: &Unmapped| self.budget.take_bytes(unmapped.old_bytes());
 
-        let is_whole = fits(&unmapped);
-        if !is_whole {
+        let keeps_old = fits(&unmapped);
+        if !keeps_old {
             unmapped.event = unmapped.event.without_old();
             if !fits(&unmapped) {
                 return false;
@@ -197,7 +193,7 @@ impl Pending {
 
         self.old_bytes += unmapped.old_bytes();
         self.events.insert(key, unmapped);
-        is_whole
+        keeps_old
     }
 }
 
@@ -207,18 +203,18 @@ impl Drop for Pending {
     }
 }
 
-/// The event of an object while it is being mapped.
+/// An object's event while it is being mapped.
 pub(super) struct Taken<'a> {
     events: &'a UnmappedEvents,
     key: ObjectKey,
     /// None once it is mapped.
     pub(super) unmapped: Option<Unmapped>,
-    /// The number of code swaps before.
+    /// `Pending::swaps` when the event was taken.
     swaps: u64,
 }
 
 impl Taken<'_> {
-    /// Removes the event, because its keys are enqueued.
+    /// Removes the event: its keys are enqueued.
     pub(super) fn complete(mut self) {
         self.unmapped = None;
     }

@@ -1,33 +1,33 @@
 //! Hot loops: a key is reconciled again and again although only its own plugin triggers it. In most
 //! hot loops every reconcile writes (a timestamp, or a list in another order), and the event of
-//! that write triggers the next reconcile. Others requeue at once. Every reconcile succeeds, so no
-//! error shows the loop, and each costs the API server a write.
+//! that write triggers the next reconcile. Others requeue right away. Every reconcile succeeds, so
+//! no error shows the loop, yet each costs the API server a write.
 //!
 //! A reconcile is triggered
 //!
-//! - **from outside**, by an event of a change that this plugin did not make. It clears everything
-//!   known of the key;
+//! - **from outside**, by an event of somebody else's change. It clears everything known about the
+//!   key;
 //! - **by the plugin itself**, by an event of its own write, or by a requeue sooner than [`SOON`].
-//!   It counts when a chain of [`CHAIN`] own triggers, each caused by the one before, led to it,
-//!   with no trigger from outside in between. So a status update after a change is not a loop.
-//!   Neither is a chain of objects that create each other, nor an object that many others write to,
-//!   as long as those are reconciled for changes from outside;
+//!   It counts after a chain of [`CHAIN`] own triggers, each caused by the one before and none from
+//!   outside in between. So a status update after a change is no loop. Neither are objects creating
+//!   each other, nor an object written to by many others, as long as those are reconciled for
+//!   changes from outside;
 //! - **by neither**: resyncs, initial lists, backoff after failures, and requeues after [`SOON`] or
 //!   more. They do not count.
 //!
-//! Each key may have [`BURST`] reconciles that count, and one more per [`REFILL`]. A key that
-//! exceeds that is **slowed**: it is delayed by one second, then two, up to [`SLOWEST`]. After
-//! [`ROUNDS`] delays it is **quarantined**: it is not reconciled until a change from outside, new
-//! code or configuration, or the end of [`QUARANTINE`], after which it is tried once. Held keys
-//! stay in the queue, so none is lost, and they hold no worker.
+//! Each key may have [`BURST`] counted reconciles, and one more per [`REFILL`]. Beyond that, the
+//! key is **slowed**: it is delayed by one second, then two, up to [`SLOWEST`]. After [`ROUNDS`]
+//! delays it is **quarantined**: it is not reconciled until a change from outside, new code or
+//! configuration, or the end of [`QUARANTINE`], after which it is tried once. Held keys stay in the
+//! queue, so none is lost, and they occupy no worker.
 //!
-//! A plugin's own write is recognized by the uid and the resourceVersion in the API server's
-//! response. The event may arrive before the response: an event that arrives while the plugin's
-//! writes are in flight is judged when they are answered.
+//! We recognize a plugin's own write by the uid and resourceVersion in the API server's response.
+//! The event may arrive before the response, so events arriving during the plugin's writes are
+//! judged when those are answered.
 //!
-//! Limits: a loop through another writer, when the two react to each other, is not detected. At
-//! most [`KEYS`] keys of each controller are remembered, and only while they count or are delayed,
-//! and the last [`WRITES`] writes of each plugin.
+//! Limits: a loop via another writer, with the two reacting to each other, goes undetected. We
+//! remember at most [`KEYS`] keys of each controller, only while they count or are delayed, and the
+//! last [`WRITES`] writes of each plugin.
 
 mod state;
 #[cfg(test)]
@@ -64,38 +64,37 @@ use state::{State, Trigger};
 pub use writes::WRITES;
 use writes::{Origin, Target, Writes};
 
-/// The shortest delay of a requeue that counts as polling and not as a loop.
+/// Requeues with at least this delay count as polling, not as a loop.
 pub const SOON: Duration = Duration::from_secs(1);
 
-/// The hot loops of one plugin. They outlive a version of the plugin's code.
+/// The hot loops of one plugin. They outlive individual versions of its code.
 pub struct HotLoops {
-    /// The number of delays of a slowed key before it is quarantined.
+    /// Delays of a slowed key before it is quarantined.
     rounds: u32,
-    /// The guards by controller.
+    /// The guards by controller name.
     guards: Mutex<HashMap<String, Arc<LoopGuard>>>,
     writes: Mutex<Writes>,
-    /// The hasher of versions and writers. It has a random seed, so that nobody can construct a
-    /// collision.
+    /// Hashes versions and writers. Randomly seeded, so that nobody can construct a collision.
     hasher: RandomState,
 }
 
-/// The hot loops of one controller, which its workers ask before each reconcile.
+/// The hot loops of one controller. Its workers ask before each reconcile.
 pub struct LoopGuard {
     name: String,
     state: Mutex<State<ObjectKey>>,
-    /// The number of keys in `state`. Most workers read 0 and continue without the lock.
+    /// Number of keys in `state`. Most workers read 0 here and go on without locking.
     len: AtomicUsize,
-    /// Released keys are added to this queue.
+    /// Where to add released keys.
     queue: WorkQueue<ObjectKey>,
 }
 
 impl HotLoops {
-    /// Creates a detector that knows no keys.
+    /// Creates a detector, initially without keys.
     pub fn new() -> Arc<Self> {
         Self::with_rounds(ROUNDS)
     }
 
-    /// Creates a detector that quarantines a key after this many delays.
+    /// Creates a detector that quarantines keys after `rounds` delays.
     pub fn with_rounds(rounds: u32) -> Arc<Self> {
         Arc::new(Self {
             rounds,
@@ -105,7 +104,7 @@ impl HotLoops {
         })
     }
 
-    /// Creates the guard of a controller over this queue. It replaces one of the same name.
+    /// Creates a controller's guard over its queue, replacing any guard of the same name.
     pub(crate) fn guard(&self, name: &str, queue: WorkQueue<ObjectKey>) -> Arc<LoopGuard> {
         let state = Mutex::new(State::new(self.rounds));
         let len = AtomicUsize::new(0);
@@ -119,7 +118,7 @@ impl HotLoops {
         guard
     }
 
-    /// Resets all keys, because other code or another configuration runs. The caller enqueues the
+    /// Forgets all keys, because other code or another configuration runs. The caller enqueues the
     /// held keys.
     pub fn reset(&self) {
         let mut guards = self.guards.lock();
@@ -127,7 +126,7 @@ impl HotLoops {
         guards.values().for_each(|guard| guard.with(State::reset));
     }
 
-    /// Returns a summary of the held keys of a controller; empty if it does not run.
+    /// Summarizes a controller's held keys; empty if it does not run.
     pub fn summary(&self, controller: &str) -> Summary<ObjectKey> {
         let guard = self.guards.lock().get(controller).cloned();
         guard
@@ -135,7 +134,7 @@ impl HotLoops {
             .unwrap_or_default()
     }
 
-    /// Records an event that enqueues a key of a controller. Call it before the key is enqueued.
+    /// Records an event for a controller's key. Call this before enqueueing the key.
     pub(crate) fn event(&self, guard: &LoopGuard, key: &ObjectKey, event: &Event) {
         let Some(version) = self.version(event) else {
             return;
@@ -155,8 +154,8 @@ impl HotLoops {
         };
     }
 
-    /// Returns a hash of the change that an event reports; None for an event of an initial list or
-    /// a resync, which reports no change.
+    /// Hashes the change reported by an event; None for initial lists and resyncs, which report
+    /// none.
     fn version(&self, event: &Event) -> Option<u64> {
         match event {
             Event::Added { initial: true, .. } => None,
@@ -184,7 +183,7 @@ impl HotLoops {
 }
 
 impl LoopGuard {
-    /// Decides whether a key that was taken from the queue is reconciled.
+    /// Decides whether to reconcile a key taken from the queue.
     pub(crate) fn admit(&self, key: &ObjectKey) -> Admission {
         if self.is_idle() {
             Admission::Run
@@ -193,7 +192,6 @@ impl LoopGuard {
         }
     }
 
-    /// Records the end of a reconcile that was admitted.
     pub(crate) fn ended(&self, key: &ObjectKey, result: &Result<Action, Failure>) {
         let requeues = match result {
             Ok(Action::Requeue) => true,
@@ -211,8 +209,7 @@ impl LoopGuard {
         !self.is_idle() && self.with(|state| state.outside(key))
     }
 
-    /// Corrects the trigger of an event whose origin was judged wrongly. Reports whether the key
-    /// was held until now.
+    /// Corrects the trigger of a misjudged event. Reports whether the key was held until now.
     fn corrected(&self, key: &ObjectKey, origin: &Origin) -> bool {
         match trigger_of(origin) {
             None => self.outside(key),
@@ -232,15 +229,15 @@ impl LoopGuard {
         self.len.load(Ordering::Acquire) == 0
     }
 
-    fn with<T>(&self, what: impl FnOnce(&mut State<ObjectKey>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut State<ObjectKey>) -> T) -> T {
         let mut state = self.state.lock();
-        let result = what(&mut state);
+        let result = change(&mut state);
         self.len.store(state.len(), Ordering::Release);
         result
     }
 }
 
-/// Returns the trigger of an event of the plugin's own write; None for an event from outside.
+/// The trigger for an event of the plugin's own write; None for an event from outside.
 fn trigger_of(origin: &Origin) -> Option<Trigger> {
     match *origin {
         Origin::Outside => None,
@@ -251,7 +248,7 @@ fn trigger_of(origin: &Origin) -> Option<Trigger> {
     }
 }
 
-/// tokio's clock, which tests pause.
+/// tokio's clock, because tests can pause it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

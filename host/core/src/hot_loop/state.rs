@@ -6,31 +6,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The burst of counted reconciles per key. It is above a dozen steps of a phased operator that
-/// writes its status after each.
+/// Burst of counted reconciles per key. More than the dozen steps of a phased operator that writes
+/// its status after each.
 pub const BURST: u32 = 30;
-/// How long until a key may have one more counted reconcile. Polling is slower than that, and a
-/// person would not notice the delay.
+/// How long until a key may have one more counted reconcile. Polling is slower than this, and
+/// nobody would notice the delay.
 pub const REFILL: Duration = Duration::from_secs(1);
-/// The number of own triggers in a row that are not counted. Chains of objects that create each
-/// other are rarely longer.
+/// How many own triggers in a row don't count. Chains of objects creating each other are rarely
+/// longer.
 pub const CHAIN: u32 = 4;
 /// The longest delay of a slowed key.
 pub const SLOWEST: Duration = Duration::from_secs(60);
-/// The number of delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five
-/// minutes in all, in which a person may notice it.
+/// Delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in
+/// total for somebody to notice.
 pub const ROUNDS: u32 = 10;
-/// The duration of a quarantine.
 pub const QUARANTINE: Duration = Duration::from_secs(600);
-/// The maximum number of keys of a controller that are remembered, at 200 bytes each. Loops of
-/// further keys are not detected.
+/// How many keys of a controller are remembered, at 200 bytes each. Loops of further keys go
+/// undetected.
 pub const KEYS: usize = 16_384;
-/// How long a key at rest is remembered after its last delay.
+/// How long to remember a key at rest after its last delay.
 const CALM: Duration = Duration::from_secs(60);
-/// The interval of the searches for keys at rest while there is no room for more.
+/// How often to look for keys at rest while there is no room for more.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Returns the delay of a round, counted from 1: 1 s, doubled each time.
+/// The delay of a round, counted from 1: one second, doubled each time.
 pub fn delay_of_round(round: u32) -> Duration {
     let seconds = 2_u64
         .checked_pow(round.saturating_sub(1))
@@ -38,17 +37,17 @@ pub fn delay_of_round(round: u32) -> Duration {
     Duration::from_secs(seconds).min(SLOWEST)
 }
 
-/// A trigger of a reconcile by the plugin's own action.
+/// An action of the plugin itself that triggers a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// A write in a reconcile of depth `depth - 1`. `other` is true if it was a reconcile of
-    /// another key.
+    /// A write in a reconcile of depth `depth - 1`, with `other` if that was a reconcile of another
+    /// key.
     Write { depth: u32, other: bool },
     /// A requeue by a reconcile of depth `depth - 1`.
     Requeue { depth: u32 },
 }
 
-/// The decision about a key that a worker has taken.
+/// What to do with a key taken by a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Reconcile the key.
@@ -57,34 +56,34 @@ pub enum Admission {
     Hold(Duration, Option<Looping>),
 }
 
-/// The stage of a loop.
+/// How far a loop has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The key is delayed by the time of this round, counted from 1.
+    /// Delayed by the time of this round, counted from 1.
     Slowed {
         /// The round.
         round: u32,
     },
-    /// The key is delayed by [`QUARANTINE`].
+    /// Delayed by [`QUARANTINE`].
     Quarantined,
 }
 
-/// The numbers of a loop.
+/// A loop in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looping {
     /// The stage.
     pub stage: Stage,
-    /// The number of reconciles since the last trigger from outside.
+    /// Reconciles since the last trigger from outside.
     pub runs: u32,
-    /// The number of these reconciles that own writes triggered.
+    /// How many of them were triggered by own writes.
     pub by_write: u32,
-    /// The number of these reconciles that requeues triggered.
+    /// How many of them were triggered by requeues.
     pub by_requeue: u32,
-    /// How long they ran.
+    /// The time since that trigger.
     pub within: Duration,
 }
 
-/// A summary of the held keys of a controller.
+/// Summarizes a controller's held keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary<K> {
     /// The number of slowed keys.
@@ -105,14 +104,14 @@ impl<K> Default for Summary<K> {
     }
 }
 
-/// The keys that their own plugin triggers.
+/// The keys triggered by their own plugin.
 #[derive(Debug)]
 pub(super) struct State<K> {
-    /// The number of delays of a slowed key before it is quarantined.
+    /// Delays of a slowed key before it is quarantined.
     rounds: u32,
     /// The remembered keys; at most [`KEYS`]. Keys at rest are removed.
     entries: HashMap<K, Entry>,
-    /// The time of the last search for keys at rest.
+    /// When we last looked for keys at rest.
     swept: Option<Instant>,
 }
 
@@ -122,11 +121,10 @@ struct Entry {
     full_at: Instant,
     /// The plugin's own trigger of the next reconcile.
     pending: Option<Trigger>,
-    /// The depth of the reconcile in flight: the length of the chain of own triggers that led to
-    /// it.
+    /// Depth of the reconcile in flight: the length of the chain of own triggers behind it.
     running: Option<u32>,
     hold: Option<Hold>,
-    /// The time of the last trigger from outside.
+    /// When the last trigger from outside came.
     since: Instant,
     runs: u32,
     by_write: u32,
@@ -135,11 +133,11 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// The number of delays so far, including this one.
+    /// Delays so far, including this one.
     round: u32,
-    /// The end of the delay.
+    /// When the delay ends.
     until: Instant,
-    /// True while the key is delayed; false after it was reconciled again.
+    /// True while the key is delayed; false once it has been reconciled again.
     waiting: bool,
 }
 
@@ -150,7 +148,7 @@ impl<K> Default for State<K> {
 }
 
 impl<K> State<K> {
-    /// Creates a state without keys that quarantines a key after this many delays.
+    /// Creates a state without keys that quarantines keys after `rounds` delays.
     pub fn new(rounds: u32) -> Self {
         Self {
             rounds,
@@ -166,7 +164,6 @@ impl<K> State<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Returns the number of keys that are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -176,10 +173,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
         };
-        let held = entry.hold.is_some_and(|hold| hold.waiting);
-        // The reconcile in flight was triggered before, but its writes also react to this change.
+        let was_held = entry.hold.is_some_and(|hold| hold.waiting);
+        // The reconcile in flight was triggered earlier, but its writes react to this change as
+        // well.
         self.entries.remove(key);
-        held
+        was_held
     }
 
     /// Records a trigger by the plugin itself. Reports whether a held key is released.
@@ -201,8 +199,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         released
     }
 
-    /// Corrects a trigger: it was a write in a reconcile of this depth, of this key or of another
-    /// one. Reports whether a held key is released.
+    /// Corrects a trigger: it was a write in a reconcile of this depth, of this key or another.
+    /// Reports whether a held key is released.
     pub fn correct(&mut self, key: &K, trigger: Trigger, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
@@ -221,7 +219,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         released
     }
 
-    /// Decides whether a worker reconciles a key that it has taken.
+    /// Decides whether to reconcile a key taken by a worker.
     pub fn admit(&mut self, key: &K, now: Instant) -> Admission {
         match self.entries.get_mut(key) {
             None => Admission::Run,
@@ -229,7 +227,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Ends a reconcile. `requeues` is true if it asks for another one soon.
+    /// Ends a reconcile. With `requeues`, it asks for another one soon.
     pub fn ended(&mut self, key: &K, requeues: bool, now: Instant) {
         let depth = self
             .entries
@@ -256,7 +254,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Returns the number of own triggers that led to the reconcile in flight of a key.
+    /// How many own triggers led to the key's reconcile in flight.
     pub fn depth(&self, key: &K) -> u32 {
         self.entries
             .get(key)
@@ -264,7 +262,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             .unwrap_or_default()
     }
 
-    /// Returns a summary of the held keys.
+    /// Summarizes the held keys.
     pub fn summary(&mut self, now: Instant) -> Summary<K> {
         self.sweep(now);
         let mut summary = Summary::default();
@@ -331,8 +329,8 @@ impl Entry {
         }
     }
 
-    /// Starts over if the trigger follows from a change from outside, because the key that wrote
-    /// was triggered from outside. Reports whether the key was held until now.
+    /// Starts over if the trigger goes back to a change from outside, because such a change had
+    /// triggered the writing key. Reports whether the key was held until now.
     fn restart(&mut self, trigger: Trigger, now: Instant) -> bool {
         let Trigger::Write {
             depth: ..=CHAIN,
@@ -342,14 +340,14 @@ impl Entry {
             return false;
         };
 
-        let held = self.hold.is_some_and(|hold| hold.waiting);
+        let was_held = self.hold.is_some_and(|hold| hold.waiting);
         *self = Self {
             running: self.running,
             pending: self.pending,
             ..Self::new(now)
         };
 
-        held
+        was_held
     }
 
     fn admit(&mut self, rounds: u32, now: Instant) -> Admission {
@@ -416,7 +414,7 @@ impl Entry {
         }
     }
 
-    /// Reports whether there is nothing to remember of the key.
+    /// Whether there is nothing to remember about the key.
     fn is_at_rest(&self, now: Instant) -> bool {
         let calm = self
             .hold

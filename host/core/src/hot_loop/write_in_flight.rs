@@ -1,4 +1,4 @@
-//! A plugin's write between the request and its answer.
+//! A plugin's write between request and answer.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::{
     ports::ObjectLookup,
 };
 
-/// A write that is in flight. Dropping it ends it, and judges the events that arrived meanwhile.
+/// An in-flight write. Dropping it ends it and judges the events that arrived meanwhile.
 pub(crate) struct WriteInFlight {
     loops: Arc<HotLoops>,
     id: u64,
-    /// A hash of the object version that the write creates, once it is known.
+    /// Hash of the object version created by the write, once known.
     made: Option<u64>,
 }
 
 impl WriteInFlight {
-    /// Begins a write of a reconcile. Returns None for a dry run, which stores nothing.
+    /// Begins a write of a reconcile; None for a dry run, which stores nothing.
     pub fn begin(
         loops: &Arc<HotLoops>,
         call: &Call,
@@ -30,8 +30,8 @@ impl WriteInFlight {
             return None;
         }
 
-        // The response to a deletion names no version, so the uid is looked up. An object that is
-        // in no cache has no event.
+        // The response to a deletion names no version, so look up the uid. An object outside the
+        // caches has no event anyway.
         let deleted = objects
             .filter(|_| call.verb == Verb::Delete)
             .and_then(|objects| {
@@ -44,17 +44,16 @@ impl WriteInFlight {
         ))
     }
 
-    /// Ends the write with its answer.
     pub fn end(mut self, answer: &Answer<'_>) {
         match answer {
             Answer::Stored(object) => self.made = Some(self.loops.made(object)),
-            // A response that is not an object, such as that to an eviction, creates no version.
+            // Responses other than objects, such as that to an eviction, create no version.
             Answer::Raw(body) => {
                 if let Ok(object) = Object::untyped(body, ManagedFields::Keep) {
                     self.made = Some(self.loops.made(&object));
                 }
             }
-            // Its version was known before.
+            // Its version is known already.
             Answer::Deleted => {}
             Answer::Unchanged | Answer::Failed { .. } => self.made = None,
         }
@@ -62,7 +61,7 @@ impl WriteInFlight {
 }
 
 impl HotLoops {
-    /// Begins a write in a reconcile. `deletes` is the uid of the object to delete, if it is known.
+    /// Begins a write in a reconcile. `deletes` is the uid of the object to delete, if known.
     pub(super) fn begin(
         self: &Arc<Self>,
         reconcile: &ReconcileRequest,

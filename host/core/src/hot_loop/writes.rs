@@ -1,64 +1,62 @@
-//! The writes of a plugin, and the events that they cause: a pure state machine. Object versions
-//! are hashes.
+//! A plugin's writes and the events caused by them: a pure state machine. Object versions are
+//! hashes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque, hash_map};
 
 use crate::object::ObjectKey;
 
-/// The number of a plugin's writes that are remembered. An event that arrives later counts as from
-/// outside, but a watch is only a few writes behind.
+/// How many of a plugin's writes are remembered. Events of older ones count as from outside, but a
+/// watch is only a few writes behind.
 pub const WRITES: usize = 4_096;
-/// The maximum number of events that wait for responses. Further ones count as from outside.
+/// How many events may wait for responses. Further ones count as from outside.
 const UNSETTLED: usize = 1_024;
 
-/// The controller and key that an event enqueues.
+/// The controller and key enqueued by an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub controller: String,
     pub key: ObjectKey,
 }
 
-/// The origin of a change.
+/// Who made a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Another writer.
     Outside,
     /// This plugin.
     Own {
-        /// The depth of the reconcile that wrote.
+        /// Depth of the writing reconcile.
         depth: u32,
-        /// True if the write was in a reconcile of another key than the event's.
+        /// Whether that reconcile had another key than the event's target.
         other: bool,
     },
 }
 
-/// The writes of one plugin.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// The versions that the plugin wrote, and their writers.
+    /// The versions written by the plugin, and their writers.
     own: HashMap<u64, Author>,
-    /// Exactly the keys of `own`, the oldest first; at most [`WRITES`].
+    /// Exactly the keys of `own`, oldest first; at most [`WRITES`].
     order: VecDeque<u64>,
-    /// The writes in flight, by their number.
+    /// In-flight writes by number.
     under_way: BTreeMap<u64, Author>,
-    /// The number of the next write.
     next: u64,
-    /// The events that may be caused by a write in flight, in the order of `before`.
+    /// Events possibly caused by an in-flight write, in the order of `before`.
     unsettled: VecDeque<Unsettled>,
 }
 
-/// The reconcile that writes.
+/// The writing reconcile.
 #[derive(Clone, Copy, Debug)]
 struct Author {
     writer: u64,
     depth: u32,
 }
 
-/// An event that arrived while writes were in flight.
+/// An event that arrived during in-flight writes.
 #[derive(Debug)]
 struct Unsettled {
     version: u64,
-    /// The hash of the target, as in `Author::writer`.
+    /// Hash of the target, like `Author::writer`.
     asked: u64,
     target: Target,
     /// Only writes with smaller numbers can have caused the event.
@@ -74,7 +72,7 @@ impl Writes {
         id
     }
 
-    /// Ends a write with the version that it created, if any. Returns the events that can be judged
+    /// Ends a write, with the version it created, if any. Returns the events that can be judged
     /// now.
     pub fn end(&mut self, id: u64, made: Option<u64>) -> Vec<(Target, Origin)> {
         let Some(write) = self.under_way.remove(&id) else {
@@ -107,8 +105,8 @@ impl Writes {
         settled
     }
 
-    /// Returns the origin of an event's version. While writes are in flight, an unknown version
-    /// counts as theirs until [`Self::end`] judges it again.
+    /// Who made an event's version. During in-flight writes, an unknown version counts as theirs
+    /// until [`Self::end`] judges it again.
     pub fn origin(&mut self, version: u64, asked: u64, target: Target) -> Origin {
         if let Some(write) = self.own.get(&version) {
             return own(*write, asked);
@@ -128,7 +126,7 @@ impl Writes {
                     target,
                     before: self.next,
                 });
-                // It is not known whether another key's reconcile wrote. Assuming so could release
+                // We can't tell whether another key's reconcile wrote it. Assuming so could release
                 // a held key.
                 Origin::Own {
                     depth: write.depth,

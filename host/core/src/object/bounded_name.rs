@@ -1,20 +1,22 @@
-//! Names that are composed of others, within the length that the API server accepts.
+//! Names composed of others, within the length accepted by the API server.
 
 use sha2::{Digest, Sha256};
 
-/// The longest name of an object, in bytes (apimachinery's `DNS1123SubdomainMaxLength`).
+/// The longest name of an object, in bytes (apimachinery's [`DNS1123SubdomainMaxLength`]).
+///
+/// [`DNS1123SubdomainMaxLength`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/validate/content/dns.go#L57
 pub const MAX_OBJECT_NAME: usize = 253;
 
 /// The longest field manager, in bytes ([`FieldManagerMaxLength`]).
 ///
-/// [`FieldManagerMaxLength`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/validation/validation.go
+/// [`FieldManagerMaxLength`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/validation/validation.go#L209
 pub const MAX_FIELD_MANAGER: usize = 128;
 
-/// The hexadecimal digits of a hash that take the place of what is left out.
+/// Hexadecimal digits of the hash that replaces the end of a long name.
 const HASH: usize = 16;
 
-/// Returns a composed name of at most `max` bytes: the name itself if it is short enough, otherwise
-/// its beginning and a hash of the whole, so that two long names that begin alike stay different.
+/// Fits a composed name into `max` bytes: unchanged if it is short enough, otherwise its beginning
+/// plus a hash of all of it, so that long names with the same beginning stay different.
 ///
 /// ```
 /// use operetta_core::object::bounded_name::bounded;

@@ -1,10 +1,10 @@
-//! The differing fields of two versions of an object. They are found by one pass over the two
-//! texts, side by side, without trees: every write of a plugin and every event of a watch passes
-//! here.
+//! The differing fields of two versions of an object, found by a single pass over the two texts
+//! side by side. We build no trees, because every write of a plugin and every event of a watch
+//! passes through here.
 //!
-//! The texts are not trusted. The time grows with their sizes: only fields whose names or order
-//! differ are read again, within a budget, and looked up by sorting. Nesting is bounded by
-//! [`MAX_DEPTH`](super::scanner::MAX_DEPTH).
+//! The texts are untrusted. The time is linear in their sizes: only fields with differing names or
+//! order are read again, within a budget, and looked up by sorting.
+//! [`MAX_DEPTH`](super::scanner::MAX_DEPTH) bounds the nesting.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,27 +13,25 @@ use crate::object::{
     value::{Budget, Field, equal},
 };
 
-/// The maximum number of changes that are named; further ones are counted only.
+/// How many changes are named; further ones are only counted.
 pub(crate) const MAX_CHANGES: usize = 32;
-/// Bytes of one path. A longer one is cut: the writer chooses the names of fields.
+/// Maximum bytes of a path. Longer ones are cut: the writer chooses the names of fields.
 const MAX_PATH: usize = 256;
-/// The fields of `metadata` that every write changes.
+/// The fields of `metadata` changed by every write.
 const EVERY_WRITE: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
-/// The text of an absent value.
+/// Stands for an absent value.
 const ABSENT: &str = "null";
 
-/// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change<'a> {
-    /// The field's path.
     pub(crate) path: Path<'a>,
-    /// The text of the value before the change; `null` if the field was absent.
+    /// Text of the value before the change; `null` if the field was absent.
     pub(crate) before: &'a str,
-    /// The text of the value after the change; `null` if the field is absent.
+    /// Text of the value after the change; `null` if the field is absent.
     pub(crate) after: &'a str,
 }
 
-/// The field names that lead to a field: `.spec.replicas`.
+/// The field names leading to a field: `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Path<'a>(pub(super) Vec<Cow<'a, str>>);
 
@@ -44,20 +42,18 @@ impl fmt::Display for Path<'_> {
 }
 
 impl<'a> Path<'a> {
-    /// Returns a path of these field names.
     #[cfg(test)]
     pub(crate) fn of(steps: &[&'a str]) -> Self {
         Self(steps.iter().map(|step| Cow::Borrowed(*step)).collect())
     }
 
-    /// Reports whether the path leads to a field or a part of it, by the field's name in the
-    /// object.
+    /// Whether the path leads to this top-level field, or a part of it.
     pub(crate) fn is_below(&self, field: &str) -> bool {
         self.0.first().is_some_and(|first| first == field)
     }
 
-    /// Returns the path as text. Of one that has more than [`MAX_PATH`] bytes, the beginning and
-    /// the number of its bytes: `.data.aaaa… (70000 bytes)`.
+    /// The path as text. Beyond [`MAX_PATH`] bytes, only its beginning and length: `.data.aaaa…
+    /// (70000 bytes)`.
     fn shortened(&self) -> String {
         let bytes: usize = self.0.iter().map(|step| 1 + step.len()).sum();
         if bytes <= MAX_PATH {
@@ -79,17 +75,16 @@ impl<'a> Path<'a> {
 }
 
 /// The differing fields of two versions of an object, in the order of the later text. A removed
-/// field is where it was in the text before.
+/// field keeps its place from the earlier text.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
     /// The first [`MAX_CHANGES`].
     pub(crate) named: Vec<Change<'a>>,
-    /// The number of all changes.
     count: usize,
 }
 
 impl Changes<'_> {
-    /// Returns the paths. Those that do not fit into `max_bytes` are counted only: `and 7 more`.
+    /// The paths. Those beyond `max_bytes` are only counted: `and 7 more`.
     pub(crate) fn paths(&self, max_bytes: usize) -> Vec<String> {
         let mut room = max_bytes;
         let fits = |path: &String| {
@@ -112,10 +107,10 @@ impl Changes<'_> {
     }
 }
 
-/// Returns the differing fields of two objects, except those that every write changes. A list
-/// counts as one field, and so does an object that was added or removed. A field that is null
-/// counts as absent. The spelling of values does not count (see [`super::value`]). None if a text
-/// has more than `max_bytes`, is not JSON or would take too long.
+/// Finds the differing fields of two objects, except those changed by every write. A list counts as
+/// one field, as does an added or removed object. A null field counts as absent. How values are
+/// spelled doesn't matter (see [`super::value`]). None if a text has more than `max_bytes`, is not
+/// JSON or would take too long.
 pub(crate) fn changes<'a>(
     before: &'a str,
     after: &'a str,
@@ -146,7 +141,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Compares the next values, which are inside of `depth` levels, and skips them.
+    /// Compares the next values, inside of `depth` levels, and skips them.
     fn value(&mut self, old: &mut Scanner<'a>, new: &mut Scanner<'a>, depth: usize) -> Option<()> {
         if old.peek() == Some(b'{') && new.peek() == Some(b'{') {
             return self.object(old, new, depth + 1);
@@ -163,9 +158,9 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Compares two objects at nesting level `depth`. The API server writes the fields of an object
-    /// in the same order each time, so most have the same name in both texts; from the first other
-    /// one on they are looked up.
+    /// Compares two objects at nesting level `depth`. The API server writes an object's fields in
+    /// the same order each time, so we compare them in step until the first differing name, and
+    /// look up the rest.
     fn object(&mut self, old: &mut Scanner<'a>, new: &mut Scanner<'a>, depth: usize) -> Option<()> {
         old.open(depth).ok()?;
         new.open(depth).ok()?;
@@ -193,7 +188,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares fields of an object at nesting level `depth`, whose names or order differ.
+    /// Compares fields of an object at nesting level `depth`, where names or order differ.
     fn fields(&mut self, old: &[Field<'a>], new: &[Field<'a>], depth: usize) -> Option<()> {
         let places = Field::places(old, new);
         let mut is_removed = vec![true; old.len()];
@@ -204,7 +199,7 @@ impl<'a> Walk<'a> {
         let mut next = 0;
 
         for (field, place) in new.iter().zip(places) {
-            // An added field comes after those that were removed at its position.
+            // An added field comes after the fields removed at its position.
             let is_kept = |at: &usize| !is_removed[*at];
             let until =
                 place.unwrap_or_else(|| (next..old.len()).find(is_kept).unwrap_or(old.len()));
@@ -230,7 +225,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Adds the removed ones of these fields.
+    /// Adds the removed fields in a range.
     fn removed(&mut self, old: &[Field<'a>], is_removed: &[bool], range: std::ops::Range<usize>) {
         for at in range.filter(|at| is_removed[*at]) {
             self.path.push(old[at].name.clone());
@@ -255,7 +250,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Reads the name of an object's next field, without those that every write changes. The inner None
+/// Reads the name of an object's next field, skipping those changed by every write. The inner None
 /// is the object's end.
 fn next_field<'a>(
     scanner: &mut Scanner<'a>,

@@ -1,8 +1,8 @@
-//! The error of a text that is not a Kubernetes object.
+//! The error for a text that is not a Kubernetes object.
 
 use crate::object::scanner::ScanError;
 
-/// The error of a text that is not a Kubernetes object. Reading it again cannot help.
+/// A text is not a Kubernetes object. Reading it again cannot help.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The text is not JSON.
@@ -35,7 +35,7 @@ pub enum ObjectError {
     Unreadable {
         /// The field.
         field: &'static str,
-        /// The value that was found.
+        /// The value found.
         value: String,
     },
     /// metadata.ownerReferences are malformed.

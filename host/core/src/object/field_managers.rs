@@ -1,5 +1,7 @@
-//! The managers of an object's fields, by its managedFields. They are found by one pass over the
-//! text.
+//! Who manages which fields of an object, according to its [managedFields]. Found by a single pass
+//! over the text.
+//!
+//! [managedFields]: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 
 use std::borrow::Cow;
 
@@ -9,41 +11,40 @@ use crate::object::{
     scanner::Scanner,
 };
 
-/// A set of changes, one bit for each.
+/// A set of changes, one bit each.
 type Set = u32;
 const _: () = assert!(MAX_CHANGES <= Set::BITS as usize, "a bit for each change");
 
-/// An entry of managedFields.
 #[derive(Debug, Default)]
 pub(crate) struct FieldManager<'a> {
-    /// The field manager; None if the entry names none.
+    /// None if the entry names no manager.
     pub(crate) manager: Option<Cow<'a, str>>,
-    /// The subresource; empty for the object itself.
+    /// Empty for the object itself.
     pub(crate) subresource: Cow<'a, str>,
-    /// The time of the last write; empty if it is unknown. It is RFC 3339 in UTC with seconds, so
-    /// times sort as text.
+    /// Time of the last write; empty if unknown. It is RFC 3339 in UTC with seconds, so times sort
+    /// as text.
     pub(crate) time: Cow<'a, str>,
-    /// The changes whose field, or a part of it, is in the entry, or an atomic field that contains
-    /// it.
+    /// The changes covered by the entry: it contains their field, a part of it, or an atomic field
+    /// around it.
     pub(crate) owned: Set,
 }
 
 impl FieldManager<'_> {
-    /// Reports whether the manager owns the field of the change at this position.
+    /// Whether the manager owns the field of the change at this position.
     pub(crate) fn owns(&self, change: usize) -> bool {
         (self.owned >> change) & 1 == 1
     }
 }
 
-/// Returns the text of an object's managedFields; None if it has none.
+/// The text of an object's managedFields; None if it has none.
 pub fn managed_fields(json: &str) -> Option<&str> {
     seek(json, &["metadata", "managedFields"])?
         .value_text(0)
         .ok()
 }
 
-/// Returns the entries of managedFields and which of the changes they own. It ends early if the
-/// text is not JSON. Of changes beyond [`MAX_CHANGES`] no entry is an owner.
+/// Reads the entries of managedFields, with the changes they own. Ends early if the text is not
+/// JSON. Changes beyond [`MAX_CHANGES`] have no owner.
 pub(crate) fn field_managers<'a>(
     managed_fields: &'a str,
     changes: &[Change<'_>],
@@ -51,7 +52,7 @@ pub(crate) fn field_managers<'a>(
     read(Scanner::new(managed_fields), changes)
 }
 
-/// Returns the entries of an object's managedFields, the latest first; none if it has none.
+/// The entries of an object's managedFields, latest first; none if it has none.
 pub(crate) fn field_managers_of<'a>(
     json: &'a str,
     changes: &[Change<'_>],
@@ -84,7 +85,7 @@ fn read<'a>(mut scanner: Scanner<'a>, changes: &[Change<'_>]) -> Vec<FieldManage
     entries
 }
 
-/// Reads an entry; the inner None is none. The outer None is returned if the text is not JSON.
+/// Reads an entry; the inner None stands for null. The outer None means the text is not JSON.
 fn read_entry<'a>(
     scanner: &mut Scanner<'a>,
     changes: &[Change<'_>],
@@ -119,9 +120,11 @@ fn read_entry<'a>(
     Some(Some(entry))
 }
 
-/// Reads a node of a field set (FieldsV1: `{"f:spec": {"f:replicas": {}}}`), and returns which of
-/// these changes it contains: their field, a part of it, or an atomic field that contains it. `at`
-/// steps of their paths lead to the node. None if the text is not JSON.
+/// Reads a node of a field set ([FieldsV1]: `{"f:spec": {"f:replicas": {}}}`). Returns which of the
+/// changes `among` it contains: their field, a part of it, or an atomic field around it. `at` steps
+/// of their paths lead to the node. None if the text is not JSON.
+///
+/// [FieldsV1]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/types.go
 fn owned(scanner: &mut Scanner<'_>, changes: &[Change<'_>], among: Set, at: usize) -> Option<Set> {
     let those = |is_one: &dyn Fn(&[Cow<'_, str>]) -> bool, among: Set| {
         let found = changes
@@ -131,7 +134,7 @@ fn owned(scanner: &mut Scanner<'_>, changes: &[Change<'_>], among: Set, at: usiz
         found.fold(0, |all: Set, (bit, _)| all | (1 << bit))
     };
 
-    // The node is that of the field itself.
+    // This is the node of the field itself.
     let mut owned = those(&|path| path.len() == at, among);
     let among = among & !owned;
     if among == 0 || scanner.peek() != Some(b'{') {

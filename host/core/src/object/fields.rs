@@ -1,11 +1,11 @@
-//! The fields of an object, read from its text.
+//! Reads fields of an object from its text.
 
 use std::borrow::Cow;
 
 use crate::object::scanner::Scanner;
 
-/// An iterator over the fields of an object and the texts of their values. It ends early if the
-/// text is not JSON.
+/// Iterates over an object's fields and the texts of their values. Ends early if the text is not
+/// JSON.
 pub(crate) struct Fields<'a> {
     text: &'a str,
     /// None after the end.
@@ -14,7 +14,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Returns the fields of an object; None if the text is not an object.
+    /// None if the text is not an object.
     #[inline]
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         let mut scanner = Scanner::new(text);
@@ -43,14 +43,14 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns the text of an object's field; None without it, and if the text is not an object.
+/// The text of an object's field; None if it is missing or the text is not an object.
 pub(crate) fn field<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
     Fields::of(object)?
         .find(|(name, _)| name == wanted)
         .map(|(_, value)| value)
 }
 
-/// Goes to the value at these fields, and no further; None without it, and if a step is not an
+/// Moves to the value at these fields, and no further; None if it is missing or any step is not an
 /// object.
 pub(crate) fn seek<'a>(object: &'a str, steps: &[&str]) -> Option<Scanner<'a>> {
     let mut scanner = Scanner::new(object);
@@ -73,7 +73,7 @@ pub(crate) fn seek<'a>(object: &'a str, steps: &[&str]) -> Option<Scanner<'a>> {
     Some(scanner)
 }
 
-/// Returns the decoded value of a string that is a whole text; None if it is something else.
+/// Decodes a text consisting of a single string; None if it is anything else.
 pub(crate) fn string(text: &str) -> Option<Cow<'_, str>> {
     let mut scanner = Scanner::new(text);
     let quoted = if scanner.peek()? == b'"' {

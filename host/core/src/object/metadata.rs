@@ -1,9 +1,9 @@
-//! The metadata fields that the host reads, found by their offsets in an object's text.
+//! The metadata fields needed by the host, found by their offsets in an object's text.
 
 use crate::object::scanner::{self, Scanner};
 
-/// The offsets at which the values of fields begin in a text, for strings after the quote; [`NONE`]
-/// for a field that is missing or null.
+/// Where the values of fields begin in a text (for strings, after the quote); [`NONE`] for a
+/// missing or null field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks(pub(crate) [u32; MARKS]);
 
@@ -13,13 +13,13 @@ pub(crate) const NAMESPACE: usize = 1;
 pub(crate) const UID: usize = 2;
 pub(crate) const REVISION: usize = 3;
 pub(crate) const LABELS: usize = 4;
-// Stripping removes the values above from the text; of the fields below only the offset is stored.
+// Stripping removes the values above from the text. Of the fields below, only the offset is stored.
 pub(crate) const GENERATION: usize = 5;
 pub(crate) const OWNERS: usize = 6;
 pub(crate) const DELETION: usize = 7;
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The metadata of an object, readable without the whole text.
+/// An object's metadata, readable without the rest of the text.
 #[derive(Clone, Copy)]
 pub struct Metadata<'a> {
     pub(crate) text: &'a str,
@@ -30,7 +30,7 @@ impl<'a> Metadata<'a> {
     pub(crate) fn string(&self, mark: usize) -> Option<&'a str> {
         let at = self.marks.at(mark)?;
         let rest = &self.text[at..];
-        // The string contains no escape, and nothing else that would end it early.
+        // Reading an object unescapes these strings, so the first quote ends them.
         Some(&rest[..scanner::plain(rest.as_bytes())])
     }
 
@@ -44,7 +44,7 @@ impl<'a> Metadata<'a> {
             .is_some_and(|rest| rest.first() == Some(&b'"'))
     }
 
-    /// Reports whether the object has this namespace and name.
+    /// Whether the object has this namespace and name.
     pub fn is(&self, namespace: Option<&str>, name: &str) -> bool {
         let named = self.is_string(NAME, name);
         named
@@ -54,33 +54,33 @@ impl<'a> Metadata<'a> {
             )
     }
 
-    /// Returns metadata.name.
+    /// metadata.name.
     pub fn name(&self) -> &'a str {
         self.string(NAME).unwrap_or_default()
     }
 
-    /// Returns metadata.namespace; None if it is empty.
+    /// metadata.namespace; None if empty.
     pub fn namespace(&self) -> Option<&'a str> {
         self.string(NAMESPACE)
             .filter(|namespace| !namespace.is_empty())
     }
 
-    /// Returns metadata.uid; empty if it is missing.
+    /// metadata.uid; empty if missing.
     pub fn uid(&self) -> &'a str {
         self.string(UID).unwrap_or_default()
     }
 
-    /// Returns metadata.resourceVersion; empty if it is missing.
+    /// metadata.resourceVersion; empty if missing.
     pub fn resource_version(&self) -> &'a str {
         self.string(REVISION).unwrap_or_default()
     }
 
-    /// Returns the resourceVersion as a number; None if it is not a number.
+    /// The resourceVersion as a number; None if it is not one.
     pub fn revision(&self) -> Option<u64> {
         self.resource_version().parse().ok()
     }
 
-    /// Returns metadata.labels in the order of the text.
+    /// metadata.labels, in the order of the text.
     pub fn labels(&self) -> Labels<'a> {
         let scanner = self
             .marks
@@ -93,7 +93,7 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// Returns the value of a label. If a label occurs twice, the last value counts, as in Go.
+    /// The value of a label. If a label occurs twice, the last value counts, as in Go.
     pub fn label(&self, name: &str) -> Option<&'a str> {
         self.labels()
             .filter(|(label, _)| *label == name)
@@ -101,8 +101,7 @@ impl<'a> Metadata<'a> {
             .map(|(_, value)| value)
     }
 
-    /// Returns the metadata of a text that [`RawObject::strip`](crate::object::RawObject::strip)
-    /// created.
+    /// Reads the metadata written by [`RawObject::strip`](crate::object::RawObject::strip).
     pub fn of_stripped(metadata: &'a str) -> Self {
         let mut marks = Marks::NONE;
         let mut at = 0;
@@ -155,7 +154,7 @@ impl Marks {
     }
 
     pub(crate) fn set(&mut self, mark: usize, at: usize) {
-        // Longer texts were rejected before.
+        // Longer texts were rejected earlier.
         self.0[mark] = u32::try_from(at).unwrap_or(NONE);
     }
 }

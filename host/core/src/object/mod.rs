@@ -1,11 +1,9 @@
-//! Objects as the cache holds them: compact JSON text plus the few fields that the host itself
-//! reads.
+//! Objects as cached: compact JSON text, plus the few fields needed by the host itself.
 //!
-//! The host never builds a tree of an object. It finds the fields that it reads in one pass over
-//! the text (see [`RawObject`]), and the rest stays as the API server sent it.
-//! `metadata.managedFields` is dropped on request, because it is a quarter to half of a typical
-//! object and reconcilers do not read it. An [`Object`] is a cheap view of such bytes: a store
-//! keeps only the bytes.
+//! The host never builds a tree of an object. It finds the fields it needs in one pass over the
+//! text (see [`RawObject`]), and the rest stays as the API server sent it. `metadata.managedFields`
+//! is dropped on request: it makes up a quarter to half of a typical object, and reconcilers don't
+//! read it. An [`Object`] is a cheap view of such bytes; a store keeps only the bytes.
 
 pub mod bounded_name;
 pub(crate) mod changes;
@@ -43,11 +41,9 @@ pub use crate::object::{
 };
 use crate::object::{fields::field, kind::GroupVersionKind, prune::Prune};
 
-/// An object: its JSON text and the fields that the host reads. Two objects are equal if their
-/// texts are.
+/// An object: its JSON text and the fields needed by the host. Objects with equal texts are equal.
 ///
-/// Fields are read from the bytes when they are asked for, so that a cached read costs only what
-/// the reader uses.
+/// Fields are decoded on first use, so that a cached read costs only what the reader looks at.
 #[derive(Clone)]
 pub struct Object {
     raw: RawObject,
@@ -69,12 +65,12 @@ impl PartialEq for Object {
 
 impl Eq for Object {}
 
-/// The treatment of metadata.managedFields when an object is read.
+/// What to do with metadata.managedFields when reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagedFields {
-    /// Keeps them as the API server sent them.
+    /// Keep them as the API server sent them.
     Keep,
-    /// Drops them.
+    /// Drop them.
     Drop,
 }
 
@@ -89,12 +85,12 @@ impl ManagedFields {
 }
 
 impl Object {
-    /// Reads an object from the API server's JSON. Items of a typed list have no apiVersion and
-    /// kind: they get those of `kind`.
+    /// Reads an object from the API server's JSON. Items of a typed list lack apiVersion and kind,
+    /// and get those of `kind`.
     ///
     /// # Errors
-    /// Returns an error when the text is not JSON, has no metadata.name, or a metadata field has
-    /// the wrong type or occurs twice.
+    /// Returns an error if the text is not JSON, has no metadata.name, or a metadata field has the
+    /// wrong type or occurs twice.
     pub fn from_json(
         text: &str,
         kind: &GroupVersionKind,
@@ -106,7 +102,7 @@ impl Object {
     /// Reads an object without the pruned fields, in one pass over the text.
     ///
     /// # Errors
-    /// Fails as [`Object::from_json`] does.
+    /// Same as [`Object::from_json`].
     pub fn from_json_pruned(
         text: &str,
         kind: &GroupVersionKind,
@@ -118,7 +114,7 @@ impl Object {
     /// Reads an object from untrusted bytes.
     ///
     /// # Errors
-    /// Fails as [`Object::from_json`] does, and when the bytes are not UTF-8.
+    /// Same as [`Object::from_json`]; also if the bytes are not UTF-8.
     pub fn from_slice(
         bytes: &[u8],
         kind: &GroupVersionKind,
@@ -132,7 +128,7 @@ impl Object {
     /// Reads an object once, and returns it with and without metadata.managedFields.
     ///
     /// # Errors
-    /// Fails as [`Object::from_json`] does.
+    /// Same as [`Object::from_json`].
     pub fn with_and_without_managed_fields(
         text: &str,
         kind: &GroupVersionKind,
@@ -142,10 +138,10 @@ impl Object {
         Ok((Self::of(whole), Self::of(pruned)))
     }
 
-    /// Reads an object without adding an apiVersion or a kind.
+    /// Reads an object without adding apiVersion or kind.
     ///
     /// # Errors
-    /// Fails as [`Object::from_json`] does.
+    /// Same as [`Object::from_json`].
     pub fn untyped(text: &str, managed_fields: ManagedFields) -> Result<Self, ObjectError> {
         Ok(Self::of(RawObject::read(
             text,
@@ -154,7 +150,7 @@ impl Object {
         )?))
     }
 
-    /// Returns the object of these bytes.
+    /// Wraps an object's bytes.
     pub fn of(raw: RawObject) -> Self {
         Self {
             raw,
@@ -163,12 +159,12 @@ impl Object {
         }
     }
 
-    /// Returns the object's bytes.
+    /// The object's bytes.
     pub fn raw(&self) -> &RawObject {
         &self.raw
     }
 
-    /// Returns the namespace and name.
+    /// The namespace and name.
     pub fn key(&self) -> &ObjectKey {
         self.key.get_or_init(|| {
             let metadata = self.raw.metadata();
@@ -179,81 +175,82 @@ impl Object {
         })
     }
 
-    /// Returns metadata.uid; empty if it is missing.
+    /// metadata.uid; empty if missing.
     pub fn uid(&self) -> &str {
         self.raw.metadata().uid()
     }
 
-    /// Returns metadata.resourceVersion; empty if it is missing.
+    /// metadata.resourceVersion; empty if missing.
     pub fn resource_version(&self) -> &str {
         self.raw.metadata().resource_version()
     }
 
-    /// Returns the resourceVersion as a number; None if it is not a number. Since Kubernetes 1.35
-    /// clients may compare them
-    /// ([KEP-5504](https://github.com/kubernetes/enhancements/issues/5504)).
+    /// The resourceVersion as a number; None if it is not one. Clients may compare them since
+    /// Kubernetes 1.35 ([KEP-5504](https://github.com/kubernetes/enhancements/issues/5504)).
     pub fn revision(&self) -> Option<u64> {
         self.raw.metadata().revision()
     }
 
-    /// Returns metadata.generation; 0 for kinds that have none.
+    /// metadata.generation; 0 for kinds without one.
     pub fn generation(&self) -> i64 {
         self.raw.generation()
     }
 
-    /// Reports whether metadata.deletionTimestamp is set.
+    /// Whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
         self.raw.deleting()
     }
 
-    /// Returns metadata.labels in the order of the text.
+    /// metadata.labels, in the order of the text.
     pub fn labels(&self) -> Labels<'_> {
         self.raw.metadata().labels()
     }
 
-    /// Returns the value of a label.
+    /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.raw.metadata().label(name)
     }
 
-    /// Returns metadata.ownerReferences.
+    /// metadata.ownerReferences.
     pub fn owners(&self) -> &[OwnerReference] {
         self.owners.get_or_init(|| self.raw.owners())
     }
 
-    /// Returns the managing controller's reference (apimachinery's `metav1.GetControllerOf`).
+    /// The reference to the managing controller (apimachinery's [`metav1.GetControllerOf`]).
+    ///
+    /// [`metav1.GetControllerOf`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/controller_ref.go#L34
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners().iter().find(|owner| owner.controller)
     }
 
-    /// Returns the object without the pruned fields; the same object if it has none of them.
+    /// The object without the pruned fields; the same object if it has none of them.
     #[must_use]
     pub fn pruned(self: Arc<Self>, prune: &Prune) -> Arc<Self> {
-        // The text was valid when it was read first.
+        // The text was valid when first read.
         match RawObject::read(self.json(), None, prune) {
             Ok(raw) if raw.text().len() < self.json().len() => Arc::new(Self::of(raw)),
             _ => self,
         }
     }
 
-    /// Returns the object's JSON text.
+    /// The object's JSON text.
     pub fn json(&self) -> &str {
         self.raw.text()
     }
 
-    /// Returns the JSON text of the value at a path like `.spec.nodeName`; None if a step is
-    /// missing. Steps are object fields.
+    /// JSON text of the value at a path like `.spec.nodeName`; None if a step is missing. Steps are
+    /// object fields.
     pub fn at(&self, path: &str) -> Option<&str> {
         self.along(path.trim_start_matches('.').split('.'))
     }
 
-    /// Returns the JSON text of the value that these fields lead to; None if a step is missing.
+    /// JSON text of the value at the end of these fields; None if a step is missing.
     pub fn along<'s>(&self, steps: impl IntoIterator<Item = &'s str>) -> Option<&str> {
         steps.into_iter().try_fold(self.json(), field)
     }
 
-    /// Returns the scalar at a path as indexes and mappings use it: a string without its quotes, a
-    /// number or boolean as written. Returns None for null, lists and objects.
+    /// The scalar at a path, in the form used by indexes and mappings: strings without quotes,
+    /// numbers and booleans as written. None for null, lists and objects.
     pub fn scalar_at(&self, path: &str) -> Option<String> {
         let text = self.at(path)?;
         match text.as_bytes().first()? {

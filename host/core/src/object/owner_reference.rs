@@ -10,11 +10,11 @@ pub struct OwnerReference {
     pub api_version: String,
     /// The owner's kind.
     pub kind: String,
-    /// The owner's name; it lives in the same namespace or is cluster-scoped.
+    /// The owner's name. The owner is in the same namespace or cluster-scoped.
     pub name: String,
     /// The owner's uid.
     pub uid: String,
-    /// True if this owner is the managing controller.
+    /// Whether this owner is the managing controller.
     #[serde(default)]
     pub controller: bool,
 }

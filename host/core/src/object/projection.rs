@@ -1,8 +1,8 @@
-//! Field projection of lists: reduces a JSON text to some paths, without building a tree.
+//! Field projection of lists: reduces a JSON text to some paths without building a tree.
 
 use crate::object::fields::Fields;
 
-/// Fields that are always kept, because they identify the object and its version.
+/// Always kept, because they identify the object and its version.
 const ALWAYS: [&str; 6] = [
     ".apiVersion",
     ".kind",
@@ -12,8 +12,8 @@ const ALWAYS: [&str; 6] = [
     ".metadata.resourceVersion",
 ];
 
-/// Returns the object with only the fields at `paths` and its identity. Missing fields are left
-/// out. A path is a sequence of object fields, like `.spec.replicas`; a list is kept whole.
+/// Keeps only the fields at `paths` and the object's identity. Missing fields are omitted. A path
+/// is a sequence of object fields, like `.spec.replicas`; lists are kept in full.
 pub fn project(json: &str, paths: &[String]) -> Box<str> {
     let paths: Vec<&str> = ALWAYS
         .into_iter()
@@ -25,21 +25,21 @@ pub fn project(json: &str, paths: &[String]) -> Box<str> {
         .into_boxed_str()
 }
 
-/// Returns None if `json` is not an object, which is then kept whole.
+/// Returns None if `json` is not an object; it is then kept as it is.
 fn cut(json: &str, paths: &[&str]) -> Option<String> {
     let mut kept = String::from("{");
     for (field, value) in Fields::of(json)? {
         let mut deeper = Vec::new();
-        let mut whole = false;
+        let mut keeps_all = false;
         for path in paths {
             match path.strip_prefix(field.as_ref()) {
-                Some("") => whole = true,
+                Some("") => keeps_all = true,
                 Some(rest) => deeper.extend(rest.strip_prefix('.')),
                 None => {}
             }
         }
 
-        if whole {
+        if keeps_all {
             push_field(&mut kept, &field, value);
         } else if !deeper.is_empty()
             && let Some(part) = cut(value, &deeper)

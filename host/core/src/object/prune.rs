@@ -1,11 +1,10 @@
-//! Pruned fields, which are left out of the cache: managedFields always, others if a watch asks for
-//! it.
+//! Pruned fields, left out of the cache: always managedFields, others if a watch asks for it.
 //!
 //! A path is a sequence of object fields, like `.spec.template`. A path through a list or a scalar
-//! prunes nothing. The fields that identify an object and its version, and those that the host
-//! needs, are never pruned.
+//! prunes nothing. Fields needed by the host, or to identify an object and its version, are never
+//! pruned.
 
-/// The fields that cannot be pruned. A path to, into or above one of them is rejected.
+/// Fields that cannot be pruned. Paths to, into or above one of them are rejected.
 const KEPT: [&str; 11] = [
     "apiVersion",
     "kind",
@@ -23,11 +22,11 @@ const KEPT: [&str; 11] = [
 /// A set of fields to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// The paths without the leading dot.
+    /// Paths without the leading dot.
     pub(crate) paths: Vec<String>,
 }
 
-/// The reason why a field cannot be pruned.
+/// Why a field cannot be pruned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PruneError {
     /// The text is not a path.
@@ -44,22 +43,22 @@ pub enum PruneError {
 }
 
 impl Prune {
-    /// Returns a set that prunes nothing.
+    /// Prunes nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// Returns a set that prunes metadata.managedFields.
+    /// Prunes metadata.managedFields.
     pub fn managed_fields() -> Self {
         Self {
             paths: vec!["metadata.managedFields".to_owned()],
         }
     }
 
-    /// Returns a set that prunes the fields at these paths and managedFields.
+    /// Prunes managedFields and the fields at these paths.
     ///
     /// # Errors
-    /// Returns an error for the first text that is not a path, or whose field the host needs.
+    /// Returns an error for the first text that is not a path, or names a field the host needs.
     pub fn new(paths: &[String]) -> Result<Self, PruneError> {
         let mut prune = Self::managed_fields();
         for path in paths {
@@ -68,14 +67,14 @@ impl Prune {
         Ok(prune)
     }
 
-    /// Reports whether nothing is pruned besides managedFields.
+    /// Whether nothing is pruned besides managedFields.
     pub fn is_plain(&self) -> bool {
         self.paths
             .iter()
             .all(|path| path == "metadata.managedFields")
     }
 
-    /// Reports whether a path leads to, into or above a pruned field.
+    /// Whether a path leads to, into or above a pruned field.
     pub fn touches(&self, path: &str) -> bool {
         self.paths
             .iter()
@@ -98,7 +97,7 @@ fn checked(path: &str) -> Result<&str, PruneError> {
     }
 }
 
-/// Reports whether one of two paths begins with all the steps of the other.
+/// Whether one of two paths begins with all steps of the other.
 fn related(one: &str, other: &str) -> bool {
     let begins = |path: &str, with: &str| {
         path.strip_prefix(with)

@@ -1,13 +1,13 @@
-//! The bytes of one object: its JSON text, and the offsets of the fields that the host reads.
+//! The bytes of one object: its JSON text, and the offsets of the fields needed by the host.
 //!
-//! [`RawObject::read`] reads a text in one pass. It checks the JSON, finds the fields of
-//! `metadata`, and copies the text without pruned fields into one allocation of exact size. A text
-//! in which a field that the host reads occurs twice is rejected. A name, uid or label with an
-//! escape (`"\u0061"`) is unescaped in the copy, so that it can be read in place; if the result
-//! would need an escape, the text is rejected.
+//! [`RawObject::read`] needs one pass. It checks the JSON, finds the fields of `metadata`, and
+//! copies the text without pruned fields into one allocation of exact size. Texts in which one of
+//! the host's fields occurs twice are rejected. A name, uid or label with an escape (`"\u0061"`) is
+//! unescaped in the copy, so that it can be read in place; if the result would need an escape, the
+//! text is rejected.
 //!
-//! A store that compresses uses [`RawObject::strip`], which splits the text into its metadata,
-//! which stays readable, and the rest. [`RawObject::restore`] joins both again.
+//! A compressing store uses [`RawObject::strip`] to split the text into its metadata, which stays
+//! readable, and the rest. [`RawObject::restore`] joins them again.
 
 use triomphe::{Arc, HeaderSlice};
 
@@ -22,16 +22,16 @@ use crate::object::{
     signs::{next_sign, sign},
 };
 
-/// An object's text and its marks in one allocation. Clones share it.
+/// An object's text and marks in one allocation, shared by clones.
 #[derive(Clone, Debug)]
 pub struct RawObject(Arc<HeaderSlice<Marks, str>>);
 
 impl RawObject {
-    /// Reads an object's text, as the module describes. If the text has no apiVersion or kind, as
-    /// in items of a typed list, that of `kind` is inserted.
+    /// Reads an object's text, as described in the module. If it lacks apiVersion or kind, as do
+    /// items of typed lists, that of `kind` is inserted.
     ///
     /// # Errors
-    /// Returns an error when the text is not JSON or longer than 4 GiB, has no metadata.name, or a
+    /// Returns an error if the text is not JSON or longer than 4 GiB, has no metadata.name, or a
     /// metadata field has the wrong type or occurs twice.
     pub fn read(
         text: &str,
@@ -42,11 +42,11 @@ impl RawObject {
         Ok(Self::of(&copy, marks))
     }
 
-    /// Reads an object's text once, and returns it whole and pruned. Both share one copy if nothing
-    /// is pruned.
+    /// Reads an object's text once, and returns it both complete and pruned. Both share one copy if
+    /// nothing is pruned.
     ///
     /// # Errors
-    /// Fails as [`RawObject::read`] does.
+    /// Same as [`RawObject::read`].
     pub fn read_whole_and_pruned(
         text: &str,
         kind: Option<&GroupVersionKind>,
@@ -54,12 +54,12 @@ impl RawObject {
     ) -> Result<(Self, Self), ObjectError> {
         let reading = Reading::new(text, prune)?;
         let (copy, marks) = reading.copy(kind, false);
-        let whole = Self::of(&copy, marks);
+        let full = Self::of(&copy, marks);
         if !reading.has_cuts() {
-            return Ok((whole.clone(), whole));
+            return Ok((full.clone(), full));
         }
         let (copy, marks) = reading.copy(kind, true);
-        Ok((whole, Self::of(&copy, marks)))
+        Ok((full, Self::of(&copy, marks)))
     }
 
     fn of(text: &str, marks: Marks) -> Self {
@@ -70,12 +70,12 @@ impl RawObject {
         &self.0.header
     }
 
-    /// Returns the whole text.
+    /// The full text.
     pub fn text(&self) -> &str {
         &self.0.slice
     }
 
-    /// Returns the metadata.
+    /// The metadata.
     pub fn metadata(&self) -> Metadata<'_> {
         Metadata {
             text: self.text(),
@@ -83,7 +83,7 @@ impl RawObject {
         }
     }
 
-    /// Returns metadata.generation; 0 for kinds that have none.
+    /// metadata.generation; 0 for kinds without one.
     pub fn generation(&self) -> i64 {
         let Some(at) = self.marks().at(GENERATION) else {
             return 0;
@@ -96,13 +96,13 @@ impl RawObject {
         rest[..end].parse().unwrap_or_default()
     }
 
-    /// Returns metadata.ownerReferences.
+    /// metadata.ownerReferences.
     pub fn owners(&self) -> Box<[OwnerReference]> {
         let Some(at) = self.marks().at(OWNERS) else {
             return Box::default();
         };
         let mut scanner = Scanner::at(self.text(), at);
-        // They were checked when the text was read.
+        // Already checked when the text was read.
         scanner
             .value(0)
             .ok()
@@ -110,26 +110,26 @@ impl RawObject {
             .unwrap_or_default()
     }
 
-    /// Reports whether metadata.deletionTimestamp is set.
+    /// Whether metadata.deletionTimestamp is set.
     pub fn deleting(&self) -> bool {
         self.marks().at(DELETION).is_some()
     }
 
-    /// Returns the number of bytes in memory, without the allocator's rounding.
+    /// Bytes in memory, without the allocator's rounding.
     pub fn heap_bytes(&self) -> usize {
         size_of::<usize>() + size_of::<Marks>() + self.text().len()
     }
 
-    /// Reports whether both share the same allocation.
+    /// Whether both share the same allocation.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the metadata for [`Metadata::of_stripped`], and the text without the values in that
-    /// metadata.
+    /// Splits the object into metadata for [`Metadata::of_stripped`], and the text without the
+    /// values in that metadata.
     ///
-    /// Each removed value leaves a control character, 1 to 8 by its mark, which JSON does not
-    /// contain. The first byte is their number.
+    /// Each removed value leaves a control character, 1 to 8 by its mark; JSON contains none. The
+    /// first byte is the number of marks.
     pub fn strip(&self) -> (String, String) {
         let metadata = self.metadata();
         let labels = self.marks().at(LABELS).map(|at| {
@@ -164,8 +164,7 @@ impl RawObject {
         (taken.join("\""), rest)
     }
 
-    /// Joins the parts of [`RawObject::strip`]; None for other texts. `text` is a buffer that
-    /// callers can reuse.
+    /// Joins the parts of [`RawObject::strip`]; None for other texts. `text` is a reusable buffer.
     pub fn restore(metadata: &str, rest: &str, text: &mut String) -> Option<Self> {
         let known = Metadata::of_stripped(metadata);
         let taken = [

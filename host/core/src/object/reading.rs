@@ -1,4 +1,4 @@
-//! One pass over an object's text that checks the JSON and finds the fields that the host reads.
+//! One pass over an object's text, checking the JSON and finding the fields needed by the host.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::object::{
     scanner::{Quoted, Scanner},
 };
 
-/// Returns the text to insert after the first brace.
+/// The text to insert after the first brace.
 fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     let mut front = String::new();
     for ((name, value), has) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)]
@@ -31,26 +31,25 @@ fn front(kind: &GroupVersionKind, has: [bool; 2]) -> String {
     front
 }
 
-/// The JSON object of the text that is being read.
+/// Which JSON object is being read.
 enum Inside {
     Top,
     Metadata,
     Other,
 }
 
-/// A text after one pass: the fields found in it, and the parts to leave out of copies.
+/// A text after one pass: the fields found, and the parts to leave out of copies.
 pub(super) struct Reading<'a> {
     text: &'a str,
-    /// The offset of the first brace.
+    /// Offset of the first brace.
     start: usize,
     scanner: Scanner<'a>,
     marks: Marks,
-    /// The replacements of parts of the text, in order.
+    /// Replacements of parts of the text, in order.
     edits: Vec<Edit>,
-    /// True if the text has an apiVersion and a kind.
+    /// Whether the text has an apiVersion, and a kind.
     typed: [bool; 2],
-    /// The fields that occurred in the text, one bit each: the marks, and after them metadata
-    /// itself.
+    /// The fields seen in the text, one bit each: the marks, and after them metadata itself.
     seen: u16,
 }
 
@@ -86,14 +85,13 @@ impl<'a> Reading<'a> {
         Ok(reading)
     }
 
-    /// Reads an object that begins here, at nesting level `depth`, and cuts out the fields of
-    /// `paths`.
+    /// Reads an object starting here, at nesting level `depth`, and cuts out the fields of `paths`.
     fn object(&mut self, inside: &Inside, depth: usize, paths: &[&str]) -> Result<(), ObjectError> {
         self.scanner.open(depth)?;
         let mut first = true;
         let mut any_kept = false;
-        // The end of the last field, and the start of the first one if the fields so far are all
-        // cut out.
+        // Where the last field ends, and where the first one starts if all fields so far are cut
+        // out.
         let mut end = self.scanner.at;
         let mut cut = None;
 
@@ -104,8 +102,8 @@ impl<'a> Reading<'a> {
                 self.edits.push((cut..from, String::new()));
             }
 
-            let (whole, deeper) = below(paths, &field);
-            if whole {
+            let (is_pruned, deeper) = below(paths, &field);
+            if is_pruned {
                 self.scanner.value(depth)?;
                 if any_kept {
                     self.edits.push((end..self.scanner.at, String::new()));
@@ -242,7 +240,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Accepts a null as a missing value; every other value has the wrong type.
+    /// Accepts a null as a missing value; any other value has the wrong type.
     fn null(
         &mut self,
         field: &'static str,
@@ -257,7 +255,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Replaces a string with escapes by its plain text in the copy.
+    /// Makes the copy contain a string's plain text instead of its escapes.
     fn plainly(&mut self, field: &'static str, string: Quoted) -> Result<(), ObjectError> {
         if !string.escaped {
             return Ok(());
@@ -302,13 +300,13 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reports whether a copy without pruned fields differs from the whole one.
+    /// Whether the pruned copy differs from the complete one.
     pub fn has_cuts(&self) -> bool {
         self.edits.iter().any(is_cut)
     }
 
-    /// Copies the text, without pruned fields if `pruned`, and returns the marks of the copy. If
-    /// the text has no apiVersion or kind, that of `kind` is inserted.
+    /// Copies the text, without pruned fields if `pruned`, and returns the copy's marks. If the
+    /// text lacks apiVersion or kind, that of `kind` is inserted.
     pub fn copy(&self, kind: Option<&GroupVersionKind>, pruned: bool) -> (String, Marks) {
         let edits = || self.edits.iter().filter(|edit| pruned || !is_cut(edit));
         let front = kind.map(|kind| front(kind, self.typed)).unwrap_or_default();
@@ -323,7 +321,7 @@ impl<'a> Reading<'a> {
         let mut moved = Marks::NONE;
 
         let mut move_marks = |copy: &str, from: usize, to: usize| {
-            // Moves the marks within the part that is copied next.
+            // Moves the marks within the part to be copied next.
             for mark in 0..MARKS {
                 if let Some(at) = marks.at(mark).filter(|at| (from..=to).contains(at)) {
                     moved.set(mark, copy.len() + at - from);
@@ -345,11 +343,10 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A replacement of a part of the text.
+/// Replaces a part of the text.
 type Edit = (Range<usize>, String);
 
-/// Reports whether an edit cuts out a pruned field. The replacement of an escaped string is never
-/// empty.
+/// Whether an edit cuts out a pruned field. Replacements of escaped strings are never empty.
 fn is_cut((_, with): &Edit) -> bool {
     with.is_empty()
 }
@@ -358,16 +355,16 @@ fn is_quote(byte: u8) -> bool {
     byte == b'"'
 }
 
-/// Reports whether a path leads to this field, and returns the remaining paths that lead into it.
+/// Whether a path leads to this field, and the rest of the paths leading into it.
 fn below<'p>(paths: &[&'p str], field: &str) -> (bool, Vec<&'p str>) {
-    let mut whole = false;
+    let mut is_this = false;
     let mut deeper = Vec::new();
     for path in paths {
         match path.strip_prefix(field) {
-            Some("") => whole = true,
+            Some("") => is_this = true,
             Some(rest) => deeper.extend(rest.strip_prefix('.')),
             None => {}
         }
     }
-    (whole, deeper)
+    (is_this, deeper)
 }

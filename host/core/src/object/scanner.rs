@@ -1,16 +1,16 @@
-//! A scanner that checks in one pass that a text is JSON and finds the positions of its values. It
+//! A scanner that checks in one pass that a text is JSON, and finds the positions of its values. It
 //! copies nothing and builds no tree.
 //!
-//! Accepts RFC 8259, as serde_json reads it, nested at most [`MAX_DEPTH`] deep. A position is a
-//! byte offset.
+//! Accepts RFC 8259, like serde_json, nested at most [`MAX_DEPTH`] deep. A position is a byte
+//! offset.
 
 use std::{borrow::Cow, ops::Range};
 
-/// The deepest nesting of arrays and objects. It is also serde_json's limit when a plugin or the
+/// The deepest nesting of arrays and objects. serde_json has the same limit when a plugin or the
 /// host builds a tree.
 pub const MAX_DEPTH: usize = 127;
 
-/// The error of a text that is not valid JSON or nested too deeply.
+/// A text is not valid JSON, or nested too deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
     /// An unexpected byte, or the end of the text.
@@ -24,7 +24,7 @@ pub enum ScanError {
     /// The text is nested too deeply.
     #[error("nested more than {MAX_DEPTH} deep at byte {at}")]
     TooDeep {
-        /// The offset of the first level that is too deep.
+        /// The offset of the first level too deep.
         at: usize,
     },
 }
@@ -34,11 +34,10 @@ pub enum ScanError {
 pub(crate) struct Quoted {
     /// The range between the quotes.
     pub(crate) inside: Range<usize>,
-    /// True if it contains a backslash.
     pub(crate) escaped: bool,
 }
 
-/// A position in a text that advances.
+/// A moving position in a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -51,13 +50,13 @@ impl<'a> Scanner<'a> {
         Self::at(text, 0)
     }
 
-    /// Starts where a value or a field begins.
+    /// Starts at the beginning of a value or a field.
     #[inline]
     pub(crate) fn at(text: &'a str, at: usize) -> Self {
         Self { text, at }
     }
 
-    /// Skips blanks and returns the next byte.
+    /// Skips whitespace and returns the next byte.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
@@ -67,7 +66,7 @@ impl<'a> Scanner<'a> {
         bytes.get(self.at).copied()
     }
 
-    /// Checks that only blanks are left.
+    /// Checks that only whitespace is left.
     #[inline]
     pub(crate) fn end(&mut self) -> Result<(), ScanError> {
         if self.peek().is_none() {
@@ -77,7 +76,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips `{` or `[`, which opens nesting level `depth`, counted from 1.
+    /// Skips `{` or `[`, opening nesting level `depth`, counted from 1.
     #[inline]
     pub(crate) fn open(&mut self, depth: usize) -> Result<(), ScanError> {
         if depth > MAX_DEPTH {
@@ -87,8 +86,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the next field of an object up to its value. At the end of the object, skips the brace
-    /// and returns None. `first` is true before the object's first field, and is cleared.
+    /// Reads an object's next field up to its value. At the end of the object, skips the brace and
+    /// returns None. `first` is true before the object's first field, and is cleared.
     #[inline]
     pub(crate) fn field(&mut self, first: &mut bool) -> Result<Option<Quoted>, ScanError> {
         match (self.peek(), std::mem::take(first)) {
@@ -105,7 +104,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads an array up to its next value, and returns true. At the end of the array, skips the
+    /// Reads an array up to its next value and returns true. At the end of the array, skips the
     /// bracket and returns false. `first` is true before the array's first value, and is cleared.
     #[inline]
     pub(crate) fn item(&mut self, first: &mut bool) -> Result<bool, ScanError> {
@@ -137,7 +136,7 @@ impl<'a> Scanner<'a> {
         Ok(name)
     }
 
-    /// Skips a string that begins here.
+    /// Skips a string starting here.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Quoted, ScanError> {
         self.at += 1;
@@ -189,7 +188,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn value(&mut self, depth: usize) -> Result<Range<usize>, ScanError> {
         self.peek();
         let start = self.at;
-        // One bit for each open level, the innermost lowest: set for an object.
+        // One bit per open level, innermost lowest: set for an object.
         let mut objects = 0u128;
         let mut open = 0;
 
@@ -220,7 +219,7 @@ impl<'a> Scanner<'a> {
                 _ => return self.fail("a value"),
             }
 
-            // After a value: close all levels that end here, then advance to the next value.
+            // After a value: close all levels ending here, then advance to the next value.
             loop {
                 if open == 0 {
                     return Ok(start..self.at);
@@ -252,8 +251,8 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[range])
     }
 
-    /// Skips a value that has this text, which is a value at the same depth. Returns false, at the
-    /// value's begin, if the text is another one.
+    /// Skips a value if it has this text, itself a value at the same depth. If the text differs,
+    /// returns false and stays at the start of the value.
     #[inline]
     pub(crate) fn skip_same(&mut self, value: &str) -> bool {
         self.peek();
@@ -263,7 +262,7 @@ impl<'a> Scanner<'a> {
         }
 
         let end = self.at + value.len();
-        // A number may have more digits.
+        // A number may go on with more digits.
         let is_longer = matches!(
             bytes.get(end),
             Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')
@@ -337,14 +336,14 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Returns the decoded value of a string.
+    /// The decoded value of a string.
     #[inline]
     pub(crate) fn text_of(&self, quoted: &Quoted) -> Cow<'a, str> {
         let Range { start, end } = quoted.inside;
         if !quoted.escaped {
             return Cow::Borrowed(&self.text[start..end]);
         }
-        // Half a surrogate pair is valid JSON but no text: it stays escaped.
+        // Half a surrogate pair is valid JSON but not valid text, so it stays escaped.
         let decoded = serde_json::from_str(&self.text[start - 1..=end]);
         decoded.map_or_else(|_| Cow::Borrowed(&self.text[start..end]), Cow::Owned)
     }
@@ -356,8 +355,7 @@ pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
 
-    // The highest bit of each byte that is less than `bound`. Bytes above the first match may be
-    // wrong.
+    // Sets the highest bit of each byte below `bound`. Bytes above the first match may be wrong.
     let less = |word: u64, bound: u64| word.wrapping_sub(ONES * bound) & !word & HIGH;
     let mut at = 0;
 

@@ -1,20 +1,22 @@
-//! Label and field selectors in the API server's syntax, for reads that the host's cache answers.
+//! Label and field selectors in the API server's syntax, for reads answered from the host's cache.
 //!
-//! The grammar is that of apimachinery's `labels.Parse`: requirements joined by commas, each one of
-//! `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`,
+//! The grammar is that of apimachinery's [`labels.Parse`]: requirements joined by commas, each one
+//! of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (a,b)`, `key notin (a,b)`,
 //! `key>1`, `key<1`; all must hold.
+//!
+//! [`labels.Parse`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/labels/selector.go#L907
 
 use operetta_api::names::{is_label_value, is_qualified_name};
 
 use crate::object::{Metadata, Object};
 
-/// An object with the fields that selectors use.
+/// An object with the fields used by selectors.
 pub trait Selectable {
-    /// Returns metadata.name.
+    /// metadata.name.
     fn name(&self) -> &str;
-    /// Returns metadata.namespace.
+    /// metadata.namespace.
     fn namespace(&self) -> Option<&str>;
-    /// Returns the value of a label.
+    /// The value of a label.
     fn label(&self, name: &str) -> Option<&str>;
 }
 
@@ -61,13 +63,14 @@ enum Test {
     Exists,
     Missing,
     In(Vec<String>),
-    /// A missing label passes too, as in apimachinery.
+    /// Matches missing labels too, as in apimachinery:
+    /// <https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/labels/selector.go#L247>
     NotIn(Vec<String>),
     GreaterThan(i64),
     LessThan(i64),
 }
 
-/// The error of a selector that does not parse.
+/// A selector that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to parse label selector {selector:?} at {at:?}: {expected}")]
 pub struct SelectorError {
@@ -80,7 +83,7 @@ impl LabelSelector {
     /// Parses a selector; the empty text selects everything.
     ///
     /// # Errors
-    /// Returns an error that names the part that does not parse.
+    /// Returns an error naming the invalid part.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for part in split_requirements(text) {
@@ -94,7 +97,7 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
-    /// Returns the labels that must have one value, and the values.
+    /// The labels required to have a single value, with these values.
     pub fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -106,7 +109,7 @@ impl LabelSelector {
             })
     }
 
-    /// Reports whether an object's labels meet every requirement.
+    /// Whether an object's labels meet every requirement.
     pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|requirement| {
             let value = header.label(&requirement.key);
@@ -222,8 +225,8 @@ fn requirement(part: &str) -> Result<Requirement, &'static str> {
     )
 }
 
-/// Returns the field selector of one object by its name. A name may have characters that selectors
-/// need escaped (apimachinery's [`fields.EscapeValue`]).
+/// The field selector for one object by name. A name may contain characters that need escaping
+/// (apimachinery's [`fields.EscapeValue`]).
 ///
 /// ```
 /// use operetta_core::object::selector::of_name;
@@ -232,7 +235,7 @@ fn requirement(part: &str) -> Result<Requirement, &'static str> {
 /// assert_eq!(of_name("a=b,c"), r"metadata.name=a\=b\,c");
 /// ```
 ///
-/// [`fields.EscapeValue`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/fields/selector.go
+/// [`fields.EscapeValue`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/fields/selector.go#L285
 pub fn of_name(name: &str) -> String {
     let mut selector = "metadata.name=".to_owned();
     for letter in name.chars() {
@@ -244,7 +247,7 @@ pub fn of_name(name: &str) -> String {
     selector
 }
 
-/// Splits a field selector at the commas that are not escaped.
+/// Splits a field selector at unescaped commas.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut is_escaped = false;
     text.split(move |letter| {
@@ -255,7 +258,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Removes the escapes from the value of a field selector.
+/// Removes the escapes from a field selector's value.
 fn unescaped(value: &str) -> String {
     let mut letters = value.chars();
     let mut text = String::new();
@@ -268,8 +271,8 @@ fn unescaped(value: &str) -> String {
     text
 }
 
-/// Returns the name that a field selector requires. The API server authorizes such a list or watch
-/// for that name.
+/// The name required by a field selector. The API server authorizes such a list or watch for that
+/// name.
 pub fn required_name(fields: &str) -> Option<String> {
     let value = split_terms(fields)
         .into_iter()
@@ -277,7 +280,7 @@ pub fn required_name(fields: &str) -> Option<String> {
     Some(unescaped(value.strip_prefix('=').unwrap_or(value)))
 }
 
-/// The field selectors that every kind supports: metadata.name and metadata.namespace.
+/// The field selectors supported by every kind: metadata.name and metadata.namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataFieldSelector(Vec<(bool, bool, String)>);
 
@@ -285,8 +288,7 @@ impl MetadataFieldSelector {
     /// Parses `metadata.name=a,metadata.namespace!=b`.
     ///
     /// # Errors
-    /// Returns an error that names the field a cache cannot select by, or the part that does not
-    /// parse.
+    /// Returns an error naming the part that does not parse, or the field a cache cannot select by.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tests = Vec::new();
         let parts = split_terms(text).into_iter().map(str::trim_start);
@@ -317,7 +319,7 @@ impl MetadataFieldSelector {
         Ok(Self(tests))
     }
 
-    /// Reports whether an object's name and namespace meet every requirement.
+    /// Whether an object's name and namespace meet every requirement.
     pub fn matches(&self, header: &impl Selectable) -> bool {
         self.0.iter().all(|(name, equal, value)| {
             let found = if *name {

@@ -1,9 +1,9 @@
-//! Signs: control characters that stand for metadata fields in a stripped object.
+//! Signs: control characters standing for metadata fields in a stripped object.
 
 use crate::object::metadata::MARKS;
 
-/// Returns the offset of the first byte that [`sign`] creates. Searches a cache line at a time,
-/// because most have none.
+/// Offset of the first byte made by [`sign`]. Searches a cache line at a time, because most lines
+/// contain none.
 pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
     const LINE: usize = 64;
     let is_sign = |byte: &u8| (1..=MARKS as u8).contains(byte);
@@ -15,7 +15,7 @@ pub(super) fn next_sign(bytes: &[u8]) -> Option<usize> {
     bytes[from..].iter().position(is_sign).map(|at| from + at)
 }
 
-/// Returns the control character of a field's number.
+/// The control character for a field's number.
 pub(super) fn sign(number: usize) -> char {
     char::from(u8::try_from(number).unwrap_or_default())
 }

@@ -1,12 +1,11 @@
-//! Parses untrusted JSON texts into trees, if they are small enough. A tree takes up to a hundred
+//! Parses untrusted JSON texts into trees, provided they are small: a tree takes up to a hundred
 //! times the bytes of its text.
 
 use serde_json::Value;
 
-/// The maximum number of values (scalars, lists and objects) of a tree.
+/// The maximum number of values (scalars, lists and objects) in a tree.
 pub const MAX_VALUES: usize = 50_000;
-/// The maximum sum of the depths of these values, which bounds the cost of comparing each value
-/// with another.
+/// The maximum sum of these values' depths. It bounds the cost of comparing two trees.
 const MAX_NESTED: usize = 10 * MAX_VALUES;
 
 /// Parses a JSON text. Returns None if it is too large, too deep, or not JSON.
@@ -18,7 +17,7 @@ pub fn tree(json: &str) -> Option<Value> {
     serde_json::from_str(json).ok()
 }
 
-/// Returns upper bounds of the number of values in a JSON text and of the sum of their depths.
+/// Upper bounds of the number of values in a JSON text, and of the sum of their depths.
 fn values(json: &str) -> (usize, usize) {
     let mut count = 1;
     let mut nested = 1;

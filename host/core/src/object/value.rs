@@ -1,9 +1,11 @@
-//! Equality and hashes of JSON values by their texts, without trees.
+//! Compares and hashes JSON values by their texts, without trees.
 //!
-//! The spelling of a value does not count: blanks, the order of fields, and escapes in strings.
-//! Numbers are equal as in serde_json: `1.0` and `1.00` are, but a whole number differs from one
-//! with a fraction or an exponent (`1` and `1.0`), as in Go's unstructured objects. A field that
-//! occurs twice, which no API server writes, counts as two fields.
+//! How a value is spelled does not matter: whitespace, the order of fields, and escapes in strings.
+//! Numbers are equal as in serde_json: `1.0` and `1.00` are, but an integer differs from a number
+//! with a fraction or an exponent (`1` and `1.0`), as in Go's [unstructured objects]. A field
+//! occurring twice, which no API server writes, counts as two fields.
+//!
+//! [unstructured objects]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/json/json.go#L44
 
 use std::{
     borrow::Cow,
@@ -14,7 +16,7 @@ use serde_json::Number;
 
 use crate::object::scanner::Scanner;
 
-/// The bytes that one comparison may read again. Objects whose fields have different names or
+/// How many bytes one comparison may read again. Objects whose fields have different names or
 /// orders are read again at each level. Only objects of some 100 KiB that are also nested dozens of
 /// levels deep need more.
 pub(super) struct Budget(usize);
@@ -25,7 +27,6 @@ impl Default for Budget {
     }
 }
 
-/// A field of an object.
 pub(super) struct Field<'a> {
     pub(super) name: Cow<'a, str>,
     /// The text of its value.
@@ -33,8 +34,8 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Reads the rest of an object at nesting level `depth`. `name` is that of the next field,
-    /// whose value follows. Returns None if the text is not JSON or the budget is spent.
+    /// Reads the rest of an object at nesting level `depth`. `name` is that of the next field; its
+    /// value follows. Returns None if the text is not JSON or the budget is spent.
     pub(super) fn rest(
         scanner: &mut Scanner<'a>,
         mut name: Option<Cow<'a, str>>,
@@ -55,7 +56,7 @@ impl<'a> Field<'a> {
         Some(fields)
     }
 
-    /// Returns the position of the field of the same name among `old`, for each of `new`.
+    /// For each of `new`, the position of the field of the same name in `old`.
     pub(super) fn places(old: &[Self], new: &[Self]) -> Vec<Option<usize>> {
         let mut sorted: Vec<usize> = (0..old.len()).collect();
         sorted.sort_by(|one, other| old[*one].name.cmp(&old[*other].name));
@@ -70,7 +71,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Reports whether two values are equal. Returns None if a text is not JSON or the budget is spent.
+/// Whether two values are equal. None if a text is not JSON or the budget is spent.
 pub(super) fn equal(one: &str, other: &str, budget: &mut Budget) -> Option<bool> {
     if one == other {
         Some(true)
@@ -117,8 +118,8 @@ fn equal_next(
     }
 }
 
-/// Compares two objects at nesting level `depth`. Their fields mostly have the same order; if not,
-/// the rest is looked up.
+/// Compares two objects at nesting level `depth`. Their fields mostly have the same order; from the
+/// first difference on, they are looked up.
 fn equal_objects(
     one: &mut Scanner<'_>,
     other: &mut Scanner<'_>,
@@ -182,8 +183,8 @@ fn equal_fields(
     Some(true)
 }
 
-/// Returns a value's hash. Equal values have equal hashes. With a seed that is secret, nobody can
-/// construct a collision.
+/// Hashes a value; equal values have equal hashes. With a secret seed, nobody can construct a
+/// collision.
 pub(crate) fn hash(value: &str, hasher: &impl BuildHasher) -> u64 {
     hash_next(&mut Scanner::new(value), 0, hasher).unwrap_or_else(|| hasher.hash_one(value))
 }
@@ -193,7 +194,7 @@ fn hash_next(scanner: &mut Scanner<'_>, depth: usize, hasher: &impl BuildHasher)
         b'{' => {
             scanner.open(depth + 1).ok()?;
             let mut is_first = true;
-            // The sum does not depend on the order of the fields.
+            // A sum, because it does not depend on the order of the fields.
             let mut sum = 0_u64;
             while let Some(name) = scanner.field(&mut is_first).ok()? {
                 let name = scanner.text_of(&name);
@@ -218,7 +219,8 @@ fn hash_next(scanner: &mut Scanner<'_>, depth: usize, hasher: &impl BuildHasher)
         }
         _ => {
             let text = scanner.value_text(depth).ok()?;
-            // Number itself hashes bits only: 0.0 as 0 and -1 as the largest number.
+            // Number's own hash covers only the bits: 0.0 hashes like 0, and -1 like the largest
+            // number.
             let numeric =
                 |number: Number| hasher.hash_one((number.is_f64(), number.is_u64(), number));
             Some(number(text).map_or_else(|| hasher.hash_one(text), numeric))
@@ -226,8 +228,7 @@ fn hash_next(scanner: &mut Scanner<'_>, depth: usize, hasher: &impl BuildHasher)
     }
 }
 
-/// Returns a number; None of other values, and of a number that is too large for 64 bits of any
-/// kind.
+/// Parses a number; None for other values, and for a number too large for any 64-bit type.
 fn number(text: &str) -> Option<Number> {
     let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     if is_number {

@@ -1,36 +1,34 @@
-//! An estimate of a JSONPath's cost from its text, before it is parsed. The parser is recursive in
-//! nested constructs, and wildcards, unions and nested filters multiply the cost of evaluation.
+//! Estimates the cost of a JSONPath from its text, before parsing. The parser recurses into nested
+//! constructs, and wildcards, unions and nested filters multiply the cost of evaluation.
 
-/// The counts of costly constructs in an expression's text. Quoted names are skipped.
+/// Counts of costly constructs in an expression's text. Quoted names are skipped.
 #[derive(Default)]
 pub(super) struct Bounds {
-    /// The number of `..`, each of which visits all descendants.
+    /// The number of `..`; each visits all descendants.
     descents: usize,
-    /// The number of `..`, `*`, `?` and `:`, each of which selects many values from one.
+    /// The number of `..`, `*`, `?` and `:`; each selects many values from one.
     wide: usize,
-    /// The number of `,` between selectors, each of which may select the same value again.
+    /// The number of `,` between selectors; each may select the same value again.
     unions: usize,
     /// The number of characters in `&&` and `||`, two per operator.
     joins: usize,
     /// The nesting depth of filters (`?`).
     filter_depth: usize,
-    /// The nesting depth of parentheses.
     parentheses: usize,
     /// The number of `$`: the first one, and those within filters.
     pub(super) roots: usize,
-    /// The first construct that is not supported.
     never: Option<&'static str>,
 }
 
 impl Bounds {
-    /// Counts the constructs of any text, valid or not, because the parser runs afterwards.
+    /// Counts the constructs of any text, valid or not: the parser runs only afterwards.
     pub(super) fn of(text: &str) -> Self {
         let mut bounds = Self::default();
         let mut quote = None;
         let mut escaped = false;
         let mut before = ' ';
 
-        // For each open bracket, true if it belongs to a filter; then the number of open
+        // For each open bracket, whether it belongs to a filter; then the number of open
         // parentheses.
         let mut brackets = Vec::<bool>::new();
         let mut open = 0_usize;
@@ -93,13 +91,12 @@ impl Bounds {
         bounds
     }
 
-    /// Checks the counts against the limits.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(never) = self.never {
             return Err(format!("{never} is not allowed"));
         }
 
-        for (count, most, what) in [
+        for (count, most, construct) in [
             (self.descents, 1, "`..`"),
             (self.wide, 4, "`..`, `*`, `?` and `:`"),
             (self.unions, 3, "`,`"),
@@ -109,7 +106,7 @@ impl Bounds {
             (self.roots, 2, "`$`"),
         ] {
             if count > most {
-                return Err(format!("{count} {what}, over the limit of {most}"));
+                return Err(format!("{count} {construct}, over the limit of {most}"));
             }
         }
 
@@ -117,7 +114,7 @@ impl Bounds {
     }
 }
 
-/// Reports whether the path after a `$` within a filter consists of names and indexes only.
+/// Whether the path after a `$` within a filter consists of names and indexes only.
 fn leads_to_one(path: &str) -> bool {
     let mut rest = path;
     loop {
@@ -135,7 +132,7 @@ fn leads_to_one(path: &str) -> bool {
     }
 }
 
-/// Returns the names that a path begins with, and the text after them.
+/// The names at the start of a path, and the text after them.
 pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
     let mut rest = text.strip_prefix('$').unwrap_or(text);
     let mut names = Vec::new();
@@ -146,7 +143,7 @@ pub(super) fn leading_names(text: &str) -> (Vec<String>, &str) {
     (names, rest)
 }
 
-/// Returns the name in `.name`, or in `['name']` without escapes, and the text after it.
+/// The name in `.name`, or in `['name']` without escapes, and the text after it.
 fn next_name(path: &str) -> Option<(&str, &str)> {
     if let Some(path) = path.strip_prefix('.') {
         let end = path.find(|letter: char| {

@@ -1,15 +1,15 @@
-//! A JSONPath from an untrusted author, parsed once and bounded in the cost of each evaluation.
+//! A JSONPath from an untrusted author, parsed once and with bounded cost per evaluation.
 //!
 //! The language is RFC 9535, as in the crate `serde_json_path`, with limits on operators that
-//! multiply the cost: see [`Bounds`]. An expression takes at most a fixed number of steps for each
-//! value that it reads, and the number of values is bounded, too: if the part of the object that it
-//! reads is too large for a [`tree()`], it is not evaluated, and the event passes. An additional
+//! multiply the cost: see [`Bounds`]. An expression takes at most a fixed number of steps per value
+//! it reads. The number of values is bounded as well: if the part of the object it needs is too
+//! large for a [`tree()`], the expression is not evaluated and the event passes. An additional
 //! reconcile is always correct.
 //!
 //! The plain names at the start of an expression, such as `.status.conditions` in
-//! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part that
-//! they lead to is parsed, once per event and source. If an update left the text of that part
-//! unchanged, nothing in it has changed.
+//! `$.status.conditions[?@.type=='Ready']`, are followed in the object's text. Only the part below
+//! them is parsed, once per event and source. If an update left the text of that part unchanged,
+//! nothing in it has changed.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
@@ -28,15 +28,14 @@ const MAX_BYTES: usize = 512;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct Expression {
-    /// The text as the author wrote it.
     text: String,
     /// The names at the start of the expression.
     steps: Vec<String>,
-    /// The remainder, evaluated on the value that `steps` lead to.
+    /// The remainder, evaluated on the value below `steps`.
     rest: JsonPath,
 }
 
-/// The error of an invalid expression. Its author must change it.
+/// An invalid expression. Its author must change it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// The text is not valid under RFC 9535.
@@ -52,7 +51,7 @@ pub enum ExpressionError {
     TooMuch {
         /// The text, or its beginning.
         text: String,
-        /// The limit that was exceeded.
+        /// The limit exceeded.
         message: String,
     },
 }
@@ -61,7 +60,7 @@ impl Expression {
     /// Parses and checks an expression.
     ///
     /// # Errors
-    /// Returns an [`ExpressionError`] when the text is not a JSONPath, or could cost too much.
+    /// Returns an [`ExpressionError`] if the text is not a JSONPath, or could cost too much.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         if text.len() > MAX_BYTES {
             let message = format!("{} bytes, over the limit of {MAX_BYTES}", text.len());
@@ -69,7 +68,7 @@ impl Expression {
             return Err(ExpressionError::TooMuch { text, message });
         }
 
-        // The bounds are checked before parsing, because the parser recurses at each parenthesis.
+        // Check the bounds first, because the parser recurses at each parenthesis.
         let bounds = Bounds::of(text);
         bounds.check().map_err(|message| ExpressionError::TooMuch {
             text: text.to_owned(),
@@ -79,7 +78,7 @@ impl Expression {
             text: text.to_owned(),
             message: error.to_string(),
         };
-        let whole = JsonPath::parse(text).map_err(syntax)?;
+        let path = JsonPath::parse(text).map_err(syntax)?;
         let (steps, rest) = if bounds.roots > 1 {
             (Vec::new(), "")
         } else {
@@ -92,7 +91,7 @@ impl Expression {
                 return Ok(Self {
                     text: text.to_owned(),
                     steps: Vec::new(),
-                    rest: whole,
+                    rest: path,
                 });
             }
         };
@@ -104,13 +103,12 @@ impl Expression {
         })
     }
 
-    /// Returns the path of the field that contains everything the expression reads; `.` for the
-    /// whole object.
+    /// Path of the field with everything the expression reads; `.` for the whole object.
     pub(super) fn field(&self) -> String {
         format!(".{}", self.steps.join("."))
     }
 
-    /// Reports whether the expression selects something; None if the object is too large to search.
+    /// Whether the expression selects something; None if the object is too large to search.
     pub(super) fn selects<'e>(&'e self, look: &Look<'e>) -> Option<bool> {
         match &*look.part(&self.steps) {
             Part::Missing => Some(false),
@@ -119,8 +117,8 @@ impl Expression {
         }
     }
 
-    /// Reports whether the expression selects different values in the two objects; None if one is
-    /// too large to search.
+    /// Whether the expression selects different values in the two objects; None if one is too large
+    /// to search.
     pub(super) fn differs<'e>(&'e self, old: &Look<'e>, now: &Look<'e>) -> Option<bool> {
         if old.text(&self.steps) == now.text(&self.steps) {
             return Some(false);
@@ -139,7 +137,7 @@ impl Expression {
     }
 }
 
-/// An object, and the parts of it that predicates have read.
+/// An object, and the parts of it that predicates have read so far.
 pub(super) struct Look<'e> {
     object: &'e Object,
     parts: RefCell<HashMap<&'e [String], Rc<Part>>>,
@@ -149,7 +147,7 @@ pub(super) struct Look<'e> {
 enum Part {
     Missing,
     Value(Value),
-    /// A part with too many values, or nested deeper than the parser allows.
+    /// Too many values, or nested deeper than the parser allows.
     TooLarge,
 }
 
@@ -187,7 +185,7 @@ impl<'e> Look<'e> {
     }
 }
 
-/// The text of an expression; the error for another type names the expected form.
+/// An expression's text. The error for any other type names the expected form.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -9,18 +9,20 @@
 //! | `not` | the opposite, or nothing of what says nothing | the same | the same |
 //!
 //! An event passes unless a predicate rejects it. So creations and deletions pass predicates about
-//! changes, negated or not; controller-runtime's `Not` would reject both. Kinds without
+//! changes, negated or not; controller-runtime's [`Not`] would reject both. Kinds without
 //! metadata.generation (ConfigMap, Secret and others) have 0 before and after, and none of their
 //! updates passes `GenerationChanged`, as in controller-runtime.
 //!
-//! A resync is a safety net for changes that no event reports, so predicates about changes say
-//! nothing of it either. controller-runtime's `GenerationChangedPredicate` drops it, and with it the
-//! resync period that the author asked for
-//! ([issue 2355](https://github.com/kubernetes-sigs/controller-runtime/issues/2355)). Only
-//! `ResourceVersionChanged` rejects a resync: that is what it is for.
+//! A resync is a safety net for changes no event reports, so predicates about changes don't judge
+//! it either. controller-runtime's `GenerationChangedPredicate` drops it, and with it the resync
+//! period the author asked for ([issue
+//! 2355](https://github.com/kubernetes-sigs/controller-runtime/issues/2355)). Only
+//! `ResourceVersionChanged` rejects a resync: that is its purpose.
 //!
-//! Predicates run on the informer's task, which all tenants share, so `expression.rs` bounds their
+//! Predicates run on the informer's task, shared by all tenants, so `expression.rs` bounds their
 //! cost.
+//!
+//! [`Not`]: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/predicate/predicate.go#L383
 
 mod bounds;
 mod expression;
@@ -31,17 +33,17 @@ use self::expression::Look;
 pub use self::expression::{Expression, ExpressionError};
 use crate::handler::event::Event;
 
-/// The maximum number of JSONPaths of one source.
+/// JSONPaths per source.
 const MAX_EXPRESSIONS: usize = 8;
-/// The maximum number of predicates of one source, including those within `any` and `not`.
+/// Predicates per source, including those within `any` and `not`.
 const MAX_PREDICATES: usize = 32;
-/// The maximum nesting depth of `any` and `not`.
+/// Nesting depth of `any` and `not`.
 const MAX_DEPTH: usize = 4;
 
 /// An event filter with parsed JSONPaths.
 pub type Predicate = operetta_api::manifest::Predicate<Expression>;
 
-/// Reports whether an event passes all of the predicates.
+/// Whether an event passes all of the predicates.
 pub fn passes(predicates: &[Predicate], event: &Event) -> bool {
     let now = Look::at(event.object());
     let change = match event.old() {
@@ -67,7 +69,7 @@ pub fn parse(list: &[Value]) -> Result<Vec<Predicate>, String> {
 /// Checks that these predicates are within the limits of one source.
 ///
 /// # Errors
-/// Returns a message for the author that names the limit.
+/// Returns a message for the author, naming the limit.
 pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     let mut count = Count::default();
     predicates
@@ -91,8 +93,8 @@ pub fn check(predicates: &[Predicate]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the fields that the predicates read, besides those that every cached object has: paths
-/// such as `.status`; `.` for all.
+/// The fields read by the predicates, except those every cached object has: paths such as
+/// `.status`; `.` for all.
 pub fn fields(predicates: &[Predicate]) -> Vec<String> {
     let of = |predicate: &Predicate| match predicate {
         Predicate::AnnotationsChanged => vec![".metadata.annotations".to_owned()],
@@ -106,13 +108,13 @@ pub fn fields(predicates: &[Predicate]) -> Vec<String> {
     predicates.iter().flat_map(of).collect()
 }
 
-/// What an event says about a change of its object.
+/// What an event tells about a change of its object.
 enum Change<'e> {
     /// The object is new, or deleted.
     None,
-    /// The object is delivered again as it is.
+    /// The same object is delivered again.
     Resync,
-    /// The object was like this before.
+    /// The object's previous state.
     From(Look<'e>),
 }
 
@@ -145,8 +147,8 @@ impl Count {
     }
 }
 
-/// Reports whether a predicate holds; `None` if it ignores such an event, or the object is too
-/// large to search.
+/// Whether a predicate holds; `None` if it ignores such an event, or the object is too large to
+/// search.
 fn says<'e>(predicate: &'e Predicate, now: &Look<'e>, change: &Change<'e>) -> Option<bool> {
     let old = match change {
         Change::From(old) => Some(old),

@@ -1,15 +1,15 @@
-//! The budget of several queues: the keys that they hold together, and the bytes of events that
-//! wait for them.
+//! A budget for several queues: their keys in total, and the bytes of events waiting for them.
 //!
-//! The queues of a tenant share one, so that many queues, each within its bounds, cannot use up the
-//! memory. All keys are counted, but only keys that may be invented are refused for lack of room.
+//! The queues of a tenant share one. Otherwise many queues, each within its bounds, could together
+//! use up the memory. All keys are counted, but only possibly invented keys are refused for lack of
+//! room.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// The keys and bytes that several queues share.
+/// Keys and bytes shared by several queues.
 #[derive(Debug)]
 pub struct QueueBudget {
     max_keys: usize,
@@ -19,7 +19,7 @@ pub struct QueueBudget {
 }
 
 impl QueueBudget {
-    /// Creates a budget of keys in queues, and of bytes of events that wait to be mapped to keys.
+    /// Creates a budget for queued keys, and for bytes of events not yet mapped to keys.
     pub fn new(max_keys: usize, max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             max_keys,
@@ -29,7 +29,7 @@ impl QueueBudget {
         })
     }
 
-    /// Returns the number of keys in the queues.
+    /// The number of keys in the queues.
     pub fn keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
@@ -38,25 +38,25 @@ impl QueueBudget {
         self.keys() < self.max_keys
     }
 
-    /// Records that a queue holds `now` keys instead of `before`.
+    /// Records that a queue now holds `now` keys, after `before`.
     pub(super) fn count_keys(&self, before: usize, now: usize) {
-        // Wraps where it becomes less, as it is to.
+        // If the number falls, the difference wraps, and so does the addition: it comes out right.
         self.keys
             .fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Takes bytes. Reports whether there was room for them.
+    /// Takes bytes, or returns false if there is no room for them.
     pub(crate) fn take_bytes(&self, bytes: usize) -> bool {
-        let more = |held: usize| {
-            held.checked_add(bytes)
-                .filter(|held| *held <= self.max_bytes)
+        let more = |taken: usize| {
+            taken
+                .checked_add(bytes)
+                .filter(|taken| *taken <= self.max_bytes)
         };
         self.bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
             .is_ok()
     }
 
-    /// Returns bytes that were taken.
     pub(crate) fn return_bytes(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -1,8 +1,11 @@
-//! A histogram of durations in client-go's buckets.
+//! A histogram of durations, with the buckets of the `workqueue_*` metrics.
 
 use std::time::Duration;
 
-/// The upper bounds of the buckets in nanoseconds: powers of ten from 10 ns to 1000 s.
+/// Upper bounds of the buckets in nanoseconds: powers of ten from 10 ns to 1000 s, like
+/// [controller-runtime's].
+///
+/// [controller-runtime's]: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/internal/metrics/workqueue.go#L63
 const BOUNDS: [u64; 12] = {
     let mut bounds = [10; 12];
     let mut at = 1;
@@ -13,10 +16,10 @@ const BOUNDS: [u64; 12] = {
     bounds
 };
 
-/// Counts of durations in the buckets of client-go's `workqueue_queue_duration_seconds`.
+/// Counts of durations in the buckets of `workqueue_queue_duration_seconds`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
-    /// The number of durations in each bucket; the last one has those above all bounds.
+    /// The number of durations in each bucket; the last is for those above all bounds.
     counts: [u64; BOUNDS.len() + 1],
     sum: Duration,
 }
@@ -29,7 +32,7 @@ impl DurationHistogram {
         self.sum = self.sum.saturating_add(duration);
     }
 
-    /// Returns the upper bound of each bucket in seconds with its own count; the last bound is
+    /// Each bucket's upper bound in seconds, with its own count (not cumulative). The last bound is
     /// infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds = BOUNDS
@@ -39,12 +42,12 @@ impl DurationHistogram {
         bounds.zip(self.counts)
     }
 
-    /// Returns the number of durations.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns the sum of the durations.
+    /// The sum of the durations.
     pub fn sum(&self) -> Duration {
         self.sum
     }

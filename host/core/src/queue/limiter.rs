@@ -1,19 +1,21 @@
-//! Rate limiters compute the delay of a failed key. They are client-go's, with the time passed in,
-//! and with one difference: events do not lengthen a backoff.
+//! Rate limiters compute a failed key's delay. They are client-go's, with the time passed in and
+//! one difference: events don't lengthen a backoff.
 //!
 //! | here | client-go `util/workqueue` | delay |
 //! |---|---|---|
-//! | [`ItemExponentialFailureRateLimiter`] | the same | `base * 2^failures` of this key, at most `base` and the time since its first failure, and at most `max` |
+//! | [`ItemExponentialFailureRateLimiter`] | the same | `base * 2^failures` of this key, at most `base` plus the time since its first failure, and at most `max` |
 //! | [`BucketRateLimiter`] | the same, over `x/time/rate` | until the shared bucket has a token |
 //! | [`MaxOfRateLimiter`] | the same | the longest of its parts |
 //!
-//! [`MaxOfRateLimiter::default`] is client-go's `DefaultTypedControllerRateLimiter`.
+//! [`MaxOfRateLimiter::default`] is client-go's [`DefaultTypedControllerRateLimiter`].
 //!
-//! An event reconciles a key at once, also during its backoff. If that fails as well, client-go
-//! doubles the delay: 18 events during an outage of seconds make the next try wait for 1,000 s
-//! ([kubernetes#112325](https://github.com/kubernetes/kubernetes/issues/112325)). The doubled delays
-//! of retries alone add up to the time since the first failure, so that time is the bound which
-//! leaves them as they are, whatever events come between.
+//! An event reconciles a key right away, even during its backoff. If that fails too, client-go
+//! doubles the delay: 18 events within an outage of seconds make the next try wait for 1,000 s
+//! ([kubernetes#112325](https://github.com/kubernetes/kubernetes/issues/112325)). With retries
+//! alone, the doubled delays add up to the time since the first failure. So capping the delay at
+//! that time leaves plain retries as they are, and takes the effect out of events in between.
+//!
+//! [`DefaultTypedControllerRateLimiter`]: https://github.com/kubernetes/client-go/blob/v0.36.2/util/workqueue/default_rate_limiters.go#L50
 
 use std::{
     collections::HashMap,
@@ -25,43 +27,42 @@ use crate::manifest;
 
 /// Computes the delay before a key is retried (client-go's `TypedRateLimiter`).
 pub trait RateLimiter<K>: Send {
-    /// Counts one failure of the key and returns the delay that its failures ask for.
+    /// Counts a failure of the key and returns the delay for its failures so far.
     fn count(&mut self, key: &K, now: Instant) -> Duration;
-    /// Takes the place of a retry among those of all keys, and returns the time until then.
+    /// Reserves a place for a retry among those of all keys, and returns the time until then.
     fn reserve(&mut self, now: Instant) -> Duration;
-    /// Counts one failure of the key, takes a place for its retry, and returns the delay (client-go's
-    /// `When`).
+    /// Counts a failure of the key, reserves a place for its retry, and returns the delay
+    /// (client-go's `When`).
     fn when(&mut self, key: &K, now: Instant) -> Duration {
         self.count(key, now).max(self.reserve(now))
     }
-    /// Stops tracking the key, because it succeeded or is not retried.
+    /// Stops tracking the key: it succeeded or won't be retried.
     fn forget(&mut self, key: &K);
-    /// Stops tracking all keys, because what they failed of may be gone.
+    /// Stops tracking all keys: the cause of their failures may have been fixed.
     fn forget_all(&mut self);
-    /// Returns the number of failures of the key since it was last forgotten.
+    /// How often the key failed since it was last forgotten.
     fn num_requeues(&self, key: &K) -> u32;
 }
 
-/// Doubles the delay with each failure of a key, up to the time since its first one.
+/// Doubles a key's delay with each failure, up to the time since the first one.
 #[derive(Debug)]
 pub struct ItemExponentialFailureRateLimiter<K> {
-    /// The keys that failed since they were last forgotten.
+    /// Keys with failures since they were last forgotten.
     failures: HashMap<K, Failures>,
     base: Duration,
     max: Duration,
 }
 
-/// The failures of a key since it was last forgotten.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     /// At least 1.
     count: u32,
-    /// The time of the first one.
+    /// When the first failure was counted.
     first: Instant,
 }
 
 impl<K> ItemExponentialFailureRateLimiter<K> {
-    /// Creates a limiter whose first delay is `base` and whose longest is `max`.
+    /// Creates a limiter with `base` as the first delay and `max` as the longest.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self {
             failures: HashMap::new(),
@@ -89,8 +90,8 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
         };
         let since_first = now.saturating_duration_since(failures.first);
 
-        // A factor that overflows a u32 exceeds any maximum, except with a base of zero, which
-        // stays zero.
+        // A factor overflowing u32 exceeds any maximum, except with a base of zero: that stays
+        // zero.
         let delay = 2_u32
             .checked_pow(failures.count - 1)
             .and_then(|factor| self.base.checked_mul(factor));
@@ -105,13 +106,13 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
             .min(self.max)
     }
 
-    /// Keys do not wait for each other.
+    /// Keys don't wait for each other.
     fn reserve(&mut self, _: Instant) -> Duration {
         Duration::ZERO
     }
 
     fn forget(&mut self, key: &K) {
-        // Most keys never fail: this saves hashing them.
+        // Most keys never fail, so don't bother hashing them.
         if !self.failures.is_empty() {
             self.failures.remove(key);
         }
@@ -130,7 +131,7 @@ impl<K: Clone + Eq + Hash + Send> RateLimiter<K> for ItemExponentialFailureRateL
     }
 }
 
-/// A token bucket that all keys share: `burst` tokens at first, `qps` new ones per second.
+/// A token bucket shared by all keys: `burst` tokens initially, then `qps` per second.
 #[derive(Debug)]
 pub struct BucketRateLimiter {
     /// How long it takes to add one token.
@@ -142,7 +143,7 @@ pub struct BucketRateLimiter {
 }
 
 impl BucketRateLimiter {
-    /// Creates a full bucket. Zero counts as 1: a bucket that never fills would lose keys.
+    /// Creates a full bucket. Zero counts as 1: keys would get stuck on a bucket that never fills.
     pub fn new(qps: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1) / qps.max(1);
         Self {
@@ -164,7 +165,7 @@ impl BucketRateLimiter {
 }
 
 impl<K> RateLimiter<K> for BucketRateLimiter {
-    /// Failures are not counted here.
+    /// Doesn't count failures.
     fn count(&mut self, _: &K, _: Instant) -> Duration {
         Duration::ZERO
     }
@@ -178,7 +179,7 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
 
     fn forget(&mut self, _: &K) {}
 
-    /// Does nothing: the tokens are spent.
+    /// Does nothing: spent tokens stay spent.
     fn forget_all(&mut self) {}
 
     fn num_requeues(&self, _: &K) -> u32 {
@@ -192,7 +193,7 @@ pub struct MaxOfRateLimiter<K> {
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Creates a limiter over these limiters. Without any, nothing is delayed.
+    /// Combines these limiters. Without any, nothing is delayed.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -236,7 +237,7 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// Creates per-key backoff and a shared bucket with the numbers of a manifest.
+/// Per-key backoff and a shared bucket, with a manifest's numbers.
 impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxOfRateLimiter<K> {
     fn from(numbers: manifest::RateLimiter) -> Self {
         let millis = |count: u32| Duration::from_millis(count.into());
@@ -249,8 +250,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> From<manifest::RateLimiter> for MaxO
     }
 }
 
-/// Creates client-go's default: 5 ms doubled up to 1,000 s per key, and 10 per second with bursts
-/// of 100 for all keys.
+/// client-go's default: 5 ms doubled up to 1,000 s per key, and 10 per second with bursts of 100
+/// for all keys.
 impl<K: Clone + Eq + Hash + Send + 'static> Default for MaxOfRateLimiter<K> {
     fn default() -> Self {
         manifest::RateLimiter::default().into()

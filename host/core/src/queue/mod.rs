@@ -1,6 +1,4 @@
-//! The work queue: the contract of client-go's
-//! [`util/workqueue`](https://github.com/kubernetes/client-go/blob/master/util/workqueue/queue.go), with
-//! two priorities.
+//! The work queue: the contract of client-go's [`util/workqueue`], with two priorities.
 //!
 //! A [`WorkQueue`] promises:
 //!
@@ -10,29 +8,33 @@
 //!   before it is handed out is handed out once. A key added while it is processed is handed out
 //!   once more after [`WorkQueue::done`];
 //! - **many producers and consumers**, on any thread;
-//! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay;
-//!   the earlier of two counts. As in client-go, a plain add does not end a running delay: the key
-//!   is added once more when it is over;
+//! - **delays**: [`WorkQueue::add_after`] adds a key later. A key has at most one running delay,
+//!   the earlier of two. As in [client-go][add_after], a plain add doesn't end a running delay: the
+//!   key is added once more when it is over;
 //! - **backoff**: [`WorkQueue::add_rate_limited`] delays by the key's failures. Only these calls
-//!   count as failures, not events that add the key meanwhile, and reconciles of such events that
-//!   fail delay the key by no more than the time since its first failure. [`WorkQueue::forget`] ends the
-//!   count; it does not replace `done`. [`WorkQueue::retry_failed`] ends the backoff of all keys at
-//!   once;
+//!   count as failures, not events adding the key meanwhile; and if the reconciles of such events
+//!   fail, they delay the key by no more than the time since its first failure.
+//!   [`WorkQueue::forget`] resets the count; it doesn't replace `done`. [`WorkQueue::retry_failed`]
+//!   ends the backoff of all keys at once;
 //! - **no starvation**: a [`Priority::Low`] key is handed out after at most four normal ones, and
-//!   is raised when it is added with [`Priority::Normal`]. A delayed add while the key is processed
-//!   keeps the priority with which the key was handed out, as in controller-runtime: failing keys
-//!   of an initial list still wait behind changes. Other delayed keys are normal when they become
-//!   due.
+//!   is raised when added with [`Priority::Normal`]. If a key is added with a delay while it is
+//!   processed, it keeps the priority it was handed out with, as in [controller-runtime][keeps]:
+//!   failing keys of an initial list still wait behind changes. Other delayed keys are normal when
+//!   they become due.
 //!
 //! `PROMISES.md` in this folder names the test of each promise.
 //!
-//! Limits: keys are held in memory only, each once, without bound but for
+//! Limits: keys are held in memory only, each once, and without bound except by
 //! [`WorkQueue::add_if_room`]. Keys of different priorities have no order among them. Timers are
 //! exact to a millisecond, as tokio's. No delay is longer than thirty years.
 //!
 //! The queue has no task of its own: a consumer in [`WorkQueue::get`] sleeps until the earliest
 //! delay, and every operation first adds the keys that are due. So a dropped queue leaves nothing
 //! running, and tests with paused time are exact.
+//!
+//! [`util/workqueue`]: https://github.com/kubernetes/client-go/blob/v0.36.2/util/workqueue/queue.go
+//! [add_after]: https://github.com/kubernetes/client-go/blob/v0.36.2/util/workqueue/delaying_queue.go#L249
+//! [keeps]: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/internal/controller/controller.go#L487
 //!
 //! ```
 //! use operetta_core::queue::WorkQueue;
@@ -62,7 +64,7 @@ mod priority;
 mod priority_tests;
 mod ready;
 mod shut_down;
-/// The pure state machine inside a queue, public for the tests that compare it with a model.
+/// The pure state machine inside a queue, public so that tests can compare it with a model.
 pub mod state;
 mod stats;
 #[cfg(test)]
@@ -86,7 +88,7 @@ pub use state::{FlowOf, KeyPhase};
 use state::{State, Wake};
 pub use stats::Stats;
 
-/// A handle to a queue. Clones are handles to the same queue.
+/// A handle to a queue. Clones share the queue.
 pub struct WorkQueue<K> {
     inner: Arc<Inner<K>>,
 }
@@ -94,27 +96,27 @@ pub struct WorkQueue<K> {
 struct Inner<K> {
     /// Never held across an await.
     shared: Mutex<Shared<K>>,
-    /// Notifies one consumer per key that becomes ready, and all of them when a new earliest delay
-    /// comes or the queue shuts down.
+    /// Notifies one consumer per key becoming ready, and all of them when the earliest delay
+    /// changes or the queue shuts down.
     ready: Notify,
-    /// Notifies all waiters when a queue that shuts down is drained, or when draining is given up.
+    /// Notifies the callers of [`WorkQueue::shut_down_with_drain`] when the queue is drained or
+    /// [`WorkQueue::shut_down`] gives draining up.
     drained: Notify,
 }
 
 struct Shared<K> {
     state: State<K>,
     limiter: Box<dyn RateLimiter<K>>,
-    /// True if [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`]
+    /// Whether [`WorkQueue::shut_down_with_drain`] may wait; a later [`WorkQueue::shut_down`]
     /// clears it.
     drain: bool,
-    /// The budget of this and other queues.
     budget: Option<Arc<QueueBudget>>,
-    /// The number of keys that the budget knows of.
+    /// How many keys the budget has counted for this queue.
     counted: usize,
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// Reports the present number of keys to the budget.
+    /// Updates the budget to the current number of keys.
     fn count(&mut self) {
         let now = self.state.entries();
         if let Some(budget) = self.budget.as_ref().filter(|_| now != self.counted) {
@@ -132,7 +134,6 @@ impl<K> Drop for Shared<K> {
     }
 }
 
-/// The next step of a consumer.
 enum Next<K> {
     Process(K),
     ShutDown,
@@ -145,7 +146,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         Self::with_rate_limiter(MaxOfRateLimiter::default())
     }
 
-    /// Creates an empty queue with this rate limiter.
+    /// Creates an empty queue with another rate limiter.
     pub fn with_rate_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
         let state = State::default();
         let shared = Shared {
@@ -167,7 +168,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Counts the queue's keys in a budget that it shares with other queues.
+    /// Counts the queue's keys in a budget shared with other queues.
     #[must_use]
     pub fn within(self, budget: Arc<QueueBudget>) -> Self {
         let mut shared = self.lock();
@@ -195,15 +196,14 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         self.add_with_priority(key, Priority::Normal);
     }
 
-    /// Adds a key, or raises a key that is queued with a lower priority. Ignored once the queue
-    /// shuts down.
+    /// Adds a key, or raises a queued key of lower priority. Ignored once the queue shuts down.
     pub fn add_with_priority(&self, key: K, priority: Priority) {
         self.change(|shared| shared.state.add(key, priority, now()));
     }
 
-    /// Adds a key as [`Self::add_with_priority`] does, unless it is new and the queue holds `limit`
-    /// keys already, be they ready, delayed or being processed, or the budget of [`Self::within`]
-    /// is used up. Reports whether the queue has the key.
+    /// Like [`Self::add_with_priority`], but refuses a new key if the queue already has `limit`
+    /// keys (ready, delayed or being processed) or the budget of [`Self::within`] is used up.
+    /// Returns whether the queue has the key.
     pub fn add_if_room(&self, limit: usize, key: K, priority: Priority) -> bool {
         let mut has_room = false;
         self.change(|shared| {
@@ -227,21 +227,21 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         has_room
     }
 
-    /// Adds a key when the delay is over, at once when it is zero. Ignored once the queue shuts
-    /// down, and forgotten when it shuts down meanwhile.
+    /// Adds a key after a delay, or right away if that is zero. Ignored once the queue shuts down,
+    /// and forgotten if it shuts down meanwhile.
     pub fn add_after(&self, key: K, delay: Duration) {
         self.change(|shared| shared.state.add_after(key, delay, now()));
     }
 
-    /// Counts a failure of the key and adds it after the delay of the rate limiter.
+    /// Counts a failure of the key and adds it after the rate limiter's delay.
     pub fn add_rate_limited(&self, key: K) {
         self.change(|shared| {
             let Shared { state, limiter, .. } = shared;
             let now = now();
             let mut delay = limiter.count(&key, now);
 
-            // An event during the backoff: the key has its place among the retries of all keys, and
-            // one failure after the other must not reserve more of them.
+            // After a failed reconcile of an event during the backoff, the key already has its
+            // place among the retries of all keys. It must not reserve another with each failure.
             if !state.is_due_within(&key, delay, now) {
                 delay = delay.max(limiter.reserve(now));
             }
@@ -249,7 +249,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         });
     }
 
-    /// Counts a failure of the key, and adds it after this delay and not that of the rate limiter.
+    /// Counts a failure of the key, but adds it after this delay instead of the rate limiter's.
     pub fn add_failed_after(&self, key: K, delay: Duration) {
         self.change(|shared| {
             let now = now();
@@ -258,15 +258,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         });
     }
 
-    /// Resets the key's count of failures, because it succeeded or is not retried. [`Self::done`]
+    /// Resets the key's failure count, because it succeeded or won't be retried. [`Self::done`]
     /// still has to be called.
     pub fn forget(&self, key: &K) {
         self.lock().limiter.forget(key);
     }
 
-    /// Ends the backoff of all keys, because what they failed of may be gone: adds those whose
-    /// delay runs after a failure, and resets the failures of all. Returns the number of keys that
-    /// it added. Other delays run on.
+    /// Retries all failed keys now, because the cause may have been fixed: adds those still in
+    /// backoff and resets all failure counts. Other delays keep running. Returns the number of keys
+    /// added.
     pub fn retry_failed(&self) -> usize {
         let mut retried = 0;
         self.change(|shared| {
@@ -278,7 +278,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         retried
     }
 
-    /// Ends the backoff of a key, and adds it now.
+    /// Ends a key's backoff and adds it now.
     pub fn retry(&self, key: &K) {
         self.change(|shared| {
             shared.limiter.forget(key);
@@ -287,30 +287,29 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         });
     }
 
-    /// Reports whether the key is ready, delayed or being processed, or has failures.
+    /// Whether the key is ready, delayed or being processed, or has failures.
     pub fn has(&self, key: &K) -> bool {
         let shared = self.lock();
         shared.state.has(key) || shared.limiter.num_requeues(key) > 0
     }
 
-    /// Returns the phase of a key; None if the queue does not have it.
+    /// The phase of a key; None if the queue does not have it.
     pub fn phase(&self, key: &K) -> Option<KeyPhase> {
         self.lock().state.phase(key, now())
     }
 
-    /// Returns the number of failures of the key since it was last forgotten.
+    /// How often the key failed since it was last forgotten.
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.lock().limiter.num_requeues(key)
     }
 
-    /// Returns the time that a key waited until it was handed out; None if it is not being
-    /// processed.
+    /// How long a key waited to be handed out; None if it is not being processed.
     pub fn queue_duration(&self, key: &K) -> Option<Duration> {
         self.lock().state.queue_duration(key)
     }
 
-    /// Waits for a key to process; [`Self::done`] has to be called afterwards. Returns None once
-    /// the queue shuts down and no key is left. Cancel safe: a dropped call has taken no key.
+    /// Waits for a key to process. Call [`Self::done`] afterwards. Returns None once the queue
+    /// shuts down and no key is left. Cancel safe: a dropped call has taken no key.
     pub async fn get(&self) -> Option<K> {
         match self.next() {
             Next::Process(key) => return Some(key),
@@ -320,7 +319,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
 
         let mut woken = pin!(self.inner.ready.notified());
         loop {
-            // Registers before the second look: a key added in between finds a consumer to wake.
+            // Register before looking again, so that a key added in between finds a consumer to
+            // wake.
             woken.as_mut().enable();
             match self.next() {
                 Next::Process(key) => return Some(key),
@@ -333,7 +333,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     }
 
     /// Marks a key as processed. If it was added meanwhile, it goes to the end of the queue.
-    /// Ignored for a key that is not being processed.
+    /// Ignores keys not being processed.
     pub fn done(&self, key: &K) {
         let mut shared = self.lock();
         let wake = shared.state.done(key, now());
@@ -346,24 +346,25 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// Returns the number of ready keys, for information: it may change before the caller reads it.
+    /// The number of ready keys, for information only: it may have changed by the time the caller
+    /// reads it.
     pub fn len(&self) -> usize {
         self.lock().state.len()
     }
 
-    /// Reports whether no key is ready.
+    /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How long the oldest ready key has been waiting; None if no key needs processing. Takes time
-    /// in proportion to all keys in the queue.
+    /// linear in the number of keys.
     pub fn oldest(&self) -> Option<Duration> {
         let oldest = self.lock().state.oldest()?;
         Some(now().saturating_duration_since(oldest))
     }
 
-    /// Returns the counters. Takes time in proportion to the keys being processed.
+    /// The counters. Takes time linear in the number of keys being processed.
     pub fn stats(&self) -> Stats {
         self.lock().state.stats(now())
     }
@@ -377,8 +378,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         }
     }
 
-    /// The state with all keys added that are due by now; the clock is read only when some are
-    /// waiting.
+    /// Locks the state after adding all due keys. Reads the clock only if any delay is running.
     fn lock(&self) -> MutexGuard<'_, Shared<K>> {
         let mut shared = self.inner.shared.lock();
         if shared.state.next_due().is_some() {
@@ -387,7 +387,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
         shared
     }
 
-    /// Changes the queue, and wakes the consumers that this concerns.
+    /// Changes the queue, and wakes consumers as necessary.
     fn change(&self, change: impl FnOnce(&mut Shared<K>) -> Wake) {
         let mut shared = self.lock();
         let wake = change(&mut shared);
@@ -405,7 +405,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> WorkQueue<K> {
     }
 }
 
-/// tokio's clock, which tests pause.
+/// tokio's clock, because tests can pause it.
 fn now() -> std::time::Instant {
     Instant::now().into_std()
 }

@@ -1,5 +1,4 @@
-//! Keys that wait for a worker: first in, first out within a priority, without starvation of either
-//! priority.
+//! Keys ready for a worker: first in, first out within a priority, and neither priority starves.
 //!
 //! A normal key goes before a low one, except that after [`NORMAL_PER_LOW`] normal keys in a row
 //! one low key is handed out. So with a constant stream of normal keys the low ones still get a
@@ -14,10 +13,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::priority::Priority;
 
-/// The number of normal keys handed out in a row while a low key waits.
+/// How many normal keys are handed out in a row while a low key waits.
 pub const NORMAL_PER_LOW: u32 = 4;
 
-/// The position of a key in the queue.
+/// Where a ready key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePosition {
     /// In the normal queue.
@@ -103,9 +102,9 @@ pub struct Ready<K> {
     /// The low keys by ticket, hence oldest first. A map, because raised keys leave from the
     /// middle.
     low: BTreeMap<u64, K>,
-    /// The ticket of the next low key, higher than all in `low`.
+    /// Ticket of the next low key, higher than all in `low`.
     ticket: u64,
-    /// The number of normal keys handed out in a row while `low` was not empty; at most
+    /// How many normal keys were handed out in a row while `low` was not empty; at most
     /// [`NORMAL_PER_LOW`].
     passed_over: u32,
 }
@@ -160,7 +159,7 @@ impl<K> Ready<K> {
         QueuePosition::Normal
     }
 
-    /// Removes the next key and returns it with the priority of its queue.
+    /// Removes the next key, and returns it with its queue's priority.
     pub fn pop(&mut self) -> Option<(K, Priority)> {
         if self.low.is_empty() {
             self.passed_over = 0;
@@ -178,12 +177,12 @@ impl<K> Ready<K> {
         self.low.pop_first().map(|(_, key)| (key, Priority::Low))
     }
 
-    /// Returns the number of keys in both queues.
+    /// The number of keys in both queues.
     pub fn len(&self) -> usize {
         self.normal.len() + self.low.len()
     }
 
-    /// Reports whether both queues are empty.
+    /// Whether both queues are empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,9 +1,9 @@
 //! The work queue's rules as a pure state machine, without clock, lock or task. Every operation
-//! returns which consumers must be woken, and the shell in `mod.rs` wakes them.
+//! returns which consumers to wake; the shell in `mod.rs` wakes them.
 //!
 //! A key has any of three independent states: *dirty* (needs processing), *processing* (handed out
-//! and not done) and *waiting* (will be added at a certain time). client-go keeps a set for each
-//! state. Here one entry per key holds all three, so that an operation hashes the key once.
+//! and not done) and *waiting* (to be added at a certain time). client-go keeps a set for each.
+//! Here a single entry per key has all three, so that an operation hashes the key once.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque, hash_map},
@@ -19,61 +19,57 @@ use super::{
     stats::Stats,
 };
 
-/// The longest delay, about thirty years: long enough to never end, short enough to be added to any
-/// clock.
+/// The longest delay, about thirty years: practically forever, but still within range of any clock.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// The consumers to wake after an operation.
+/// Which consumers to wake after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Wake {
     /// No consumer.
     Nobody,
-    /// One consumer that waits in `get`: there is one more key.
+    /// One consumer waiting in `get`: there is one more key.
     One,
-    /// All consumers that wait in `get`: the time they wait for has changed.
+    /// All consumers waiting in `get`: the next due time has changed.
     All,
 }
 
 /// The phase of a key, for information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPhase {
-    /// It is ready to be processed, for this time.
+    /// Ready to be processed, for this long.
     Queued(Duration),
-    /// It is being processed, for this time.
+    /// Being processed, for this long.
     Processing(Duration),
-    /// It becomes ready after this time.
+    /// Becomes ready after this time.
     Waiting(Duration),
 }
 
-/// The state of one key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// Set while the key needs processing, with the time when that began.
+    /// Set while the key needs processing, with the time since when.
     dirty: Option<(Dirty, Instant)>,
-    /// The ticket in `State::processing` and the priority, while the key is handed out.
+    /// While the key is handed out: its ticket in `State::processing`, and its priority.
     processing: Option<(u64, Priority)>,
-    /// The position in `State::waiting`, while a delay runs.
+    /// While a delay runs: its position in `State::waiting`.
     waiting: Option<(Instant, u64)>,
 }
 
-/// The state of a dirty key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dirty {
     /// Ready to be handed out; the key is not processing.
     Ready(QueuePosition),
-    /// Becomes ready with this priority when it is done; the key is processing.
+    /// Processing; becomes ready with this priority once done.
     WhenDone(Priority),
 }
 
-/// A key that is being processed.
 #[derive(Debug)]
 struct Processing {
-    /// The ticket in its entry.
+    /// Same as in the key's entry.
     ticket: u64,
-    /// The time it was handed out.
+    /// When it was handed out.
     start: Instant,
-    /// The time that it waited until then.
+    /// How long it had waited until then.
     waited: Duration,
 }
 
@@ -83,40 +79,39 @@ impl Entry {
     }
 }
 
-/// The queue.
+/// The state of a queue.
 #[derive(Debug)]
 pub struct State<K> {
     /// All keys that are dirty, processing or waiting: no entry is idle.
     entries: HashMap<K, Entry>,
-    /// All keys with [`Dirty::Ready`], so none that is processing.
+    /// All keys with [`Dirty::Ready`], so none being processed.
     ready: Ready<K>,
     /// The keys being processed, longest running first. A deque, because they are few and mostly
     /// done in order: a map would allocate for each key.
     processing: VecDeque<Processing>,
-    /// All waiting keys, with the priority they will be added with. Sorted by due time, then by the
-    /// order of the calls.
+    /// All waiting keys, each with the priority it will be added with. Sorted by due time, then by
+    /// the order of the calls.
     waiting: BTreeMap<(Instant, u64), (K, Priority)>,
     /// The next ticket, higher than all in `processing` and `waiting`.
     ticket: u64,
     counts: Counts,
-    /// True after shut down: nothing is added any more, and nothing waits.
+    /// After shutdown, nothing is added any more and nothing waits.
     shutting_down: bool,
 }
 
-/// The counts of a queue for its metrics.
 #[derive(Debug, Default)]
 struct Counts {
-    /// The number of dirty entries.
+    /// Dirty entries.
     dirty: usize,
-    /// The number of dirty entries with low priority.
+    /// Dirty entries of low priority.
     dirty_low: usize,
-    /// The number of times that a key became dirty.
+    /// How often a key became dirty.
     adds: u64,
-    /// The number of adds with a delay.
+    /// Adds with a delay.
     retries: u64,
-    /// The times from becoming dirty to being handed out.
+    /// Times from becoming dirty to being handed out.
     queue_durations: DurationHistogram,
-    /// The times from being handed out to being done.
+    /// Times from being handed out to being done.
     work_durations: DurationHistogram,
 }
 
@@ -183,15 +178,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         wake
     }
 
-    /// Reports whether a running delay of a key ends within this time.
+    /// Whether the key has a running delay that ends within this time.
     pub fn is_due_within(&self, key: &K, delay: Duration, now: Instant) -> bool {
         let waiting = self.entries.get(key).and_then(|entry| entry.waiting);
         waiting.is_some_and(|(due, _)| due.saturating_duration_since(now) <= delay)
     }
 
-    /// Adds a key after the delay, or at once if it is zero. Of two delays of a key the earlier one
-    /// counts, and the higher priority. The priority is that with which the key was handed out if
-    /// it is being processed, otherwise normal.
+    /// Adds a key after the delay, or right away if it is zero. If the key is already waiting, the
+    /// earlier delay and the higher priority count. The priority is the one the key was handed out
+    /// with if it is being processed, otherwise normal.
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) -> Wake {
         if self.shutting_down {
             return Wake::Nobody;
@@ -239,8 +234,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Adds the keys whose delay has ended. No consumer needs to be woken, because each has a timer
-    /// for the earliest delay.
+    /// Adds the keys that are due. Wakes nobody: every consumer has a timer for the earliest delay.
     pub fn advance(&mut self, now: Instant) {
         while let Some(first) = self
             .waiting
@@ -255,9 +249,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Ends the delays of the keys that `ends` selects: they are added now, with the priority that
-    /// they wait with. Returns their number. The caller wakes the consumers. Takes time in
-    /// proportion to the keys that wait.
+    /// Ends the delays of the keys selected by `ends`, adding them now with the priority they wait
+    /// with. Returns their number. Waking consumers is up to the caller. Takes time linear in the
+    /// number of waiting keys.
     pub fn end_delays(&mut self, ends: impl Fn(&K) -> bool, now: Instant) -> usize {
         let ended: Vec<_> = self
             .waiting
@@ -275,7 +269,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         count
     }
 
-    /// Ends the delay of one key, without adding it.
+    /// Ends one key's delay without adding it.
     pub fn end_delay(&mut self, key: &K) {
         let delay = self
             .entries
@@ -286,13 +280,13 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Reports whether a key has a state.
+    /// Whether the key is dirty, processing or waiting.
     pub fn has(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Returns the phase of a key at this time; None if it has no entry. A key that is processed
-    /// and dirty is processed.
+    /// The phase of a key at this time; None if it has no entry. A key both processing and dirty
+    /// counts as processing.
     pub fn phase(&self, key: &K, now: Instant) -> Option<KeyPhase> {
         let entry = self.entries.get(key)?;
         if let Some((ticket, _)) = entry.processing {
@@ -313,7 +307,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             .map(|(due, _)| KeyPhase::Waiting(due.saturating_duration_since(now)))
     }
 
-    /// Returns the end of the earliest delay.
+    /// The end of the earliest delay.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
@@ -342,8 +336,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some(key)
     }
 
-    /// Marks a key as processed. It is ready again if it was added meanwhile. Ignores a key that is
-    /// not being processed.
+    /// Marks a key as processed. If it was added meanwhile, it is ready again. Ignores keys not
+    /// being processed.
     pub fn done(&mut self, key: &K, now: Instant) -> Wake {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else {
             return Wake::Nobody;
@@ -374,8 +368,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         wake
     }
 
-    /// Returns the time that a key waited until it was handed out; None if it is not being
-    /// processed.
+    /// How long a key waited to be handed out; None if it is not being processed.
     pub fn queue_duration(&self, key: &K) -> Option<Duration> {
         let (ticket, _) = self.entries.get(key)?.processing?;
         let at = self
@@ -396,37 +389,37 @@ impl<K: Clone + Eq + Hash> State<K> {
         });
     }
 
-    /// Reports whether [`Self::shut_down`] was called.
+    /// Whether [`Self::shut_down`] was called.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    /// Reports whether no key is ready and none is being processed.
+    /// Whether no key is ready and none is being processed.
     pub fn is_drained(&self) -> bool {
         self.ready.is_empty() && self.processing.is_empty()
     }
 
-    /// Returns the number of ready keys.
+    /// The number of ready keys.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Reports whether a key has a state, or may get one where there are at most `limit`.
+    /// Whether the key has an entry already, or may get one without exceeding `limit` entries.
     pub fn has_room(&self, key: &K, limit: usize) -> bool {
         self.entries.len() < limit || self.entries.contains_key(key)
     }
 
-    /// Reports whether no key is ready.
+    /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of keys with any state.
+    /// The number of keys in any state.
     pub fn entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns when the oldest dirty key became dirty.
+    /// When the oldest dirty key became dirty.
     pub fn oldest(&self) -> Option<Instant> {
         self.entries
             .values()
@@ -434,7 +427,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             .min()
     }
 
-    /// Returns the counters at this time.
+    /// The counters at this time.
     pub fn stats(&self, now: Instant) -> Stats {
         let age = |processing: &Processing| now.saturating_duration_since(processing.start);
         Stats {

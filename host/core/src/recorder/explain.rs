@@ -1,5 +1,5 @@
-//! Explains the changes of an object: who wrote, in which reconcile, triggered by what, and so on,
-//! back to something outside.
+//! Explains changes of an object: who wrote, in which reconcile, triggered by what, and so on, back
+//! to something outside.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -15,15 +15,15 @@ use super::{
     record::{CallRecord, Cause, Change, ObjectRef, Trigger},
 };
 
-/// The maximum number of steps from a change back to its cause.
+/// How many steps we go back from a change towards its cause.
 const MAX_DEPTH: usize = 16;
-/// The maximum number of steps of an explanation.
+/// How many steps an explanation may have.
 const MAX_STEPS: usize = 500;
 
-/// The facts about objects, as far as the asker may see them.
+/// Facts about objects, as far as the asker may see them.
 #[async_trait]
 pub trait FactSource: Send + Sync {
-    /// Returns the facts about an object; None if the asker may not read it.
+    /// The facts about an object; None if the asker may not read it.
     async fn facts(&self, object: &ObjectRef) -> Option<Facts>;
 }
 
@@ -34,11 +34,11 @@ pub struct Question {
     pub object: ObjectRef,
     /// The field, such as `.spec.replicas`; None for all.
     pub field: Option<String>,
-    /// The maximum number of changes of the object that are explained, the newest first.
+    /// How many changes of the object to explain, newest first.
     pub limit: usize,
 }
 
-/// Explains the changes of an object. Returns None if the asker may not read it.
+/// Explains an object's changes. Returns None if the asker may not read it.
 pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Explanation> {
     let mut chain = Chain {
         source,
@@ -68,18 +68,17 @@ pub async fn explain(source: &dyn FactSource, question: &Question) -> Option<Exp
     })
 }
 
-/// One version of an object, as a watch saw it, or as its writer had it in the response, or both.
+/// One version of an object, as seen by a watch, as returned to its writer, or both.
 struct Fact {
     change: Option<Change>,
     write: Option<WriteFact>,
 }
 
-/// Joins the changes that watches saw with the writes that made them, by the resourceVersion; the
-/// newest first.
+/// Joins the changes seen by watches with the writes behind them, by resourceVersion; newest first.
 fn merged(facts: Facts) -> Vec<Fact> {
     let Facts { changes, writes } = facts;
-    // The writes by their resourceVersion; deletions by None: the response to one does not have the
-    // version of the event.
+    // Writes by their resourceVersion. Deletions are under None, because their response does not
+    // have the event's version.
     let mut by_version: HashMap<Option<String>, VecDeque<WriteFact>> = HashMap::new();
 
     for write in writes {
@@ -113,7 +112,7 @@ impl Fact {
         self.write.as_ref()?.call()
     }
 
-    /// Returns when it was written, or else seen.
+    /// When it was written, or else seen.
     fn at(&self) -> Duration {
         let written = self.write.as_ref().zip(self.call()).map(|(write, call)| {
             write.reconcile.started + call.began + call.took.unwrap_or_default()
@@ -149,14 +148,13 @@ impl Fact {
         }
     }
 
-    /// Reports whether it may have changed a field: it did, or a part of the field, or something
-    /// around it.
+    /// Whether it may have changed a field: the field itself, a part of it, or something around it.
     fn concerns(&self, field: Option<&str>) -> bool {
         let (Some(field), Some(paths)) = (field, self.paths()) else {
             return true;
         };
-        let is_part = |whole: &str, part: &str| {
-            part.strip_prefix(whole)
+        let is_part = |outer: &str, part: &str| {
+            part.strip_prefix(outer)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         paths
@@ -168,18 +166,17 @@ impl Fact {
 /// The way back from changes to their causes.
 struct Chain<'a> {
     source: &'a dyn FactSource,
-    /// The facts of each object, which are asked for once; None for objects that the asker may not
-    /// read.
+    /// The facts of each object, asked for once; None for objects the asker may not read.
     known: HashMap<ObjectRef, Option<Arc<[Fact]>>>,
-    /// The versions of objects that are explained.
+    /// The versions of objects explained so far.
     seen: HashSet<(ObjectRef, String)>,
-    /// The number of objects that are left out, and of changes whose Plugin is.
+    /// How many objects were left out, and changes whose Plugin was.
     hidden: usize,
     steps: usize,
 }
 
 impl Chain<'_> {
-    /// Returns the facts of an object; None if the asker may not read it.
+    /// The facts of an object; None if the asker may not read it.
     async fn facts(&mut self, object: &ObjectRef) -> Option<Arc<[Fact]>> {
         if let Some(known) = self.known.get(object) {
             return known.clone();
@@ -193,8 +190,8 @@ impl Chain<'_> {
         facts
     }
 
-    /// Returns the recorded versions of an object after one and up to another, the oldest first. If
-    /// the asker may not read the object, only the last one.
+    /// The recorded versions of an object after `after` and up to `last`, oldest first. If the
+    /// asker may not read the object, only `last`.
     async fn versions(&mut self, object: &ObjectRef, after: u64, last: u64) -> Vec<String> {
         let Some(facts) = self.facts(object).await else {
             return vec![last.to_string()];
@@ -327,13 +324,13 @@ impl Chain<'_> {
     }
 }
 
-/// A read of a version that is newer than all triggers of the reconcile.
+/// A read of a version newer than all triggers of the reconcile.
 #[derive(PartialEq, Eq)]
 struct ReadLater {
     object: ObjectRef,
-    /// The newest resourceVersion of the triggers.
+    /// The newest resourceVersion among the triggers.
     after: u64,
-    /// The resourceVersion that was read.
+    /// The resourceVersion read.
     read: u64,
 }
 
@@ -341,9 +338,9 @@ fn number(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 
-/// Returns the objects that a reconcile read before a write in a version that is newer than all of
-/// its triggers: the changes up to it came while the key waited or was reconciled, and are causes,
-/// too. `written` is the object of the write.
+/// Finds the objects read before a write in a version newer than all triggers of the reconcile. The
+/// changes up to that version came while the key was waiting or being reconciled, so they are
+/// causes as well. `written` is the object of the write.
 fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<ReadLater> {
     let reconcile = &write.reconcile;
     let triggers = reconcile
@@ -351,7 +348,7 @@ fn read_after_triggers(write: &WriteFact, written: &ObjectRef) -> Vec<ReadLater>
         .iter()
         .map(|trigger| number(&trigger.resource_version));
 
-    // Without a version, as at the start of a controller, everything is newer.
+    // If any trigger has no version, as when a controller starts, everything is newer.
     let Some(newest) = triggers
         .collect::<Option<Vec<u64>>>()
         .and_then(|all| all.into_iter().max())

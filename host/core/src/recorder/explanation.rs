@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use super::record::ObjectRef;
 
-/// The changes of an object, each with its causes.
+/// An object's changes, each with its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The changes, the newest first.
+    /// The changes, newest first.
     pub changes: Vec<Step>,
-    /// The number of older changes that are recorded and not explained, because of the limit; those
-    /// of an object that changes very often are not all counted.
+    /// Older changes recorded but not explained because of the limit. For an object that changes
+    /// very often, not all of them are counted.
     pub older: usize,
-    /// The number of objects that are left out, and of changes whose Plugin is, because the asker
-    /// may not read them.
+    /// How many objects were left out, and changes whose Plugin was, because the asker may not read
+    /// them.
     pub hidden: usize,
-    /// The replicas of the host that did not answer, with the reason.
+    /// Replicas of the host that did not answer, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub silent: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// The time in milliseconds since 1970-01-01 UTC.
+    /// Time in milliseconds since 1970-01-01 UTC.
     pub at: u64,
     /// The object.
     pub object: Named,
@@ -33,12 +33,12 @@ pub struct Step {
     pub change: String,
     /// The resourceVersion after the change.
     pub resource_version: String,
-    /// The fields that changed; None if they are not known.
+    /// The changed fields; None if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
-    /// The writer.
+    /// Who wrote.
     pub by: Writer,
-    /// The causes of the reconcile that wrote; empty for writers outside.
+    /// Causes of the writing reconcile; empty for writers outside.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub because: Vec<Because>,
 }
@@ -62,19 +62,19 @@ pub struct Named {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Writer {
-    /// A reconcile of a plugin.
+    /// A plugin's reconcile.
     Plugin(Box<PluginWriter>),
-    /// A plugin that the asker may not read.
+    /// A plugin the asker may not read.
     HiddenPlugin,
-    /// Somebody outside of this host: the field managers of the latest time in the object's
-    /// managedFields. One of them has written, unless they are none.
+    /// Somebody outside this host: the field managers with the latest time in the object's
+    /// managedFields. Unless the list is empty, one of them has written.
     Outside {
         /// The field managers, with the subresource after a slash.
         managers: Vec<String>,
     },
 }
 
-/// A reconcile that wrote.
+/// A reconcile with a write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginWriter {
@@ -90,7 +90,7 @@ pub struct PluginWriter {
     pub verb: String,
     /// The sha256 of the plugin's code.
     pub digest: String,
-    /// The ServiceAccount as which it wrote.
+    /// The ServiceAccount it wrote as.
     pub service_account: String,
     /// The reads before the write.
     pub reads: Vec<ReadBefore>,
@@ -100,12 +100,12 @@ pub struct PluginWriter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadBefore {
-    /// The verb, kind and name.
+    /// Verb, kind and name.
     pub text: String,
-    /// The resourceVersion that was read; empty if it is not known.
+    /// The resourceVersion read; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub resource_version: String,
-    /// True if the cache may have answered.
+    /// Whether the cache may have answered.
     pub is_cached: bool,
 }
 
@@ -115,26 +115,26 @@ pub struct ReadBefore {
 pub enum Because {
     /// A change of an object.
     Change(Box<Step>),
-    /// A change that is explained elsewhere in the answer, or too far back.
+    /// A change explained elsewhere in the answer, or too far back.
     Seen {
         /// The object.
         object: Named,
         /// Its resourceVersion.
         resource_version: String,
     },
-    /// An event of an object whose change is not recorded any more, or was not seen.
+    /// An event whose change is no longer recorded, or was never seen.
     Unrecorded {
         /// The object.
         object: Named,
         /// Its resourceVersion.
         resource_version: String,
     },
-    /// A cause without a change, in words.
+    /// A cause other than a change, in words.
     Other {
         /// The cause.
         text: String,
     },
-    /// An object that the asker may not read.
+    /// An object the asker may not read.
     Hidden,
 }
 

@@ -1,4 +1,4 @@
-//! The facts of the recorder about one object.
+//! What the recorder knows about one object.
 
 use std::collections::HashSet;
 
@@ -11,31 +11,31 @@ use super::{
 };
 use crate::object::ObjectKey;
 
-/// The maximum number of changes of an object that are looked at, and of a plugin's writes of it.
+/// How many changes of an object to look at, and how many of each plugin's writes to it.
 const MAX_FACTS: usize = 2_000;
 
-/// A write of an object, with the reconcile that made it.
+/// A write to an object, with the writing reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteFact {
     /// The Plugin.
     pub plugin: ObjectKey,
-    /// Its code and its identity at that time.
+    /// The plugin's code and identity at that time.
     pub source: Source,
     /// The reconcile.
     pub reconcile: Reconcile,
-    /// The position of the write among its calls.
+    /// The write's position among the reconcile's calls.
     pub at: usize,
     /// True if the asker may not read the Plugin: only the time and the write are left.
     pub is_hidden: bool,
 }
 
 impl WriteFact {
-    /// Returns the call that wrote; None if the fact is malformed.
+    /// The call that wrote; None if the fact is malformed.
     pub fn call(&self) -> Option<&CallRecord> {
         self.reconcile.calls.get(self.at)
     }
 
-    /// Removes what is known of the Plugin and its reconcile, but the time and the write.
+    /// Removes everything about the Plugin and its reconcile except the time and the write.
     #[must_use]
     pub fn hidden(self) -> Self {
         let Reconcile { started, calls, .. } = self.reconcile;
@@ -56,17 +56,17 @@ impl WriteFact {
     }
 }
 
-/// The facts that recorders have of an object, the newest first.
+/// What recorders know about an object, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The changes that a watch has seen.
+    /// Changes seen by a watch.
     pub changes: Vec<Change>,
-    /// The writes of plugins.
+    /// Writes by plugins.
     pub writes: Vec<WriteFact>,
 }
 
 impl Facts {
-    /// Adds the facts of another replica. Both may have seen a change.
+    /// Adds another replica's facts. Both may have seen the same change.
     pub fn add(&mut self, other: Self) {
         let version = |change: &Change| (change.resource_version.clone(), change.cause);
         let known: HashSet<_> = self.changes.iter().map(version).collect();
@@ -81,12 +81,12 @@ impl Facts {
 }
 
 impl Recorder {
-    /// Returns the facts of this host about an object, at most the newest 2,000 changes and as many
-    /// writes of each plugin.
+    /// This host's facts about an object: at most the newest 2,000 changes, and as many writes of
+    /// each plugin.
     pub fn facts(&self, object: &ObjectRef) -> Facts {
         let mut facts = Facts::default();
         let ObjectKey { namespace, name } = &object.key;
-        // Several informers of a kind may have seen a change.
+        // Several informers of a kind may have seen the same change.
         let mut seen = HashSet::new();
 
         self.search(
@@ -102,7 +102,7 @@ impl Recorder {
             },
         );
 
-        // A call names the key as two options.
+        // Calls name the key as two options.
         let named = Pattern::of(name, &(namespace, Some(name)));
         for plugin in self.plugins() {
             let before = facts.writes.len();

@@ -1,12 +1,12 @@
-//! The flight recorder: what each plugin did of late, and why.
+//! The flight recorder: what each plugin did recently, and why.
 //!
 //! It is always on. For each reconcile it keeps the triggers, the calls with the versions of
-//! objects that they read and wrote, the times and the outcome; and for each change that a watch of
-//! the host sees, the fields and their writers. [`explain`] follows them back from a change of an
-//! object to its cause. The spans of traces are made from the same records.
+//! objects they read and wrote, the times and the outcome. For each change seen by a watch of the
+//! host, it keeps the fields and their writers. [`explain`] follows them back from a change of an
+//! object to its cause. Trace spans are made from the same records.
 //!
-//! Records are encoded when they end, so that a record has few bytes and one allocation. They are
-//! bounded in bytes and in time, and a busy plugin shortens its own history before that of others
+//! Records are encoded when they end, so each takes few bytes and a single allocation. They are
+//! bounded in bytes and in time, and a busy plugin shortens its own history before others'
 //! (`rings.rs`).
 
 pub mod explain;
@@ -46,59 +46,59 @@ use crate::{
     object::{ObjectKey, changes::changes},
 };
 
-/// The maximum number of triggers of one reconcile that are recorded.
+/// Recorded triggers per reconcile.
 pub const MAX_TRIGGERS: usize = 8;
-/// The maximum number of calls of one reconcile that are recorded.
+/// Recorded calls per reconcile.
 pub const MAX_CALLS: usize = 128;
-/// The maximum size of an object whose versions are compared, in bytes.
+/// The largest object whose versions are compared, in bytes.
 const MAX_COMPARED: usize = 256 << 10;
 
-/// The history that a ring has.
+/// What a ring records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum History {
-    /// The changes of objects.
+    /// Changes of objects.
     Changes,
-    /// The reconciles of a Plugin.
+    /// Reconciles of a Plugin.
     Plugin(ObjectKey),
 }
 
-/// A reconcile as a ring has it.
+/// A reconcile in a ring.
 #[derive(Serialize, Deserialize)]
 struct Encoded<R> {
-    /// The number of the code and the identity among [`Sources`].
+    /// Number of the plugin's code and identity in [`Sources`].
     source: u64,
     reconcile: R,
 }
 
-/// A reconcile with the plugin that ran it.
+/// A reconcile, with the plugin that ran it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The Plugin.
     pub plugin: ObjectKey,
-    /// Its code and its identity at that time.
+    /// The plugin's code and identity at that time.
     pub source: Arc<Source>,
     /// The reconcile.
     pub reconcile: Reconcile,
 }
 
-/// Exports a reconcile that is traced.
+/// Exports traced reconciles.
 pub trait TraceSink: Send + Sync {
-    /// Takes a record that has ended. It must not block.
+    /// Takes a finished record. Must not block.
     fn export(&self, plugin: &ObjectKey, reconcile: &Reconcile, trace: &Trace);
 }
 
-/// The flight recorder of a host.
+/// A host's flight recorder.
 pub struct Recorder {
     rings: Mutex<Rings<History>>,
     sources: Mutex<Sources>,
     traces: Option<Arc<dyn TraceSink>>,
-    /// False if only traces are made: the limit is zero bytes.
+    /// False with a limit of zero bytes: only traces are made then.
     is_on: bool,
 }
 
 impl Recorder {
-    /// Creates a recorder. With a limit of zero bytes it keeps nothing. `traces` gets the
-    /// reconciles that are traced.
+    /// Creates a recorder. With a limit of zero bytes it keeps nothing. `traces` gets the traced
+    /// reconciles.
     pub fn new(limits: Limits, traces: Option<Arc<dyn TraceSink>>) -> Arc<Self> {
         let rings = Mutex::new(Rings::new(limits));
         let sources = Mutex::new(Sources::new(limits.window));
@@ -110,12 +110,12 @@ impl Recorder {
         })
     }
 
-    /// Reports whether it keeps records.
+    /// Whether it keeps records.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Records a change that a watch has seen. `managed_fields` is the text of the object's
+    /// Records a change seen by a watch. `managed_fields` is the text of the object's
     /// managedFields, before they are dropped.
     pub fn change(&self, event: &Event, managed_fields: Option<&str>) {
         let trigger = Trigger::of_event(event);
@@ -158,7 +158,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the recorder of a plugin's reconciles, under this code and identity.
+    /// The recorder for a plugin's reconciles, under this code and identity.
     pub fn of_plugin(self: &Arc<Self>, plugin: &ObjectKey, source: Source) -> Arc<PluginRecorder> {
         let source = self.sources.lock().begin(source, Instant::now());
         let history = History::Plugin(plugin.clone());
@@ -170,8 +170,8 @@ impl Recorder {
         })
     }
 
-    /// Returns the last reconciles of a Plugin, and the number of older ones. With keys, only
-    /// theirs; all keys have one name.
+    /// A Plugin's latest reconciles, and the number of older ones. With keys, only theirs; all keys
+    /// must have the same name.
     pub fn reconciles(
         &self,
         plugin: &ObjectKey,
@@ -205,8 +205,8 @@ impl Recorder {
         (found, older)
     }
 
-    /// Calls a function with the reconciles of a Plugin whose records contain a pattern, the newest
-    /// first, until it returns false.
+    /// Calls a function with a Plugin's reconciles whose records contain a pattern, newest first,
+    /// until it returns false.
     fn reconciles_with(
         &self,
         plugin: &ObjectKey,
@@ -227,8 +227,8 @@ impl Recorder {
         );
     }
 
-    /// Calls a function with the records of a ring that contain a pattern, the newest first, until
-    /// it returns false. The rings are not locked meanwhile.
+    /// Calls a function with a ring's records containing a pattern, newest first, until it returns
+    /// false. The rings are unlocked during the calls.
     fn search<T: DeserializeOwned>(
         &self,
         history: &History,
@@ -240,7 +240,7 @@ impl Recorder {
         while let Some(place) = before {
             let Found { records, rest } = self.rings.lock().search(history, pattern, place, now);
             for bytes in records {
-                // A record of this process always decodes.
+                // Records of this process always decode.
                 if let Ok(record) = decode(&bytes)
                     && !each(record)
                 {
@@ -251,7 +251,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the Plugins that have records.
+    /// The Plugins with records.
     pub fn plugins(&self) -> Vec<ObjectKey> {
         let mut rings = self.rings.lock();
         rings.expire(Instant::now());
@@ -265,13 +265,13 @@ impl Recorder {
         plugins.collect()
     }
 
-    /// Returns the counts of all records.
+    /// Counts over all records.
     pub fn counts(&self) -> Counts {
         self.rings.lock().counts()
     }
 }
 
-/// The recorder of one plugin's reconciles.
+/// Records one plugin's reconciles.
 pub struct PluginRecorder {
     recorder: Arc<Recorder>,
     plugin: ObjectKey,
@@ -289,7 +289,7 @@ impl Drop for PluginRecorder {
 }
 
 impl PluginRecorder {
-    /// Adds a reconcile that has ended, and exports it if it is traced.
+    /// Adds a finished reconcile, and exports it if it is traced.
     fn add(&self, reconcile: &Reconcile, trace: Option<&Trace>) {
         if let (Some(sink), Some(trace)) = (&self.recorder.traces, trace) {
             sink.export(&self.plugin, reconcile, trace);
@@ -310,8 +310,7 @@ impl PluginRecorder {
     }
 }
 
-/// Returns the marks of the names for which a reconcile may be searched: its key's and those of its
-/// calls.
+/// Marks of the names a reconcile may be searched for: its key's and those in its calls.
 fn marks(reconcile: &Reconcile) -> Marks {
     let mut marks = Marks::default();
     marks.add(&reconcile.key.name);

@@ -1,4 +1,4 @@
-//! A reconcile that is recorded while it runs, and its calls.
+//! Records a reconcile and its calls while it runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     status::{ApiError, ErrorKind},
 };
 
-/// The maximum length of a text that a plugin chooses, in bytes. Names of objects have at most 253.
+/// Longest text chosen by a plugin, in bytes. Names of objects have at most 253.
 const MAX_TEXT: usize = 256;
 
 /// The identity of a span, as in [W3C Trace Context](https://www.w3.org/TR/trace-context/).
@@ -42,12 +42,12 @@ impl SpanContext {
         }
     }
 
-    /// Returns the id of the trace in hex, as logs have it.
+    /// The id of the trace in hex, as in logs.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace_id)
     }
 
-    /// Returns the value of the header `traceparent` of requests under this span.
+    /// The header `traceparent` for requests under this span.
     ///
     /// ```
     /// use operetta_core::recorder::SpanContext;
@@ -69,14 +69,14 @@ fn random_span() -> u64 {
 pub struct Trace {
     /// The reconcile's own span.
     pub context: SpanContext,
-    /// The span of the request that wrote the object, by its annotation.
+    /// The span of the request that wrote the object, from its annotation.
     pub link: Option<SpanContext>,
 }
 
 /// The outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The result, as controller-runtime's metrics name it: `success`, `requeue`, `requeue_after`
+    /// The result, named as in controller-runtime's metrics: `success`, `requeue`, `requeue_after`
     /// or `error`.
     pub result: &'static str,
     /// The delay of `requeue_after`.
@@ -85,8 +85,8 @@ pub struct Outcome {
     pub error: Option<Reason>,
 }
 
-/// A reconcile in flight. Clones are handles of the same one. It ends when the last handle is
-/// dropped, if not before.
+/// A reconcile in flight. Clones refer to the same one. It ends when the last of them is dropped,
+/// if not earlier.
 #[derive(Clone)]
 pub struct OpenReconcile(Arc<Open>);
 
@@ -99,8 +99,8 @@ struct Open {
 }
 
 impl OpenReconcile {
-    /// Begins the record of a reconcile of an object of this kind. `waited` is the time that the
-    /// key was in the queue.
+    /// Begins recording a reconcile of an object of this kind. `waited` is how long the key was in
+    /// the queue.
     pub fn begin(
         recorder: Arc<PluginRecorder>,
         kind: &GroupVersionKind,
@@ -132,12 +132,12 @@ impl OpenReconcile {
         }))
     }
 
-    /// Returns the trace, if the reconcile is traced.
+    /// The trace, if the reconcile is traced.
     pub fn trace(&self) -> Option<&Trace> {
         self.0.trace.as_ref()
     }
 
-    /// Returns the triggers; none after the end.
+    /// The triggers; none after the end.
     pub(crate) fn triggers(&self) -> Triggers {
         let record = self.0.record.lock();
         let of = |record: &Reconcile| Triggers {
@@ -147,7 +147,7 @@ impl OpenReconcile {
         record.as_ref().map(of).unwrap_or_default()
     }
 
-    /// Begins the record of a call; None if the reconcile has as many as it may.
+    /// Begins recording a call; None if the reconcile has too many already.
     pub fn begin_call(&self, call: &Call) -> Option<OpenCall> {
         let began = self.0.began.elapsed();
         let span = self.0.trace.as_ref().map_or(0, |_| random_span());
@@ -189,14 +189,14 @@ impl OpenReconcile {
         })
     }
 
-    /// Adds processor time that the reconcile has used.
+    /// Adds processor time used by the reconcile.
     pub fn used_cpu(&self, time: Duration) {
         if let Some(record) = &mut *self.0.record.lock() {
             record.cpu += time;
         }
     }
 
-    /// Ends the record with the outcome of the reconcile.
+    /// Ends the record with the reconcile's outcome.
     pub fn end(&self, outcome: &Outcome) {
         self.0.end(|record| {
             record.result = outcome.result.to_owned();
@@ -243,13 +243,12 @@ impl Drop for Open {
 #[derive(Clone)]
 pub struct OpenCall {
     reconcile: OpenReconcile,
-    /// The position of its record.
     at: usize,
     span: u64,
 }
 
 impl OpenCall {
-    /// Returns the identity of its span, if the reconcile is traced.
+    /// The identity of its span, if the reconcile is traced.
     pub fn context(&self) -> Option<SpanContext> {
         let trace = self.reconcile.trace()?;
         Some(SpanContext {
@@ -269,8 +268,8 @@ impl OpenCall {
         }
     }
 
-    /// Records the response of the API server to a request of this call; `status` is None without a
-    /// response.
+    /// Records the API server's response to a request of this call; `status` is None if there was
+    /// none.
     pub fn responded(&self, method: &str, status: Option<u16>) {
         self.change(|call| call.response = Some((cut(method), status.unwrap_or_default())));
     }
@@ -285,18 +284,17 @@ impl OpenCall {
     }
 }
 
-/// Cuts a text to its maximum length.
 fn cut(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
 tokio::task_local! {
-    /// The record of the call that the current task runs.
+    /// The record of the call running on this task.
     static CALL: Option<OpenCall>;
 }
 
-/// Runs a call under its record, and ends the record with the result. `failure` returns the kind of
-/// a result that is a failure although it is no error, such as a response with an error's status.
+/// Runs a call under its record, and ends the record with the result. `failure` detects results
+/// that are failures without being an error, such as a response with an error status.
 ///
 /// # Errors
 /// The error of the call.
@@ -316,8 +314,8 @@ pub async fn recorded<T>(
     result
 }
 
-/// Returns the record of the call that the current task runs; None outside of a call, and in one
-/// that is not recorded.
+/// The record of the call running on this task; None outside of a call, or if the call is not
+/// recorded.
 pub fn current_call() -> Option<OpenCall> {
     CALL.try_with(Clone::clone).unwrap_or_default()
 }

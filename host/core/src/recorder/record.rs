@@ -1,8 +1,7 @@
-//! The records of the flight recorder: reconciles with their triggers and calls, and changes of
-//! objects.
+//! The flight recorder's records: reconciles with their triggers and calls, and changes of objects.
 //!
-//! They hold names, versions, paths of fields, codes and times. They never hold values of fields or
-//! messages of errors, which may quote a Secret.
+//! They contain names, versions, field paths, codes and times, but never field values or error
+//! messages, which may quote a Secret.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::{Object, ObjectKey, kind::GroupVersionKind};
 
-/// An object as records name it.
+/// An object, as named in records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// The kind.
@@ -37,7 +36,7 @@ impl ObjectRef {
         )
     }
 
-    /// Reports whether both name the same object. Versions of a group have the same objects.
+    /// Whether both name the same object. All versions of a group have the same objects.
     pub fn is_same(&self, other: &Self) -> bool {
         self.key == other.key
             && self.kind.kind == other.kind.kind
@@ -45,19 +44,19 @@ impl ObjectRef {
     }
 }
 
-/// The code and the identity of a plugin, which its records share.
+/// A plugin's code and identity, shared by its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The sha256 of its code.
     pub digest: String,
-    /// The ServiceAccount as which it acts.
+    /// The ServiceAccount it acts as.
     pub service_account: String,
 }
 
 /// One reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconcile {
-    /// Its id, as logs and the audit have it.
+    /// Its id, as in logs and the audit.
     pub id: String,
     /// The controller's name in the manifest.
     pub controller: String,
@@ -67,24 +66,24 @@ pub struct Reconcile {
     pub kind: String,
     /// The key.
     pub key: ObjectKey,
-    /// The beginning: time since 1970-01-01 UTC.
+    /// When it began: time since 1970-01-01 UTC.
     pub started: Duration,
-    /// The time that the key waited in the queue; None if it is not known.
+    /// How long the key waited in the queue; None if unknown.
     pub waited: Option<Duration>,
     /// The wall time.
     pub took: Duration,
     /// The processor time.
     pub cpu: Duration,
-    /// The number of failures of the key in a row, before this reconcile.
+    /// How often the key had failed in a row before this reconcile.
     pub retries: u32,
-    /// The triggers since the last reconcile of the key, the first one first; at most
+    /// The triggers since the key's previous reconcile, in order; at most
     /// [`MAX_TRIGGERS`](super::MAX_TRIGGERS).
     pub triggers: Vec<Trigger>,
-    /// The number of triggers that are left out.
+    /// How many triggers were left out.
     pub more_triggers: u32,
-    /// The calls in their order; at most [`MAX_CALLS`](super::MAX_CALLS).
+    /// The calls, in order; at most [`MAX_CALLS`](super::MAX_CALLS).
     pub calls: Vec<CallRecord>,
-    /// The number of calls that are left out.
+    /// How many calls were left out.
     pub more_calls: u32,
     /// The result: `success`, `requeue`, `requeue_after`, `error`, or `aborted`.
     pub result: String,
@@ -95,7 +94,7 @@ pub struct Reconcile {
 }
 
 impl Reconcile {
-    /// Returns the reconciled object.
+    /// The reconciled object.
     pub fn object(&self) -> ObjectRef {
         ObjectRef {
             kind: GroupVersionKind::new(&*self.api_version, &*self.kind),
@@ -104,18 +103,18 @@ impl Reconcile {
     }
 }
 
-/// A trigger of a reconcile.
+/// What triggered a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
     /// The cause.
     pub cause: Cause,
-    /// The object whose event it is; None for others.
+    /// The event's object; None for triggers without an event.
     pub object: Option<ObjectRef>,
     /// The object's resourceVersion; empty without an object.
     pub resource_version: String,
 }
 
-/// The cause of a trigger.
+/// Why a trigger happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
@@ -125,12 +124,12 @@ pub enum Cause {
     Modified,
     /// The object was deleted.
     Deleted,
-    /// The object is in the first list of a controller: the host or this replica has begun to run
-    /// it, or its code or configuration is new.
+    /// The object is in a controller's first list: the host or this replica has started running the
+    /// controller, or its code or configuration is new.
     Initial,
     /// The controller's resync.
     Resync,
-    /// A person asked for it with `operetta retry`.
+    /// Somebody asked for it with `operetta retry`.
     Retry,
 }
 
@@ -141,7 +140,7 @@ pub struct CallRecord {
     pub verb: String,
     /// The objects' `group/version`; empty if the call is about no resource.
     pub api_version: String,
-    /// The objects' kind; in a raw request the plural name of the resource; empty if the call is
+    /// The objects' kind; for a raw request the plural name of the resource; empty if the call is
     /// about no resource.
     pub resource: String,
     /// The subresource; empty without one.
@@ -150,37 +149,36 @@ pub struct CallRecord {
     pub namespace: Option<String>,
     /// The object's name; None if the call names none.
     pub name: Option<String>,
-    /// True for a raw request.
+    /// Whether this is a raw request.
     pub is_raw: bool,
-    /// True for a read that the cache may answer.
+    /// Whether the cache may answer this read.
     pub is_cached: bool,
-    /// True for a dry run, which stores nothing.
+    /// Whether this is a dry run, which stores nothing.
     pub is_dry_run: bool,
-    /// The beginning, after that of the reconcile.
+    /// When it began, counted from the start of the reconcile.
     pub began: Duration,
     /// The wall time; None if the call has not ended.
     pub took: Option<Duration>,
-    /// The resourceVersion of the object that was read, or after the write; empty if it is not
-    /// known.
+    /// The resourceVersion of the object read, or the one after the write; empty if unknown.
     pub resource_version: String,
-    /// The resourceVersion before the write; empty if it is not known.
+    /// The resourceVersion before the write; empty if unknown.
     pub before: String,
-    /// The fields that the write changed; None if they are not known.
+    /// The fields changed by the write; None if unknown.
     pub paths: Option<Vec<String>>,
-    /// The number of objects in a page.
+    /// How many objects a page had.
     pub items: Option<u32>,
-    /// True for a write that was not sent, because it would have changed nothing.
+    /// Whether the write was not sent, because it would have changed nothing.
     pub is_suppressed: bool,
-    /// The method and status of the last HTTP response; status 0 without a response.
+    /// Method and status of the last HTTP response; status 0 if there was none.
     pub response: Option<(String, u16)>,
-    /// The kind of the error of a call that failed.
+    /// The kind of error, if the call failed.
     pub error: Option<String>,
-    /// The id of its span; 0 if it is not traced.
+    /// The id of its span; 0 if not traced.
     pub span: u64,
 }
 
 impl CallRecord {
-    /// Returns the verb, with the subresource after a slash.
+    /// The verb, with the subresource after a slash.
     pub fn verb_and_subresource(&self) -> String {
         match self.subresource.as_str() {
             "" => self.verb.clone(),
@@ -188,8 +186,7 @@ impl CallRecord {
         }
     }
 
-    /// Returns the object that it names; None if it names none, and for a raw request, which names
-    /// a resource.
+    /// The object it names; None without a name, and for a raw request, which names a resource.
     pub fn object(&self) -> Option<ObjectRef> {
         let key = ObjectKey {
             namespace: self.namespace.clone(),
@@ -199,7 +196,7 @@ impl CallRecord {
         (!self.is_raw).then_some(ObjectRef { kind, key })
     }
 
-    /// Reports whether it has changed an object.
+    /// Whether it has changed an object.
     pub fn has_written(&self) -> bool {
         matches!(&*self.verb, "create" | "update" | "patch" | "delete")
             && self.error.is_none()
@@ -207,8 +204,8 @@ impl CallRecord {
             && !self.is_dry_run
     }
 
-    /// Reports whether it is about this object. A raw request names the plural of a kind, not the
-    /// kind: it is about an object of the same group whose kind may have this plural.
+    /// Whether it is about this object. A raw request names the plural of a kind, not the kind
+    /// itself: it is about an object of the same group whose kind may have that plural.
     pub fn is_about(&self, object: &ObjectRef) -> bool {
         let group = |api_version: &str| {
             api_version
@@ -227,8 +224,10 @@ impl CallRecord {
     }
 }
 
-/// Reports whether a resource may be the plural of a kind, as Kubernetes forms it
-/// (<https://pkg.go.dev/k8s.io/apimachinery/pkg/api/meta#UnsafeGuessKindToResource>).
+/// Whether a resource may be the plural of a kind, formed as in Kubernetes
+/// ([`UnsafeGuessKindToResource`]).
+///
+/// [`UnsafeGuessKindToResource`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/meta/restmapper.go#L126
 fn is_plural(resource: &str, kind: &str) -> bool {
     let kind = kind.to_lowercase();
     let stem = |cut: usize| &kind[..kind.len() - cut];
@@ -242,10 +241,10 @@ fn is_plural(resource: &str, kind: &str) -> bool {
     }
 }
 
-/// A change of an object, as a watch of the host has seen it.
+/// A change of an object, as seen by a watch of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The time since 1970-01-01 UTC.
+    /// Time since 1970-01-01 UTC.
     pub at: Duration,
     /// The object.
     pub object: ObjectRef,
@@ -255,19 +254,19 @@ pub struct Change {
     pub before: String,
     /// The resourceVersion after.
     pub resource_version: String,
-    /// The fields that changed; None if they are not known.
+    /// The changed fields; None if unknown.
     pub paths: Option<Vec<String>>,
-    /// The writers that may have made the change by the object's managedFields: those of the latest
-    /// time.
+    /// Who may have made the change: the writers with the latest time in the object's
+    /// managedFields.
     pub writers: Vec<FieldWriter>,
 }
 
-/// A writer of an object, by an entry of its managedFields.
+/// A writer of an object, from an entry of its managedFields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldWriter {
     /// The field manager.
     pub manager: String,
-    /// The subresource that was written; empty for the object itself.
+    /// The subresource written; empty for the object itself.
     pub subresource: String,
     /// The time in RFC 3339, with seconds.
     pub time: String,

@@ -1,8 +1,8 @@
 //! Rings of encoded records, bounded together in bytes and in time.
 //!
 //! Each plugin has a ring, and so have the changes of objects. When all rings together exceed their
-//! bytes, the largest one loses its oldest record: a plugin that reconciles often shortens its own
-//! history first.
+//! bytes, the largest one loses its oldest record, so a plugin that reconciles often shortens its
+//! own history first.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,18 +14,18 @@ use memchr::memmem::Finder;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
-/// The memory of a record beside its bytes: its place in the ring, and the allocator's rounding.
+/// Memory of a record besides its bytes: its place in the ring, and the allocator's rounding.
 const OVERHEAD: usize = size_of::<Stored>() + 16;
 
-/// The number of records that are searched at once: the rings are locked meanwhile.
+/// How many records are searched at once, with the rings locked.
 const AT_ONCE: usize = 1_024;
 
-/// The limits of all rings together.
+/// Limits for all rings together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The bytes of all records.
+    /// Bytes of all records.
     pub bytes: usize,
-    /// The age of the oldest record.
+    /// Age of the oldest record.
     pub window: Duration,
 }
 
@@ -44,8 +44,7 @@ struct Stored {
     bytes: Box<[u8]>,
 }
 
-/// The names in a record, as two bits for each: a search looks only into records that have the bits
-/// of its name.
+/// The names in a record, as two bits each: a search looks only into records with its name's bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -63,26 +62,25 @@ impl Marks {
     }
 }
 
-/// A search for an encoded value.
 pub(super) struct Pattern {
     marks: Marks,
     finder: Finder<'static>,
 }
 
 impl Pattern {
-    /// Searches for a value with this name, which stands in an encoded record as it is encoded
-    /// alone.
+    /// Searches for a value with this name, relying on it being encoded the same alone and within a
+    /// record.
     pub fn of<T: Serialize>(name: &str, value: &T) -> Self {
         let mut marks = Marks::default();
         marks.add(name);
-        // Only a value without a length, which no record has, cannot be encoded.
+        // Encoding fails only for a value without a length, and no record contains one.
         Self {
             marks,
             finder: Finder::new(&encode(value).unwrap_or_default()).into_owned(),
         }
     }
 
-    /// Finds all records.
+    /// Matches all records.
     pub fn all() -> Self {
         Self {
             marks: Marks::default(),
@@ -99,9 +97,8 @@ impl Pattern {
 struct Ring {
     records: VecDeque<Stored>,
     bytes: usize,
-    /// The number of records that were dropped.
     dropped: u64,
-    /// The number of records that were lost because the rings were full, not because they were old.
+    /// How many records were lost because the rings were full, not because of their age.
     lost: u64,
 }
 
@@ -120,16 +117,14 @@ impl Ring {
     }
 }
 
-/// A part of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The records that have the pattern, the newest first.
+    /// The matching records, newest first.
     pub records: Vec<Box<[u8]>>,
-    /// The place before which the search goes on; None at the end.
+    /// Where to continue the search; None at the end.
     pub rest: Option<u64>,
 }
 
-/// The rings.
 pub(super) struct Rings<K> {
     limits: Limits,
     rings: HashMap<K, Ring>,
@@ -146,7 +141,7 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         }
     }
 
-    /// Adds an encoded record that contains these names.
+    /// Adds an encoded record containing these names.
     pub fn push(&mut self, key: &K, bytes: Box<[u8]>, marks: Marks, now: Instant) {
         if bytes.len() + OVERHEAD > self.limits.bytes {
             self.rings.entry(key.clone()).or_default().lost += 1;
@@ -166,8 +161,8 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         ring.bytes += added;
         self.bytes += added;
 
-        // The oldest of this ring; those of silent rings are dropped when the bytes are needed, or
-        // are read no more.
+        // Expire only this ring. Idle rings lose their old records when the bytes are needed; until
+        // then those are just not read.
         while ring
             .records
             .front()
@@ -185,7 +180,7 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         }
     }
 
-    /// Drops the records that are too old, and the rings without records.
+    /// Drops records past their age, and rings without records.
     pub fn expire(&mut self, now: Instant) {
         let window = self.limits.window;
         for ring in self.rings.values_mut() {
@@ -201,8 +196,8 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         self.rings.retain(|_, ring| !ring.records.is_empty());
     }
 
-    /// Searches a ring for records that contain a pattern, the newest first. `before` is the `rest`
-    /// of the search so far, and at first `u64::MAX`.
+    /// Searches a ring for records containing a pattern, newest first. `before` is the `rest` of
+    /// the previous call, and initially `u64::MAX`.
     pub fn search(&self, key: &K, pattern: &Pattern, before: u64, now: Instant) -> Found {
         let Some(ring) = self.rings.get(key) else {
             return Found::default();
@@ -232,7 +227,7 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         }
     }
 
-    /// Returns the number of records of a ring that are not too old.
+    /// How many records of a ring are not past their age.
     pub fn count(&self, key: &K, now: Instant) -> usize {
         let young =
             |stored: &Stored| now.saturating_duration_since(stored.at) <= self.limits.window;
@@ -241,13 +236,12 @@ impl<K: Clone + Eq + Hash> Rings<K> {
         })
     }
 
-    /// Returns the keys of the rings.
+    /// The keys of the rings.
     pub fn keys(&self) -> Vec<K> {
         self.rings.keys().cloned().collect()
     }
 
-    /// Returns the number of records, their bytes, and the number of those that were lost because
-    /// the rings were full.
+    /// The number of records, their bytes, and how many were lost because the rings were full.
     pub fn counts(&self) -> Counts {
         let records = self.rings.values().map(|ring| ring.records.len()).sum();
         let lost = self.rings.values().map(|ring| ring.lost).sum();
@@ -259,14 +253,14 @@ impl<K: Clone + Eq + Hash> Rings<K> {
     }
 }
 
-/// The counts of a recorder.
+/// A recorder's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The number of records.
     pub records: usize,
     /// The bytes of all records.
     pub bytes: usize,
-    /// The number of records that were dropped because the recorder was full.
+    /// Records dropped because the recorder was full.
     pub lost: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The code and the identities of plugins, which records refer to by a number.
+//! Plugins' code and identities, referred to by number in records.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use super::record::Source;
 
 /// The sources that records may refer to.
 pub(super) struct Sources {
-    /// How long a source is kept after its plugin has stopped using it: records are no older.
+    /// How long to keep a source after its plugin has stopped using it: no record is older.
     window: Duration,
     next: u64,
     known: HashMap<u64, Known>,
@@ -16,12 +16,12 @@ pub(super) struct Sources {
 
 struct Known {
     source: Arc<Source>,
-    /// When the last plugin stopped using it; None while one does.
+    /// When the last plugin stopped using it; None while it is in use.
     ended: Option<Instant>,
 }
 
 impl Sources {
-    /// Creates an empty collection for records of this age.
+    /// Creates an empty collection for records of up to this age.
     pub fn new(window: Duration) -> Self {
         Self {
             window,
@@ -30,7 +30,7 @@ impl Sources {
         }
     }
 
-    /// Adds a source that a plugin uses from now on, and returns its number.
+    /// Adds a source a plugin is starting to use, and returns its number.
     pub fn begin(&mut self, source: Source, now: Instant) -> u64 {
         let is_needed = |known: &Known| {
             known
@@ -51,14 +51,14 @@ impl Sources {
         self.next
     }
 
-    /// Notes that a source is not used any more.
+    /// Notes that a source is no longer used.
     pub fn end(&mut self, number: u64, now: Instant) {
         if let Some(known) = self.known.get_mut(&number) {
             known.ended = Some(now);
         }
     }
 
-    /// Returns a source; an empty one if it is forgotten.
+    /// Returns a source; an empty one if it was forgotten.
     pub fn find(&self, number: u64) -> Arc<Source> {
         self.known
             .get(&number)

@@ -1,4 +1,4 @@
-//! The triggers of keys that are in a queue.
+//! Triggers of queued keys.
 
 use std::collections::HashMap;
 
@@ -10,23 +10,23 @@ use super::{
 };
 use crate::{handler::event::Event, object::ObjectKey};
 
-/// The maximum number of triggers of one controller's queued keys. Further ones are unknown.
+/// How many triggers to keep for one controller's queued keys. Further ones are dropped.
 const MAX_PENDING: usize = 8_192;
 /// An empty map keeps its memory up to this many keys.
 const KEPT: usize = 256;
 
-/// The triggers of one key since its last reconcile.
+/// One key's triggers since its last reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
-    /// The triggers, the first one first; at most [`MAX_TRIGGERS`].
+    /// The triggers in order; at most [`MAX_TRIGGERS`].
     pub first: Vec<Trigger>,
-    /// The number of further ones.
+    /// How many more there were.
     pub more: u32,
 }
 
 impl Triggers {
-    /// Adds a trigger if there is room, and reports whether it has. One that repeats the last one
-    /// counts once.
+    /// Adds a trigger if there is room, and reports whether it did. A repetition of the last one is
+    /// ignored.
     fn add(&mut self, trigger: Trigger, is_room: bool) -> bool {
         if self.first.last() == Some(&trigger) {
             return false;
@@ -40,14 +40,14 @@ impl Triggers {
     }
 }
 
-/// The triggers of one controller's queued keys.
+/// Triggers of one controller's queued keys.
 #[derive(Default)]
 pub(crate) struct PendingTriggers(Mutex<ByKey>);
 
 #[derive(Default)]
 struct ByKey {
     triggers: HashMap<ObjectKey, Triggers>,
-    /// The number of all triggers that are kept.
+    /// Number of triggers in the map.
     kept: usize,
 }
 
@@ -64,7 +64,7 @@ impl PendingTriggers {
         *kept += usize::from(of_key.add(trigger, is_room));
     }
 
-    /// Returns the triggers of a failed reconcile before those that came meanwhile.
+    /// Puts back the triggers of a failed reconcile, before those that came meanwhile.
     pub(crate) fn restore(&self, key: &ObjectKey, failed: Triggers) {
         let mut pending = self.0.lock();
         let ByKey { triggers, kept } = &mut *pending;
@@ -84,7 +84,7 @@ impl PendingTriggers {
         *kept += of_key.first.len();
     }
 
-    /// Takes the triggers of a key that is reconciled now.
+    /// Takes the triggers of a key about to be reconciled.
     pub(crate) fn take(&self, key: &ObjectKey) -> Triggers {
         let mut pending = self.0.lock();
         let taken = pending.triggers.remove(key).unwrap_or_default();

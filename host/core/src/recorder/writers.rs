@@ -1,4 +1,4 @@
-//! The writers of a change that a watch has seen, by managedFields.
+//! Finds the writers of a change seen by a watch, from managedFields.
 
 use super::record::FieldWriter;
 use crate::object::{
@@ -6,13 +6,15 @@ use crate::object::{
     field_managers::{FieldManager, field_managers},
 };
 
-/// The maximum number of writers of the latest time that are kept.
+/// How many writers with the latest time are kept.
 const MAX_WRITERS: usize = 4;
 
-/// Returns the writers that may have made a change, by the object's managedFields after it. Whoever
-/// changes a field owns it from then on, so it is an owner of the changed fields. Without one, as
-/// after the removal of a field, it is a writer of the latest time; several write in one second. An
-/// entry may have no time, as those of the subresource `scale`.
+/// Who may have made a change, by the object's managedFields after it. [Whoever changes a field
+/// owns it] from then on, so the writer is among the owners of the changed fields. If they have
+/// none, as after the removal of a field, it is among the writers with the latest time, of which
+/// one second may have several. An entry may have no time, as for the subresource `scale`.
+///
+/// [Whoever changes a field owns it]: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 pub(crate) fn writers(managed_fields: &str, changes: &[Change<'_>]) -> Vec<FieldWriter> {
     let mut candidates = field_managers(managed_fields, changes);
     let owned = candidates.iter().fold(0, |all, entry| all | entry.owned);
@@ -24,7 +26,7 @@ pub(crate) fn writers(managed_fields: &str, changes: &[Change<'_>]) -> Vec<Field
     }
 
     if owned == 0 && !changes.is_empty() {
-        // Fields below status are written through the subresource, and others are not.
+        // Fields below status are written through the subresource; others are not.
         let is_status = changes.iter().all(|change| change.path.is_below("status"));
         if candidates
             .iter()

@@ -1,5 +1,5 @@
-//! The local fence: a replica may send requests of plugins only while its Lease cannot have been
-//! taken.
+//! The local fence: a replica may send plugins' requests only while nobody can have taken its
+//! Lease.
 
 use std::{
     sync::{
@@ -11,21 +11,21 @@ use std::{
 
 use crate::status::{ApiError, ErrorKind};
 
-/// The least time for a request. One with less would end without a response.
+/// The least time for a request: with less, it would end without a response.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// The end of a replica's Lease on a clock that also counts the time in which the machine or the
-/// process is stopped.
+/// When a replica's Lease ends, on a clock that keeps running while the machine or the process is
+/// stopped.
 #[derive(Debug)]
 pub struct Fence {
-    /// Returns the time since a fixed moment (`CLOCK_BOOTTIME`).
+    /// Time since a fixed moment (`CLOCK_BOOTTIME`).
     clock: fn() -> Duration,
-    /// The end of the Lease in nanoseconds; 0 if it has ended.
+    /// When the Lease ends, in nanoseconds; 0 once it has.
     end: AtomicU64,
 }
 
 impl Fence {
-    /// Creates a fence that permits nothing yet.
+    /// Creates a fence, closed at first.
     pub fn new(clock: fn() -> Duration) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -33,30 +33,29 @@ impl Fence {
         })
     }
 
-    /// Returns the time on the fence's clock.
+    /// The time on the fence's clock.
     pub fn now(&self) -> Duration {
         (self.clock)()
     }
 
-    /// Permits requests that end before this time. The time is that before the renewal was sent,
-    /// plus the Lease's duration.
+    /// Permits requests that finish before this time: when the renewal was sent, plus the Lease's
+    /// duration.
     pub fn extend(&self, end: Duration) {
         let nanos = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
         self.end.fetch_max(nanos, Ordering::AcqRel);
     }
 
-    /// Permits no more requests, until [`Fence::extend`].
+    /// Permits no more requests until [`Fence::extend`].
     pub fn close(&self) {
         self.end.store(0, Ordering::Release);
     }
 
-    /// Returns the time until the Lease ends; zero if it has ended.
+    /// How long until the Lease ends; zero if it has ended.
     pub fn remaining(&self) -> Duration {
         Duration::from_nanos(self.end.load(Ordering::Acquire)).saturating_sub(self.now())
     }
 
-    /// Returns the time since the Lease ended; zero if it has not, or if the fence was closed
-    /// before.
+    /// How long ago the Lease ended; zero if it has not, or if the fence was closed earlier.
     pub fn overdue(&self) -> Duration {
         match self.end.load(Ordering::Acquire) {
             0 => Duration::ZERO,
@@ -67,7 +66,7 @@ impl Fence {
     /// Checks that a request may be sent. Returns how long it may take.
     ///
     /// # Errors
-    /// `Unavailable` when the Lease has ended or is about to.
+    /// `Unavailable` if the Lease has ended or is about to.
     pub fn check(&self) -> Result<Duration, ApiError> {
         let remaining = self.remaining();
         if remaining < LEAST {

@@ -1,8 +1,8 @@
-//! The members of a group of replicas.
+//! Members of a group of replicas.
 
 use std::{collections::BTreeMap, fmt};
 
-/// The number of one membership. A replica that joins again gets a new one, larger than all before.
+/// Numbers one membership. A replica joining again gets a new one, larger than all before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -15,34 +15,34 @@ impl fmt::Display for Epoch {
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The identity of the replica. No two living replicas have the same.
+    /// The replica's identity, unique among living replicas.
     pub identity: String,
-    /// True if it hands its Plugins over and gets no more.
+    /// Whether it is handing its Plugins over and gets no more.
     pub is_leaving: bool,
 }
 
-/// A text that is no list of members.
+/// A text is not a list of members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not EPOCH=IDENTITY")]
 pub struct InvalidGroup(String);
 
-/// The members of a group of replicas, as one object of the API server stores them.
+/// The members of a group of replicas, as stored in one object of the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// The epochs up to this one are those of earlier groups, whose object was deleted.
+    /// Epochs up to this one belong to earlier groups, whose object was deleted.
     begin: u32,
-    /// The largest epoch that was ever given out; at least `begin`.
+    /// The largest epoch ever given out; at least `begin`.
     last_epoch: u32,
-    /// Each identity is there at most once. No epoch is larger than `last_epoch`.
+    /// Each identity occurs at most once. No epoch is larger than `last_epoch`.
     members: BTreeMap<Epoch, Member>,
 }
 
 impl Group {
     /// Parses a stored group: the last epoch, the members as `EPOCH=IDENTITY`, and the epochs of
-    /// those that leave, both separated by commas.
+    /// leaving members, both separated by commas.
     ///
     /// # Errors
-    /// Names the first member that cannot be parsed.
+    /// Names the first invalid member.
     pub fn parse(last_epoch: u32, members: &str, leaving: &str) -> Result<Self, InvalidGroup> {
         let leaving: Vec<&str> = leaving.split(',').collect();
         let parse = |text: &str| {
@@ -65,7 +65,7 @@ impl Group {
         })
     }
 
-    /// Records that the epochs up to `begin` are those of earlier groups: new ones are larger.
+    /// Records that epochs up to `begin` belong to earlier groups, so that new ones are larger.
     pub fn begun_after(self, begin: u32) -> Self {
         Self {
             begin,
@@ -74,17 +74,17 @@ impl Group {
         }
     }
 
-    /// Reports whether an epoch is that of an earlier group, whose object was deleted.
+    /// Whether an epoch belongs to an earlier group, whose object was deleted.
     pub fn is_earlier(&self, epoch: Epoch) -> bool {
         epoch.0 <= self.begin
     }
 
-    /// Returns the largest epoch that was ever given out.
+    /// The largest epoch ever given out.
     pub fn last_epoch(&self) -> Epoch {
         Epoch(self.last_epoch)
     }
 
-    /// Formats the members as [`Group::parse`] reads them.
+    /// Formats the members for [`Group::parse`].
     pub fn members_text(&self) -> String {
         let texts = self
             .members
@@ -93,7 +93,7 @@ impl Group {
         texts.collect::<Vec<_>>().join(",")
     }
 
-    /// Formats the epochs of the members that leave as [`Group::parse`] reads them.
+    /// Formats the epochs of leaving members for [`Group::parse`].
     pub fn leaving_text(&self) -> String {
         let leaving = self.members.iter().filter(|(_, member)| member.is_leaving);
         leaving
@@ -102,7 +102,7 @@ impl Group {
             .join(",")
     }
 
-    /// Adds a replica, and returns its epoch. An earlier membership of the same identity ends.
+    /// Adds a replica and returns its epoch. Any earlier membership of the same identity ends.
     pub fn join(&mut self, identity: &str) -> Epoch {
         self.members.retain(|_, member| member.identity != identity);
         self.last_epoch += 1;
@@ -118,7 +118,7 @@ impl Group {
         epoch
     }
 
-    /// Records that a member leaves. Reports whether that is a change.
+    /// Records that a member is leaving. Reports whether this is news.
     pub fn begin_leaving(&mut self, epoch: Epoch) -> bool {
         let member = self
             .members
@@ -127,22 +127,21 @@ impl Group {
         member.map(|member| member.is_leaving = true).is_some()
     }
 
-    /// Removes a member: its epoch is over. Reports whether it was a member.
+    /// Removes a member; its epoch is over. Reports whether it was a member.
     pub fn remove(&mut self, epoch: Epoch) -> bool {
         self.members.remove(&epoch).is_some()
     }
 
-    /// Returns a member.
     pub fn get(&self, epoch: Epoch) -> Option<&Member> {
         self.members.get(&epoch)
     }
 
-    /// Returns all members, those that joined first before the others.
+    /// All members, in the order they joined.
     pub fn members(&self) -> impl Iterator<Item = (Epoch, &Member)> {
         self.members.iter().map(|(epoch, member)| (*epoch, member))
     }
 
-    /// Reports whether a member other than this one stays.
+    /// Whether any other member is staying.
     pub fn has_others(&self, epoch: Epoch) -> bool {
         self.members()
             .any(|(other, member)| other != epoch && !member.is_leaving)

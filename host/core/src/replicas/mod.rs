@@ -1,22 +1,22 @@
-//! The replicas of a host and the Plugins that each of them runs.
+//! The replicas of a host, and which Plugins each of them runs.
 //!
-//! The replicas are the members of a [`Group`], which one object of the API server stores. Each
-//! member has an epoch, a number that no other member ever has. The keys of a Plugin are split into
-//! [`Shard`]s; most Plugins have one. [`assigned_shards`] assigns each shard to one member. The
-//! owner of a shard is the epoch in the Plugin's status; [`plan`] decides what a replica does with
-//! a Plugin. So no two replicas act for a shard:
+//! The replicas are the members of a [`Group`], stored in one object of the API server. Each member
+//! has an epoch, a number no other member ever has. A Plugin's keys are split into [`Shard`]s; most
+//! Plugins have one. [`assigned_shards`] assigns each shard to one member. A shard's owner is the
+//! epoch in the Plugin's status; [`plan`] decides what a replica does with a Plugin. This keeps two
+//! replicas from acting for the same shard:
 //!
-//! - a shard without an owner is claimed by a write that is conditional on the Plugin's
+//! - to claim a shard without an owner, a replica writes on condition of the Plugin's
 //!   resourceVersion;
-//! - an owner that is a member keeps the shard until it writes another owner itself, after it has
-//!   stopped acting;
-//! - an owner that is no member does not act: a member is removed only after its Lease was taken
-//!   from it ([`Silence`]), and a replica acts only while its [`Fence`] stands, which is until its
-//!   Lease may be taken. Somebody may also delete or edit these objects by hand. So a shard of such
-//!   an owner is claimed only after the owner's Lease is gone, and later still if the object that
-//!   stored the group was deleted ([`Group::is_earlier`]);
-//! - the number of shards changes when no member is the owner of any, and each former owner's Lease
-//!   is gone.
+//! - an owner among the members keeps the shard until it has stopped acting and then writes another
+//!   owner itself;
+//! - an owner outside the members does not act: a member is removed only after its Lease was taken
+//!   from it ([`Silence`]), and a replica acts only while its [`Fence`] stands, that is, until its
+//!   Lease may be taken. But somebody may also delete or edit these objects by hand. So such an
+//!   owner's shard is claimed only after the owner's Lease is gone, and later still if the group's
+//!   object was deleted ([`Group::is_earlier`]);
+//! - the number of shards changes only when no member owns any, and each former owner's Lease is
+//!   gone.
 //!
 //! ```
 //! use operetta_core::{

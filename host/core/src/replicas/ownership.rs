@@ -1,4 +1,4 @@
-//! Decides what a replica does with a Plugin and each of its shards.
+//! Decides what a replica does with a Plugin and its shards.
 
 use crate::{
     object::ObjectKey,
@@ -9,69 +9,68 @@ use crate::{
     },
 };
 
-/// The owner of a shard as the Plugin's status names it.
+/// A shard's owner, as named in the Plugin's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The epoch that may reconcile its keys.
+    /// The epoch allowed to reconcile the shard's keys.
     pub epoch: Epoch,
-    /// The epoch that is prepared to take over.
+    /// The epoch ready to take over.
     pub successor: Option<Epoch>,
 }
 
-/// The role of a replica for a shard.
+/// What a replica does with a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Runs it.
     Own,
-    /// Becomes its owner by a conditional write, and runs it.
+    /// Becomes its owner with a conditional write, and runs it.
     Claim,
-    /// Loads the Plugin and syncs its informers, and then names itself as the successor. Another
+    /// Loads the Plugin, syncs its informers, and then names itself as the successor. Another
     /// replica still runs the shard.
     Prepare,
-    /// Stops it, and then names the successor as the owner.
+    /// Stops it, then makes the successor its owner.
     HandOver {
         /// The successor.
         to: Epoch,
     },
-    /// Nothing: it is another replica's.
+    /// Nothing: it belongs to another replica.
     Elsewhere,
 }
 
-/// The task of a replica for a Plugin.
+/// What a replica does with a Plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Acts for each shard in its role; at least one of them is not [`Role::Elsewhere`].
+    /// Act for each shard in its role; at least one of them is not [`Role::Elsewhere`].
     Act(Vec<(Shard, Role)>),
-    /// Stops these shards, and then removes itself as their owner: the Plugin is to have another
-    /// number of shards.
+    /// Stop these shards, then remove itself as their owner: the number of shards is about to
+    /// change.
     Free(Vec<Shard>),
-    /// Sets the number of shards by a conditional write: no replica acts for any of the former
-    /// ones.
+    /// Set the number of shards with a conditional write: no replica acts for any of the old ones.
     Resize,
-    /// Reads the group again: an owner joined after this version of the group.
+    /// Read the group again: an owner joined after this version of it.
     Refresh,
     /// Nothing: other replicas run the Plugin.
     Elsewhere,
 }
 
-/// A hand-over that was sent. Until the replica sees another version of the Plugin, it may have
-/// been stored, or may be stored later: the response may have been lost, and the watch may be late.
+/// A hand-over already sent. Until the replica sees another version of the Plugin, the hand-over
+/// may have been stored, or may still be: the response may have been lost, and the watch may be
+/// late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentHandOver {
-    /// The resourceVersion that the write is conditional on.
+    /// The resourceVersion the write was conditional on.
     version: String,
     shards: Vec<Shard>,
 }
 
 impl SentHandOver {
-    /// Records a hand-over of shards.
     pub fn new(version: String, shards: Vec<Shard>) -> Self {
         Self { version, shards }
     }
 
-    /// Reports whether the replica must change the Plugin before it acts in these roles: it would act
-    /// for a shard that another one may own by now. A conditional change conflicts if the hand-over
-    /// was stored, and otherwise prevents that.
+    /// Whether the replica must change the Plugin before acting in these roles, because it would
+    /// act for a shard that may belong to another replica by now. A conditional change conflicts if
+    /// the hand-over was stored, and otherwise keeps it from being stored later.
     pub fn must_be_withdrawn(&self, version: &str, roles: &[(Shard, Role)]) -> bool {
         let is_handed_again = |(shard, role): &(Shard, Role)| {
             !self.shards.contains(shard) || matches!(role, Role::HandOver { .. })
@@ -80,9 +79,9 @@ impl SentHandOver {
     }
 }
 
-/// Decides what the replica with the epoch `me` does with a Plugin that is to have `wanted` shards.
-/// `owners` has an entry for each shard that the Plugin has now. `group` may be old, but only by
-/// missing changes at its end.
+/// Decides what the replica with epoch `me` does with a Plugin that should have `wanted` shards.
+/// `owners` has an entry for each of its current shards. `group` may be stale, as long as it only
+/// misses the latest changes.
 pub fn plan(
     me: Epoch,
     plugin: &ObjectKey,
@@ -139,7 +138,7 @@ pub fn plan(
     }
 }
 
-/// Decides what the replica does with a shard that is assigned to `assigned`.
+/// Decides what the replica does with one shard, assigned to `assigned`.
 fn role(me: Epoch, assigned: Option<Epoch>, owner: Option<Owner>, group: &Group) -> Role {
     let is_mine = assigned == Some(me);
     match owner {

@@ -1,4 +1,4 @@
-//! The assignment of Plugins and their shards to replicas by rendezvous hashing.
+//! Assigns Plugins and their shards to replicas by rendezvous hashing.
 
 use std::cmp::Reverse;
 
@@ -9,25 +9,25 @@ use crate::{
     replicas::group::{Epoch, Group},
 };
 
-/// Returns the member that should run a Plugin; None if all members leave.
+/// The member that should run a Plugin; None if all are leaving.
 ///
-/// Each Plugin belongs to the member with the highest hash of both. So the members get about as
-/// many Plugins each, a member that joins takes Plugins from all others, and one that leaves gives
-/// its own to all others. All replicas, of any version, must compute the same hash.
+/// Each Plugin belongs to the member with the highest hash of the two. So the members get about the
+/// same number of Plugins, a joining member takes some from all others, and a leaving one spreads
+/// its own over all others. All replicas, of any version, must compute the same hash.
 pub fn assigned(plugin: &ObjectKey, group: &Group) -> Option<Epoch> {
     let staying = group.members().filter(|(_, member)| !member.is_leaving);
     let scored = staying.map(|(epoch, member)| (score(plugin, &member.identity), epoch));
     scored.max().map(|(_, epoch)| epoch)
 }
 
-/// Returns the member that should run each shard of a Plugin; None if all members leave. `owners`
-/// are those that run the shards now.
+/// The member that should run each shard of a Plugin; None if all are leaving. `owners` run the
+/// shards now.
 ///
-/// No member gets two shards more than another. The members are ranked by the hash of the Plugin,
-/// as [`assigned`] ranks them, and the first ones get one shard more if the number does not divide.
-/// An owner keeps as many shards as it may have; the others go to the members with room that have
-/// the highest hash of the shard. So a change of members moves no more shards than it must: those
-/// of a member that is gone, or those that a new member gets. For one shard this is [`assigned`].
+/// No member gets two shards more than another. Members are ranked by their hash with the Plugin,
+/// like in [`assigned`], and the first ones get one shard more if the number doesn't divide evenly.
+/// An owner keeps as many shards as it may have. The others go to members with room, by the highest
+/// hash with the shard. So when members change, no more shards move than necessary: those of a
+/// vanished member, or those a new member gets. For one shard this equals [`assigned`].
 pub fn assigned_shards(
     plugin: &ObjectKey,
     owners: &[Option<Epoch>],
@@ -67,12 +67,12 @@ pub fn assigned_shards(
 struct Ranked<'a> {
     epoch: Epoch,
     identity: &'a str,
-    /// The number of shards that it may get.
+    /// How many shards it may get.
     room: usize,
 }
 
-/// Returns the members that stay, the one with the highest hash of the Plugin first. Together they
-/// have room for all shards.
+/// The members that stay, highest hash with the Plugin first. Together they have room for all
+/// shards.
 fn ranked<'a>(plugin: &ObjectKey, shards: usize, group: &'a Group) -> Vec<Ranked<'a>> {
     let staying = group.members().filter(|(_, member)| !member.is_leaving);
     let mut members: Vec<_> = staying
@@ -86,15 +86,15 @@ fn ranked<'a>(plugin: &ObjectKey, shards: usize, group: &'a Group) -> Vec<Ranked
     members.sort_by_cached_key(|member| Reverse((score(plugin, member.identity), member.epoch)));
     let count = members.len();
     for (rank, member) in members.iter_mut().enumerate() {
-        // As many for each, and the remainder for the first ones.
+        // An equal number each, and the remainder for the first ones.
         member.room = (shards + count - 1 - rank) / count;
     }
 
     members
 }
 
-/// Returns the hash of a Plugin and a member. A slash cannot be part of a name, and a zero byte of
-/// neither.
+/// Hashes a Plugin and a member unambiguously: no name contains a slash, and neither side a zero
+/// byte.
 fn score(plugin: &ObjectKey, identity: &str) -> [u8; 32] {
     let namespace = plugin.namespace.as_deref().unwrap_or_default();
     Sha256::new()
@@ -103,7 +103,7 @@ fn score(plugin: &ObjectKey, identity: &str) -> [u8; 32] {
         .into()
 }
 
-/// Returns the hash of a shard of a Plugin and a member.
+/// Hashes a shard of a Plugin and a member.
 fn shard_score(plugin: &ObjectKey, index: usize, identity: &str) -> [u8; 32] {
     let namespace = plugin.namespace.as_deref().unwrap_or_default();
     Sha256::new()

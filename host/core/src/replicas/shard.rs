@@ -1,17 +1,17 @@
-//! The shards of a Plugin: parts of its keys, which different replicas may reconcile.
+//! Shards of a Plugin: parts of its keys, for different replicas to reconcile.
 
 use std::fmt;
 
 use crate::object::ObjectKey;
 
-/// The FNV-1a offset basis and prime for 64 bits.
+/// 64-bit FNV-1a: offset basis and prime.
 const FNV: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0000_0100_0000_01b3);
 
 /// One of the equal parts of a Plugin's keys.
 ///
-/// A key belongs to the shard that a hash of its namespace and name selects. So the key alone
-/// decides: it may come from an event of another kind, and its object may be gone. All replicas, of
-/// any version, must compute the same hash.
+/// A hash of its namespace and name selects a key's shard. The key alone decides, because it may
+/// come from an event of another kind, and its object may be gone. All replicas, of any version,
+/// must compute the same hash.
 ///
 /// ```
 /// use operetta_core::{object::ObjectKey, replicas::Shard};
@@ -28,31 +28,31 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The only shard of a Plugin that is not split.
+    /// The only shard of an undivided Plugin.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Returns all shards of a Plugin that has `count` of them, at least one.
+    /// All shards of a Plugin with `count` of them, at least one.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         let count = count.max(1);
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Returns the position among the shards of the Plugin, from 0.
+    /// The position among the Plugin's shards, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the number of shards of the Plugin.
+    /// The number of the Plugin's shards.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Reports whether it is the only shard of its Plugin.
+    /// Whether it is the only shard of its Plugin.
     pub fn is_whole(self) -> bool {
         self.count == 1
     }
 
-    /// Reports whether a key belongs to the shard.
+    /// Whether a key belongs to the shard.
     pub fn contains(self, key: &ObjectKey) -> bool {
         self.is_whole() || hash(key) % u64::from(self.count) == u64::from(self.index)
     }
@@ -64,8 +64,8 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Returns the FNV-1a hash of `NAMESPACE/NAME`, with the bits mixed by the finalizer of
-/// MurmurHash3: the lowest bit of FNV-1a is only the parity of the lowest bits of all characters.
+/// The FNV-1a hash of `NAMESPACE/NAME`, mixed with MurmurHash3's finalizer: FNV-1a's lowest bit is
+/// only the parity of all characters' lowest bits.
 fn hash(key: &ObjectKey) -> u64 {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let bytes = namespace.bytes().chain(*b"/").chain(key.name.bytes());

@@ -1,26 +1,27 @@
-//! The Leases that are not renewed any more, as client-go's `leaderelection` notices them.
+//! Leases that are no longer renewed, noticed the same way as in client-go's [`leaderelection`].
+//!
+//! [`leaderelection`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/leaderelection/leaderelection.go#L541
 
 use std::{collections::HashMap, time::Duration};
 
-/// The last changes of Leases that one replica saw, by its own clock. No other clock matters: a
-/// Lease is silent if this replica has seen no change of it for the Lease's duration.
+/// When one replica last saw each Lease change, by its own clock. No other clock matters: a Lease
+/// is silent if this replica has seen no change of it for the Lease's duration.
 #[derive(Debug, Default)]
 pub struct Silence {
-    /// The Leases by name.
+    /// Lease name to its last change.
     seen: HashMap<String, Seen>,
 }
 
 #[derive(Debug)]
 struct Seen {
     version: String,
-    /// The time since when the Lease has this version.
+    /// Since when the Lease has had this version.
     since: Duration,
     duration: Duration,
 }
 
 impl Silence {
-    /// Records that a Lease was seen. A change of its version restarts its time. That it is gone
-    /// counts as a version.
+    /// Records a look at a Lease. A new version restarts its time; being gone counts as a version.
     pub fn observe(&mut self, lease: &str, version: &str, duration: Duration, now: Duration) {
         match self
             .seen
@@ -44,12 +45,12 @@ impl Silence {
         self.seen.clear();
     }
 
-    /// Forgets the Leases that are not among these.
+    /// Forgets the Leases not selected by `is_known`.
     pub fn retain(&mut self, is_known: impl Fn(&str) -> bool) {
         self.seen.retain(|lease, _| is_known(lease));
     }
 
-    /// Returns the version of a Lease that has been silent for its duration.
+    /// The version of a Lease that has been silent for its duration.
     pub fn silent(&self, lease: &str, now: Duration) -> Option<&str> {
         let seen = self
             .seen
@@ -58,7 +59,7 @@ impl Silence {
         Some(&seen.version)
     }
 
-    /// Returns the time when the next Lease becomes silent, if none changes.
+    /// When the next Lease becomes silent, provided none changes.
     pub fn next(&self, now: Duration) -> Option<Duration> {
         self.seen
             .values()

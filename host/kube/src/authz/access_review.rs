@@ -1,4 +1,4 @@
-//! Access reviews: requests to the API server's authorizer about a user or about the host itself.
+//! Access reviews: asks the API server's authorizer about a user, or about the host itself.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use serde_json::{Value, json};
 
 use crate::{client::api_client::ApiClient, discovery::ApiResource};
 
-/// A reviewer that creates SubjectAccessReviews as the host.
+/// Reviews access by creating SubjectAccessReviews as the host.
 pub struct SubjectAccessReviews {
     api_client: ApiClient,
 }
 
 impl SubjectAccessReviews {
-    /// Creates a reviewer that sends over `api_client`. Its identity must be allowed to create
+    /// Creates a reviewer on `api_client`. Its identity must be allowed to create
     /// subjectaccessreviews.
     pub fn new(api_client: ApiClient) -> Self {
         Self { api_client }
     }
 }
 
-/// The user of an access review, with what the API server's authorizers may look at.
+/// The user in an access review, with everything the API server's authorizers may look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Subject {
     user: String,
@@ -51,7 +51,7 @@ impl From<&ServiceAccount> for Subject {
     }
 }
 
-/// The user of a TokenReview.
+/// The user from a TokenReview.
 impl From<UserInfo> for Subject {
     fn from(info: UserInfo) -> Self {
         Self {
@@ -84,10 +84,10 @@ struct ReviewStatus {
 }
 
 impl SubjectAccessReviews {
-    /// Reports whether the subject has a permission, for all names or for one.
+    /// Whether the subject has a permission, for all names or for one.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     pub async fn has(
         &self,
         subject: &Subject,
@@ -121,10 +121,10 @@ impl SubjectAccessReviews {
     }
 }
 
-/// The version of a review about a permission, and not about a request: RBAC has none.
+/// The version in a review about a permission rather than a request: RBAC has none.
 pub(crate) const ANY_VERSION: &str = "*";
 
-/// Builds the `resourceAttributes` of a review about every name, or one.
+/// The `resourceAttributes` of a review about all names, or one.
 fn attributes(need: &Need, version: &str, name: Option<&str>) -> Value {
     let (resource, subresource) = need
         .resource
@@ -201,7 +201,7 @@ impl AccessReviewer for SubjectAccessReviews {
     }
 }
 
-/// Returns the access of a read from the cache of `resource`, for its access review.
+/// The access to review for reading `resource` from the cache.
 pub(crate) fn reading(
     resource: &ApiResource,
     verb: ReadVerb,

@@ -1,7 +1,7 @@
-//! The differences between the permissions that a plugin needs and those of its ServiceAccount, one
-//! line each.
+//! Compares the permissions a plugin needs with those of its ServiceAccount, one line per
+//! difference.
 //!
-//! Permissions that Kubernetes grants to everybody are not a difference. A rule with a wildcard
+//! Permissions granted to everybody by Kubernetes are not a difference. A rule with a wildcard
 //! always is.
 
 use std::{
@@ -20,9 +20,9 @@ use crate::authz::{
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// A permission that the plugin needs and lacks.
+    /// A permission the plugin needs and lacks.
     Lacks(String),
-    /// A permission that was not used, or not in full.
+    /// A permission used not at all, or not in full.
     Unused(String),
 }
 
@@ -36,8 +36,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Replaces the characters that end a line in YAML: the names of Roles and the texts of their rules
-/// may have any.
+/// Replaces characters that end a line in YAML. Names of Roles and texts of their rules may contain
+/// any.
 pub fn one_line(text: &str) -> String {
     let ends = |c: char| c.is_control() || ['\u{2028}', '\u{2029}'].contains(&c);
     text.chars()
@@ -45,47 +45,47 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// Returns the permissions that are needed and missing.
+/// The permissions needed but missing.
 pub fn lacks(needs: &[Needed]) -> Vec<Difference> {
     let mut verbs: BTreeMap<(Option<&str>, String), BTreeSet<String>> = BTreeMap::new();
     for Needed { need, name, .. } in needs.iter().filter(|needed| !needed.allowed) {
-        let what = if need.path.is_empty() {
+        let target = if need.path.is_empty() {
             about(&need.group, &need.resource, name.as_slice())
         } else {
             need.path.clone()
         };
         verbs
-            .entry((need.namespace.as_deref(), what))
+            .entry((need.namespace.as_deref(), target))
             .or_default()
             .insert(need.verb.clone());
     }
 
     let lines = verbs
         .iter()
-        .map(|((namespace, what), verbs)| Difference::Lacks(right(verbs, what, *namespace)));
+        .map(|((namespace, target), verbs)| Difference::Lacks(right(verbs, target, *namespace)));
     lines.collect()
 }
 
-/// Returns the permissions that are granted and unused.
-pub fn unused(needs: &[Needed], held: &[GrantedRole]) -> Vec<Difference> {
+/// The permissions granted but unused.
+pub fn unused(needs: &[Needed], granted: &[GrantedRole]) -> Vec<Difference> {
     let mut lines = Vec::new();
-    for held in held.iter().filter(|held| !held.is_default) {
+    for role in granted.iter().filter(|role| !role.is_default) {
         let own: Vec<&Needed> = needs
             .iter()
-            .filter(|needed| held.namespace.is_none() || held.namespace == needed.need.namespace)
+            .filter(|needed| role.namespace.is_none() || role.namespace == needed.need.namespace)
             .collect();
 
         // A binding in a namespace does not grant non-resource paths.
-        let parts = held
+        let parts = role
             .rules
             .iter()
             .flat_map(parts)
-            .filter(|part| held.namespace.is_none() || part.path.is_empty());
+            .filter(|part| role.namespace.is_none() || part.path.is_empty());
 
         for part in parts {
-            for (used, verbs) in part.unused_verbs(&own, held) {
-                let right = right(&verbs, &part.what(), held.namespace.as_deref());
-                let line = format!("{right}{used} ({}, {})", held.role, held.binding);
+            for (used, verbs) in part.unused_verbs(&own, role) {
+                let right = right(&verbs, &part.what(), role.namespace.as_deref());
+                let line = format!("{right}{used} ({}, {})", role.role, role.binding);
                 let line = Difference::Unused(line);
                 if !lines.contains(&line) {
                     lines.push(line);
@@ -97,7 +97,7 @@ pub fn unused(needs: &[Needed], held: &[GrantedRole]) -> Vec<Difference> {
     lines
 }
 
-/// The part of a rule about one resource of one group, or about one path.
+/// A rule's part about one resource of one group, or about one path.
 struct Part<'a> {
     rule: &'a PolicyRule,
     group: &'a str,
@@ -140,11 +140,11 @@ impl Part<'_> {
         }
     }
 
-    /// Returns the verbs that were not used, or not in full, by the part that was used.
+    /// The verbs used not at all, or not in full, each with the part that was used.
     fn unused_verbs(
         &self,
         needs: &[&Needed],
-        held: &GrantedRole,
+        role: &GrantedRole,
     ) -> BTreeMap<String, BTreeSet<String>> {
         let mut unused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for verb in &self.rule.verbs {
@@ -170,7 +170,7 @@ impl Part<'_> {
                 String::new()
             } else if wildcard {
                 ", which is more than it used".to_owned()
-            } else if held.namespace.is_none() && !everywhere {
+            } else if role.namespace.is_none() && !everywhere {
                 format!(
                     ", used in {} only",
                     namespaces_used.into_iter().collect::<Vec<_>>().join(", ")
@@ -202,16 +202,16 @@ impl Part<'_> {
     }
 }
 
-fn right(verbs: &BTreeSet<String>, what: &str, namespace: Option<&str>) -> String {
+fn right(verbs: &BTreeSet<String>, target: &str, namespace: Option<&str>) -> String {
     let verbs = ordered(verbs).collect::<Vec<_>>().join(",");
     let location = namespace.map_or_else(
         || "everywhere".to_owned(),
         |namespace| format!("in namespace {namespace:?}"),
     );
-    format!("{verbs} {what} {location}")
+    format!("{verbs} {target} {location}")
 }
 
-/// Writes a resource as kubectl names it: `deployments.apps/scale`.
+/// Formats a resource like kubectl: `deployments.apps/scale`.
 fn about(group: &str, resource: &str, names: &[String]) -> String {
     let (plural, rest) = resource
         .split_once('/')

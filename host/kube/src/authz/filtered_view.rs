@@ -1,20 +1,18 @@
-//! A plugin's view of a shared informer: the events of the namespaces that RBAC allows it to list
-//! and watch.
+//! A plugin's view of a shared informer: events of the namespaces RBAC allows it to list and watch.
 //!
-//! A [`FilteredView`] is between an informer and a handler. It guarantees:
+//! A [`FilteredView`] sits between an informer and a handler. It guarantees:
 //!
 //! - the handler receives nothing of a namespace before the API server has confirmed that the
 //!   plugin's ServiceAccount may list and watch the resource there;
-//! - after that, the handler receives all objects of that namespace in the store as additions, and
-//!   then each change. Deletions during the review are not lost. Only of objects that also came
-//!   during the review at most 1,000 are kept: as after a relist, the handler does not learn of the
-//!   others;
-//! - a review that fails decides nothing: the handler receives nothing until the next one, and then
-//!   what it has missed;
-//! - when the permission is revoked, the handler receives nothing more: at once when a role or a
-//!   binding changed, and at the latest when the decision expires. It is not notified of objects
-//!   that are deleted later;
-//! - a namespace costs one access review, not one for each object.
+//! - once confirmed, it receives all objects of that namespace in the store as additions, and then
+//!   each change. Deletions during the review are not lost, with one limit: of objects that also
+//!   appeared during the review, at most 1,000 are kept. As after a relist, the handler doesn't
+//!   learn of the others;
+//! - a failed review decides nothing: the handler receives nothing until the next one, and then
+//!   catches up;
+//! - when the permission is revoked, the handler receives nothing more: right away if a role or a
+//!   binding changed, otherwise once the decision expires. It is not notified of later deletions;
+//! - a namespace costs one access review, not one per object.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,13 +42,13 @@ use crate::{
     store::Lookup,
 };
 
-/// The maximum number of locations that are reviewed at once.
+/// How many locations are reviewed at once.
 const AT_ONCE: usize = 8;
 
-/// A location of objects: a namespace, or None for cluster-scoped objects.
+/// Where objects are: a namespace, or None for cluster-scoped objects.
 type Location = Option<String>;
 
-/// A plugin's view of an informer. Dropping it ends the calls of its handler.
+/// A plugin's view of an informer. Dropping it stops calls to its handler.
 pub struct FilteredView {
     subscription: Subscription,
     inner: Arc<Inner>,
@@ -61,20 +59,20 @@ pub struct FilteredView {
 /// The state of a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
-    /// True once the access review of the view's scope is decided.
+    /// Whether the access review of the view's scope is decided.
     pub asked: bool,
-    /// True if the whole scope of the view is visible: its namespace, or all of them.
+    /// Whether the full scope of the view is visible: its namespace, or all of them.
     pub whole: bool,
-    /// The visible namespaces with objects, while not the whole scope is visible.
+    /// The visible namespaces with objects, unless the full scope is visible.
     pub visible: BTreeSet<String>,
     /// The error, if the API server could not be asked.
     pub error: Option<String>,
-    /// True if the error is that the API server asks to wait (code 429).
+    /// Whether the error is the API server asking us to wait (code 429).
     pub throttled: bool,
 }
 
 impl ViewState {
-    /// Reports whether the access reviews are decided and allow nothing.
+    /// Whether the access reviews are decided and allow nothing.
     pub fn sees_nothing(&self) -> bool {
         self.asked && !self.whole && self.visible.is_empty() && self.error.is_none()
     }
@@ -83,37 +81,34 @@ impl ViewState {
 struct Inner {
     grants: SubjectGrants,
     handler: Handler,
-    /// The namespace of the view; events of others are ignored. None for all namespaces.
+    /// The namespace of the view; events elsewhere are ignored. None for all namespaces.
     only: Location,
-    /// The name that the informer's field selector requires. A permission for that name is enough.
+    /// The name required by the informer's field selector. Permission for that name is enough.
     name: Option<String>,
     locations: Mutex<BTreeMap<Location, Visibility>>,
     wake: Notify,
 }
 
-/// The result of the reviews of all locations.
+/// The outcome of reviewing all locations.
 struct Reviewed {
     state: ViewState,
-    /// The time when the first decision expires.
+    /// When the first decision expires.
     until: Instant,
 }
 
-/// The visibility of a namespace.
 enum Visibility {
-    /// Without a decision.
+    /// Undecided.
     Asked(PendingDeletions),
     Visible,
     Hidden,
 }
 
 impl Visibility {
-    /// Returns a namespace without a decision.
     fn asked() -> Self {
         Self::Asked(PendingDeletions::default())
     }
 
-    /// Waits for another decision. Deletions wait as well, from now on or since the decision went
-    /// missing.
+    /// Waits for another decision. Deletions are kept from now on, if they weren't already.
     fn suspend(&mut self) {
         if matches!(self, Self::Visible) {
             *self = Self::asked();
@@ -133,7 +128,7 @@ impl FilteredView {
     ) -> Self {
         let only = only.filter(|_| informer.resource.namespaced);
         let name = required_name(&informer.scope.fields);
-        // The scope is reviewed at once, so that the plugin's status reports it before there are
+        // Review the scope right away: the plugin's status should report it even before there are
         // objects.
         let locations = Mutex::new(BTreeMap::from([(only.clone(), Visibility::asked())]));
 
@@ -160,18 +155,18 @@ impl FilteredView {
         }
     }
 
-    /// Returns the informer.
+    /// The informer.
     pub fn informer(&self) -> &Arc<Informer> {
         self.subscription.informer()
     }
 
-    /// Returns the permission that makes the whole scope visible, with the commands that grant it.
+    /// The permission to make the full scope visible, with the commands to grant it.
     pub fn needs(&self) -> Advice {
         let Inner { grants, only, .. } = &*self.inner;
         right_to_watch(grants.subject(), &self.informer().resource, only.as_deref())
     }
 
-    /// Returns a receiver of the state and its changes.
+    /// Follows the state.
     pub fn state(&self) -> watch::Receiver<ViewState> {
         self.state.clone()
     }
@@ -183,8 +178,8 @@ impl Drop for FilteredView {
     }
 }
 
-/// Describes the permission to watch a resource in a namespace or in all, which an account lacks,
-/// with the commands that grant it.
+/// Describes an account's missing permission to watch a resource in one namespace or in all, with
+/// the commands to grant it.
 pub fn right_to_watch(
     account: &ServiceAccount,
     resource: &ApiResource,
@@ -197,17 +192,22 @@ pub fn right_to_watch(
     );
 
     // A reconciler also reads the objects of its events.
-    let what = (access.group.as_str(), access.resource.as_str());
-    let remedy = remedy(account, "get,list,watch", what, access.namespace.as_deref());
+    let group_resource = (access.group.as_str(), access.resource.as_str());
+    let remedy = remedy(
+        account,
+        "get,list,watch",
+        group_resource,
+        access.namespace.as_deref(),
+    );
     Advice::from(right).with(": ", remedy)
 }
 
-/// Returns the namespaces in which a plugin may list and watch a resource; None for all of them. If
-/// it may not in all of them, only `home` and the namespaces in which a RoleBinding names the
-/// plugin's ServiceAccount are reviewed.
+/// The namespaces where a plugin may list and watch a resource; None for all of them. If it may not
+/// everywhere, only `home` and namespaces with a RoleBinding for the plugin's ServiceAccount are
+/// reviewed.
 ///
 /// # Errors
-/// The API server's error when it cannot be asked.
+/// The API server's error, if it cannot be asked.
 pub async fn watchable_namespaces(
     resource: &ApiResource,
     name: Option<&str>,
@@ -241,8 +241,8 @@ pub async fn watchable_namespaces(
         .map(Some)
 }
 
-/// Returns whether the subject may list and watch a resource. A permission lasts until the first of
-/// both decisions expires.
+/// Decides whether the subject may list and watch a resource. A permission lasts until the first of
+/// the two decisions expires.
 async fn may_watch(
     resource: &ApiResource,
     name: Option<&str>,
@@ -277,7 +277,7 @@ impl Inner {
         }
     }
 
-    /// Reports whether an event is delivered now. Deletions wait where the decision is not known.
+    /// Whether an event is delivered now. Where there is no decision yet, deletions are kept.
     fn delivers(&self, event: &Event) -> bool {
         let location = &event.object().key().namespace;
         if self.only.is_some() && self.only != *location {
@@ -290,7 +290,7 @@ impl Inner {
         }
 
         if !locations.contains_key(location) {
-            // No RoleBinding there names the subject, so no review is needed.
+            // Without a RoleBinding for the subject there, no review is needed.
             let is_hidden = self.is_out_of_reach(location);
             locations.insert(
                 location.clone(),
@@ -309,7 +309,7 @@ impl Inner {
         let own = match locations.get(location) {
             Some(Visibility::Visible) => return true,
             Some(Visibility::Asked(_)) => location,
-            // All namespaces may become visible.
+            // All namespaces may still become visible.
             _ => &None,
         };
         if let Some(Visibility::Asked(pending)) = locations.get_mut(own) {
@@ -319,8 +319,7 @@ impl Inner {
         false
     }
 
-    /// Reviews all known locations, and delivers the objects of those that became visible. Returns
-    /// the state, and the time when the first decision expires.
+    /// Reviews all known locations, delivering the objects of those becoming visible.
     async fn review_all(&self, informer: &Informer) -> Reviewed {
         let state = ViewState {
             asked: true,
@@ -330,8 +329,8 @@ impl Inner {
             state,
             until: Instant::now() + Grants::KEEP_WATCHED,
         };
-        let whole = self.sees(informer, &self.only).await;
-        reviewed.state.whole = self.decided(informer, &self.only, whole, &mut reviewed);
+        let decision = self.sees(informer, &self.only).await;
+        reviewed.state.whole = self.decided(informer, &self.only, decision, &mut reviewed);
         reviewed.state.asked = reviewed.state.error.is_none();
         if self.only.is_some() || reviewed.state.whole {
             return reviewed;
@@ -346,7 +345,7 @@ impl Inner {
 
         let locations: Vec<Location> = {
             let mut locations = self.locations.lock();
-            // The others are hidden without a review.
+            // All others are hidden without a review.
             for (location, visibility) in locations
                 .iter_mut()
                 .filter(|(location, _)| location.is_some())
@@ -371,7 +370,7 @@ impl Inner {
         reviewed
     }
 
-    /// Reports whether the subject has no permission in a namespace beyond those in all namespaces.
+    /// Whether the subject has no permissions in a namespace beyond those it has everywhere.
     fn is_out_of_reach(&self, location: &Location) -> bool {
         let Some(namespace) = location else {
             return false;
@@ -391,8 +390,8 @@ impl Inner {
         .await
     }
 
-    /// Records a decision, and delivers the objects that became visible. After an error nothing is
-    /// delivered until another review, which soon follows.
+    /// Records a decision, delivering the objects becoming visible. After an error, nothing is
+    /// delivered until the next review, which soon follows.
     fn decided(
         &self,
         informer: &Informer,
@@ -428,7 +427,7 @@ impl Inner {
         let mut undecided = Vec::new();
 
         if visible && location.is_none() {
-            // The whole scope contains all others.
+            // The full scope contains all others.
             undecided = std::mem::replace(
                 &mut *locations,
                 BTreeMap::from([(None, Visibility::Visible)]),
@@ -442,7 +441,7 @@ impl Inner {
             return visible;
         }
 
-        // From here on the informer delivers changes itself. Some changes may be delivered twice.
+        // From here on, the informer delivers changes itself. Some may be delivered twice.
         for object in informer
             .cache
             .store
@@ -468,9 +467,9 @@ impl Inner {
     }
 }
 
-/// Reviews again when a new location appears, when permissions change, when their watch fails or is
-/// back, and when decisions expire. The authorizer may not have seen a change yet: decisions soon
-/// after one expire soon.
+/// Reviews again when a new location appears, when permissions change, when watching them fails or
+/// recovers, and when decisions expire. The authorizer may not have seen a change yet; that is why
+/// decisions soon after one expire soon.
 async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Sender<ViewState>) {
     let mut changes = inner.grants.changes();
     let mut watched = inner.grants.watched();
@@ -492,10 +491,10 @@ async fn decide(inner: Arc<Inner>, informer: Weak<Informer>, sender: watch::Send
                 if changed.is_err() {
                     return;
                 }
-                // Changes in quick succession are one.
+                // Treat changes in quick succession as one.
                 tokio::time::sleep_until(next).await;
             }
-            // The decisions may now expire sooner.
+            // The decisions may expire sooner now.
             Ok(()) = watched.changed() => {}
             () = tokio::time::sleep_until(until.max(next)) => {}
         }

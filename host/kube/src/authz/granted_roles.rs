@@ -1,7 +1,7 @@
-//! The permissions of a ServiceAccount: every Role and ClusterRole that is bound to it or to one of
-//! its groups.
+//! The permissions of a ServiceAccount: every Role and ClusterRole bound to it or to one of its
+//! groups.
 //!
-//! The rules of an aggregated ClusterRole are those that Kubernetes has aggregated.
+//! An aggregated ClusterRole counts with the rules Kubernetes has aggregated into it.
 
 use k8s_openapi::{
     api::rbac::v1::{
@@ -13,22 +13,22 @@ use operetta_core::authz::access_review::ServiceAccount;
 
 use crate::authz::{required_permissions::Needed, rules::gives};
 
-/// A role that one binding grants to a ServiceAccount.
+/// A role granted to a ServiceAccount by one binding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantedRole {
     /// The role, by kind and name.
     pub role: String,
     /// The binding, by kind and name.
     pub binding: String,
-    /// The namespace that it is granted in; None for all.
+    /// Where it is granted; None for all namespaces.
     pub namespace: Option<String>,
     /// The rules.
     pub rules: Vec<PolicyRule>,
-    /// True if Kubernetes itself grants it to everybody.
+    /// Whether Kubernetes itself grants it to everybody.
     pub is_default: bool,
 }
 
-/// The roles and bindings of a cluster.
+/// A cluster's roles and bindings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bindings {
     /// The Roles of all namespaces.
@@ -42,9 +42,9 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    /// Returns the roles of a ServiceAccount.
+    /// The roles of a ServiceAccount.
     pub fn granted_to(&self, account: &ServiceAccount) -> Vec<GrantedRole> {
-        let mut held = Vec::new();
+        let mut granted = Vec::new();
         for binding in &self.bindings {
             let RoleBinding {
                 metadata,
@@ -53,7 +53,7 @@ impl Bindings {
             } = binding;
             let location = metadata.namespace.as_deref();
             if is_for(subjects.as_deref(), account, location) {
-                held.extend(self.bound("RoleBinding", metadata, role_ref, location));
+                granted.extend(self.bound("RoleBinding", metadata, role_ref, location));
             }
         }
 
@@ -64,14 +64,14 @@ impl Bindings {
                 subjects,
             } = binding;
             if is_for(subjects.as_deref(), account, None) {
-                held.extend(self.bound("ClusterRoleBinding", metadata, role_ref, None));
+                granted.extend(self.bound("ClusterRoleBinding", metadata, role_ref, None));
             }
         }
 
-        held
+        granted
     }
 
-    /// Returns the permissions of a binding; None when the role does not exist.
+    /// The permissions of a binding; None if the role does not exist.
     fn bound(
         &self,
         kind: &str,
@@ -113,8 +113,10 @@ impl Bindings {
     }
 }
 
-/// The bindings of the API server that give every ServiceAccount something (apiserver's
-/// `bootstrappolicy`). By their names: anybody may put their label on a binding.
+/// The API server's own bindings that give every ServiceAccount something ([bootstrappolicy]).
+/// Recognized by name, because anybody may copy their label.
+///
+/// [bootstrappolicy]: https://github.com/kubernetes/kubernetes/blob/v1.36.2/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
 const DEFAULT_BINDINGS: &[&str] = &[
     "system:basic-user",
     "system:discovery",
@@ -122,7 +124,7 @@ const DEFAULT_BINDINGS: &[&str] = &[
     "system:service-account-issuer-discovery",
 ];
 
-/// Reports whether a binding is for a ServiceAccount, as the API server's authorizer sees it.
+/// Whether a binding is for a ServiceAccount, in the view of the API server's authorizer.
 fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, location: Option<&str>) -> bool {
     subjects
         .unwrap_or_default()
@@ -143,7 +145,7 @@ fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, location: Opti
 }
 
 impl GrantedRole {
-    /// Reports whether it grants the permission, or a part of it.
+    /// Whether it grants the permission, or a part of it.
     pub fn gives(&self, needed: &Needed) -> bool {
         let here = self.namespace.is_none() || self.namespace == needed.need.namespace;
         here && self.rules.iter().any(|rule| gives(rule, needed))

@@ -1,8 +1,8 @@
-//! The host's permission to impersonate ServiceAccounts: the host's own identity and the accounts
-//! it may impersonate.
+//! The host's permission to impersonate ServiceAccounts: who the host is, and which accounts it may
+//! impersonate.
 //!
-//! There are two forms of the permission. Constrained impersonation (Kubernetes 1.36,
-//! [KEP-5284](https://github.com/kubernetes/enhancements/issues/5284)) checks
+//! The permission has two forms. With constrained impersonation (Kubernetes 1.36,
+//! [KEP-5284](https://github.com/kubernetes/enhancements/issues/5284)), the API server checks
 //! `impersonate:serviceaccount` for the account and `impersonate-on:serviceaccount:VERB` for the
 //! request. Before 1.36, `impersonate` alone decides.
 
@@ -26,10 +26,10 @@ use crate::{
     client::api_client::ApiClient,
 };
 
-/// The extra field of the user of a plugin's write: the epoch of the replica that sent it.
+/// Extra field in the user of a plugin's write: the epoch of the sending replica.
 pub const EPOCH: &str = "operetta.dev/epoch";
 
-/// The permissions of the host to impersonate ServiceAccounts.
+/// The host's permissions to impersonate ServiceAccounts.
 pub struct Impersonation {
     api_client: ApiClient,
     own_user: OnceCell<String>,
@@ -37,8 +37,8 @@ pub struct Impersonation {
 }
 
 impl Impersonation {
-    /// Creates a client of the identity of `api_client`, which is the host. It reports the user and
-    /// groups to `permissions`.
+    /// Creates a client with the identity of `api_client`, which must be the host's. It reports the
+    /// user and groups to `permissions`.
     pub fn new(api_client: ApiClient, permissions: HostPermissions) -> Self {
         Self {
             api_client,
@@ -47,10 +47,10 @@ impl Impersonation {
         }
     }
 
-    /// Returns the host's user name at the API server.
+    /// The host's user name at the API server.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     pub async fn own_user(&self) -> Result<&str, ApiError> {
         self.own_user
             .get_or_try_init(|| self.review_self())
@@ -58,10 +58,10 @@ impl Impersonation {
             .map(String::as_str)
     }
 
-    /// Returns the ServiceAccount of the host; None if the host runs as another kind of user.
+    /// The host's ServiceAccount; None if the host runs as another kind of user.
     ///
     /// # Errors
-    /// Fails as [`Self::own_user`] does.
+    /// Same as [`Self::own_user`].
     pub async fn own_account(&self) -> Result<Option<ServiceAccount>, ApiError> {
         let account = self
             .own_user()
@@ -75,12 +75,12 @@ impl Impersonation {
             }))
     }
 
-    /// Reports whether the host may impersonate a ServiceAccount at all. The API server checks each
-    /// request made that way. A denial is decided again after [`HostPermissions::KEEP`]: it stops a
-    /// plugin, and authorizers besides RBAC do not report that they allow it now.
+    /// Whether the host may impersonate a ServiceAccount at all. The API server still checks each
+    /// such request. A denial stops a plugin, and authorizers besides RBAC don't tell when they
+    /// start allowing it, so it is decided again after [`HostPermissions::KEEP`].
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn may_act_as(&self, account: &ServiceAccount) -> Result<bool, ApiError> {
         let forms = [(CONSTRAINED, CONSTRAINED_GROUP), (LEGACY, "")].map(|(verb, group)| Access {
             verb: AccessVerb::Impersonate(verb),
@@ -107,12 +107,12 @@ impl Impersonation {
         Ok(false)
     }
 
-    /// Reports whether writes as a ServiceAccount may carry an epoch. Only unconstrained
-    /// impersonation supports that: `impersonate:serviceaccount` names nothing but the account. The
-    /// API server must allow `impersonate` for both.
+    /// Whether writes as a ServiceAccount may carry an epoch. Only unconstrained impersonation
+    /// supports that: `impersonate:serviceaccount` names nothing but the account. The API server
+    /// must allow `impersonate` for both.
     ///
     /// # Errors
-    /// `Unavailable` when the API server cannot be asked.
+    /// `Unavailable` if the API server cannot be asked.
     pub async fn may_send_epoch(&self, account: &ServiceAccount) -> Result<bool, ApiError> {
         let extra = Access {
             verb: AccessVerb::Impersonate(LEGACY),

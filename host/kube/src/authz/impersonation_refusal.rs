@@ -1,7 +1,7 @@
-//! The verbs of impersonation, and the rewording of denied impersonation.
+//! Verbs of impersonation, and rewording denials of it.
 //!
-//! A plugin gets the API server's denial as one of its own ServiceAccount, with the command that
-//! grants the permission.
+//! A plugin sees the API server's denial as one of its own ServiceAccount, with the command to
+//! grant the permission.
 
 use bytes::Bytes;
 use operetta_core::{
@@ -10,26 +10,26 @@ use operetta_core::{
 };
 use serde_json::{Value, json};
 
-/// The verb of constrained impersonation that names the account.
+/// Constrained impersonation: the verb for the account.
 pub const CONSTRAINED: &str = "impersonate:serviceaccount";
-/// The verb of unconstrained impersonation.
+/// Unconstrained impersonation.
 pub const LEGACY: &str = "impersonate";
-/// The API group of the accounts in constrained impersonation.
+/// Constrained impersonation: the API group of accounts.
 pub const CONSTRAINED_GROUP: &str = "authentication.k8s.io";
-/// The verb of constrained impersonation that names the request, up to the request's own verb.
+/// Constrained impersonation: the verb for the request, followed by the request's own verb.
 pub const CONSTRAINED_ON: &str = "impersonate-on:serviceaccount:";
 
-/// Returns the command that lets the host impersonate a ServiceAccount.
+/// The command that lets the host impersonate a ServiceAccount.
 pub fn grant_command(account: &ServiceAccount) -> Option<Remedy> {
     Remedy::new(["operetta", "grant", &account.name, "-n", &account.namespace])
 }
 
-/// Rewords a denial of the host's impersonation as a denial of the ServiceAccount, with the command
-/// that grants the permission. Returns another body unchanged.
+/// Turns a denial of the host's impersonation into a denial of the ServiceAccount, with the command
+/// to grant the permission. Returns any other body unchanged.
 ///
-/// If constrained impersonation does not cover a request, the API server denies it in the name of
-/// the host, before it checks the ServiceAccount's permissions. The plugin must get a response
-/// about its own permissions.
+/// If constrained impersonation does not cover a request, the API server denies it in the host's
+/// name, before checking the ServiceAccount's permissions. But the plugin needs a response about
+/// its own permissions.
 pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
     let Ok(mut status) = serde_json::from_slice::<Value>(&body) else {
         return body;
@@ -45,7 +45,7 @@ pub(crate) fn reword(body: Bytes, account: &ServiceAccount) -> Bytes {
 fn reword_message(message: &str, account: &ServiceAccount) -> Option<String> {
     let grant = grant_command(account);
     if let Some((before, after)) = message.split_once(&format!("\" cannot {CONSTRAINED_ON}")) {
-        // The name before it is the host's.
+        // The name in front is the host's.
         let (about, _host) = before.rsplit_once("User \"")?;
         let user = account.user();
         let message =

@@ -1,5 +1,5 @@
 //! Permissions: the API server's authorizer, what the host itself may watch, and what each plugin
-//! may see and needs.
+//! needs and may see.
 
 pub mod access_review;
 pub mod difference;

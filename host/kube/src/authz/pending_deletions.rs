@@ -1,26 +1,26 @@
-//! The deletions that wait for the decision of an access review.
+//! Deletions waiting for an access review to decide.
 
 use std::collections::HashSet;
 
 use operetta_core::handler::event::Event;
 
-/// The number of deletions that wait for a decision, of objects that were also added since.
+/// How many waiting deletions may be of objects that also appeared during the wait.
 pub(super) const PASSING: usize = 1_000;
 
-/// The events that wait for a decision. However long it takes, this is at most the objects that the
-/// store had when the wait began, the UIDs of those that it has now, and [`PASSING`] objects that
-/// came and went in the meantime.
+/// Events waiting for a decision. However long it takes, there are no more than the objects in the
+/// store when the wait began, the UIDs of those in it now, and [`PASSING`] objects that came and
+/// went in between.
 #[derive(Default)]
 pub(super) struct PendingDeletions {
     deleted: Vec<Event>,
-    /// The UIDs of the objects that were added since.
+    /// UIDs of the objects added during the wait.
     added: HashSet<String>,
-    /// The number of deletions of objects that were added since.
+    /// How many of these objects were deleted again.
     passing: usize,
 }
 
 impl PendingDeletions {
-    /// Takes an event that is not delivered now.
+    /// Takes an event that can't be delivered now.
     pub fn take(&mut self, event: &Event) {
         let uid = event.object().uid();
         match event {
@@ -38,7 +38,7 @@ impl PendingDeletions {
         }
     }
 
-    /// Returns the deletions.
+    /// The waiting deletions.
     pub fn deleted(&self) -> &[Event] {
         &self.deleted
     }

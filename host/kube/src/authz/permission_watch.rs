@@ -1,4 +1,4 @@
-//! A watch of roles and bindings that invalidates cached access reviews when permissions change.
+//! Watches roles and bindings to invalidate cached access reviews when permissions change.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::{
 /// The API version of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Ends the cached access reviews that a change of a role or a binding concerns, until it is
-/// dropped. While one of its watches fails, the cache uses shorter lifetimes.
+/// Until dropped, invalidates cached access reviews when a role or binding changes. While one of
+/// its watches fails, the cache uses shorter lifetimes.
 pub struct PermissionWatch {
     _subscriptions: Vec<Subscription>,
     _health: JoinSet<()>,
@@ -29,7 +29,7 @@ impl PermissionWatch {
     /// Starts the watches.
     ///
     /// # Errors
-    /// The API server's error when it does not serve these kinds.
+    /// The API server's error, if it does not serve these kinds.
     pub async fn start(
         grants: &Arc<Grants>,
         discovery: &Discovery,
@@ -40,7 +40,7 @@ impl PermissionWatch {
             let resource = discovery
                 .resolve(&GroupVersionKind::new(RBAC, kind))
                 .await?;
-            // Of bindings the subjects and the role are needed as well.
+            // Bindings are needed with their subjects and role.
             let metadata_only = !kind.ends_with("Binding");
 
             let informer = registry.informer(

@@ -1,5 +1,5 @@
-//! The permissions of one plugin: records the permissions of its calls, adds the granting command
-//! to denials, and asks the API server's authorizer which permissions its ServiceAccount has.
+//! The permissions of one plugin: records those needed by its calls, adds the granting command to
+//! denials, and asks the API server's authorizer which ones its ServiceAccount has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,19 +21,19 @@ use crate::{
     client::object_api::{PluginApi, Refusal},
 };
 
-/// The maximum number of concurrent reviews.
+/// How many reviews run at once.
 const AT_ONCE: usize = 8;
 
 impl PluginApi {
-    /// Records the permission that a call needs.
+    /// Records the permission needed by a call.
     pub(crate) fn note(&self, (need, name): &RequiredPermission) {
         if let Some(recorded) = &self.recorded {
             recorded.note(need, name.as_deref());
         }
     }
 
-    /// Records that an update or a patch was answered with 201: it created the object, which needs
-    /// `create`.
+    /// Records that an update or a patch was answered with 201: it created the object, and that
+    /// needs `create`.
     pub(crate) fn note_created(&self, (need, _): &RequiredPermission) {
         if !need.resource.contains('/') {
             self.note(&(
@@ -46,7 +46,7 @@ impl PluginApi {
         }
     }
 
-    /// Records a denial by RBAC with the command that grants the permission. Admission also answers
+    /// Records a denial by RBAC, with the command to grant the permission. Admission also answers
     /// with Forbidden, but no permission helps there.
     pub(crate) fn note_refusal(&self, (need, name): &RequiredPermission, error: &ApiError) {
         let Some(grants) = self
@@ -83,16 +83,21 @@ impl PluginApi {
             name,
         );
 
-        let what = (need.group.as_str(), need.resource.as_str());
-        let mut remedy = remedy(grants.subject(), verb, what, need.namespace.as_deref());
+        let group_resource = (need.group.as_str(), need.resource.as_str());
+        let mut remedy = remedy(
+            grants.subject(),
+            verb,
+            group_resource,
+            need.namespace.as_deref(),
+        );
         let grant = grant_command(grants.subject());
         let is_of_host = grant
             .as_ref()
             .is_some_and(|grant| error.status.message.ends_with(&grant.to_string()));
 
         if is_of_host {
-            // The host has only the permissions that the ServiceAccount had when access to it was
-            // granted.
+            // The host can only use the permissions the ServiceAccount had when the host was given
+            // access to it.
             remedy = remedy.and_then(|remedy| remedy.then(grant));
         }
 
@@ -103,11 +108,11 @@ impl PluginApi {
         *self.refusal.lock() = Some(refusal);
     }
 
-    /// Returns the permissions that the plugin needs for its calls so far and for `watched`, each
-    /// with its current decision by `reviews`. Returns None for the host itself.
+    /// The permissions the plugin needs for its calls so far and for `watched`, each with its
+    /// current decision by `reviews`. Returns None for the host itself.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     pub async fn needs(
         &self,
         reviews: &SubjectAccessReviews,
@@ -137,7 +142,7 @@ impl PluginApi {
             api: self,
         };
 
-        // A permission in all namespaces is reviewed once and not per namespace.
+        // Review a permission in all namespaces once instead of per namespace.
         let wide: BTreeSet<Need> = all.keys().map(everywhere).collect();
         let wide = stream::iter(wide).map(async |need| {
             let has = reviews.has(asking.subject, &need, None).await?;
@@ -185,10 +190,10 @@ impl Asking<'_> {
         self.reviews.has(self.subject, need, name).await
     }
 
-    /// Splits a permission that is not granted in full into the parts that are reviewed separately:
-    /// in its namespace, for its names, or in some namespaces.
+    /// Splits a permission not granted in full into separately reviewed parts: in its namespace,
+    /// for its names, or in some namespaces.
     async fn narrower(&self, need: Need, names: Names) -> Result<Vec<Needed>, ApiError> {
-        let whole = |allowed: bool| Needed {
+        let in_full = |allowed: bool| Needed {
             need: need.clone(),
             name: None,
             allowed,
@@ -196,7 +201,7 @@ impl Asking<'_> {
         };
 
         if need.namespace.is_some() && self.has(&need, None).await? {
-            return Ok(vec![whole(true)]);
+            return Ok(vec![in_full(true)]);
         }
 
         if let Names::Only(names) = names {
@@ -235,10 +240,10 @@ impl Asking<'_> {
             }
         }
 
-        Ok(vec![whole(false)])
+        Ok(vec![in_full(false)])
     }
 
-    /// Returns the namespaces of cached objects.
+    /// The namespaces of cached objects.
     fn namespaces(&self, need: &Need) -> BTreeSet<String> {
         let informers = self.api.registry.running().into_iter();
         let of_need = informers.filter(|informer| {

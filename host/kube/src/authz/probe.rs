@@ -17,9 +17,8 @@ use crate::{
 
 const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Returns the current resourceVersion of a collection, by a list of one object's metadata. A label
-/// selector is left out, because the API server would search for a matching object; it does not
-/// affect the version.
+/// A collection's current resourceVersion, from a list of one object's metadata. Omits the label
+/// selector: it doesn't affect the version, and the API server would search for a matching object.
 ///
 /// # Errors
 /// The API server's error, or `TimedOut` after `deadline`.
@@ -29,7 +28,7 @@ pub async fn revision(
     scope: &Scope,
     deadline: Duration,
 ) -> Result<String, ApiError> {
-    // A permission for one name requires a request with that name.
+    // If permission is limited to one name, the request must name it.
     let fields = if required_name(&scope.fields).is_some() {
         scope.fields.clone()
     } else {
@@ -49,10 +48,10 @@ pub async fn revision(
     .await
 }
 
-/// Reports whether the objects of a scope can be listed now.
+/// Whether the objects of a scope can be listed now.
 ///
 /// # Errors
-/// Fails as [`revision`] does.
+/// Same as [`revision`].
 pub async fn listable(
     api_client: &ApiClient,
     resource: &ApiResource,
@@ -62,10 +61,10 @@ pub async fn listable(
     ask(api_client, resource, scope, deadline).await.map(drop)
 }
 
-/// Reports whether the objects of a scope can be watched as well. Takes a second.
+/// Whether the objects of a scope can be watched as well. Takes a second.
 ///
 /// # Errors
-/// Fails as [`revision`] does.
+/// Same as [`revision`].
 pub async fn watchable(
     api_client: &ApiClient,
     resource: &ApiResource,

@@ -1,4 +1,4 @@
-//! The permissions that a plugin's requests, watches and Events need.
+//! The permissions needed by a plugin's requests, watches and Events.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::discovery::ApiResource;
 
-/// The permission that a call needs, with the object's name if a rule with `resourceNames` can
-/// grant it.
+/// The permission needed by a call, with the object's name if a rule with `resourceNames` can grant
+/// it.
 pub type RequiredPermission = (Need, Option<String>);
 
 /// A permission and its current decision.
@@ -23,30 +23,30 @@ pub struct Needed {
     /// The permission.
     #[serde(flatten)]
     pub need: Need,
-    /// The name that was reviewed, if the permission is not granted for all names.
+    /// The reviewed name, if the permission is not granted for all names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// True if the ServiceAccount has the permission.
+    /// Whether the ServiceAccount has the permission.
     pub allowed: bool,
-    /// True if it is the part in one namespace of a permission in all namespaces.
+    /// Whether this is only one namespace's part of a permission in all namespaces.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
 
-/// The permissions that a plugin needs.
+/// The permissions a plugin needs.
 pub struct Needs {
     /// The permissions, in order.
     pub needed: Vec<Needed>,
-    /// The number of calls that did not fit into the record.
+    /// How many calls did not fit into the record.
     pub missed: u64,
-    /// True if a call was recorded, and not only watches.
+    /// Whether a call was recorded, as opposed to only watches.
     pub called: bool,
-    /// The start of the recording.
+    /// When recording started.
     pub since: SystemTime,
 }
 
-/// Returns the permission that a call needs, as the API server's RequestInfo names it. `is_cached` is
-/// true if a cache answers the call.
+/// The permission needed by a call, in the terms of the API server's RequestInfo. `is_cached` tells
+/// whether a cache answers the call.
 pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> RequiredPermission {
     // A raw request without a name is about the collection.
     let verb = match (call.verb, &call.name) {
@@ -54,7 +54,7 @@ pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> R
         (Verb::Delete, None) => "deletecollection",
         (verb, _) => verb.as_str(),
     };
-    // Only the first segment of e.g. `proxy/path` is a subresource.
+    // In `proxy/path`, only the first segment is the subresource.
     let subresource = call
         .subresource
         .as_deref()
@@ -71,8 +71,8 @@ pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> R
     (Need { cached, ..need }, name)
 }
 
-/// Returns the permission to watch a resource in a namespace, or in all of them. `fields` is the
-/// field selector.
+/// Permission to watch a resource in one namespace, or in all of them. `fields` is the field
+/// selector.
 pub fn of_watch(
     resource: &ApiResource,
     namespace: Option<&str>,
@@ -110,14 +110,14 @@ fn need(
     )
 }
 
-/// An Event sink that records the permission to write Events and passes them on.
+/// An Event sink that records the permission to write Events, and passes them on.
 pub struct RecordingEvents {
     sink: Arc<dyn EventSink>,
     observed: Arc<RecordedPermissions>,
 }
 
 impl RecordingEvents {
-    /// Creates a sink that passes Events on to `sink`.
+    /// Creates a sink in front of `sink`.
     pub fn new(sink: Arc<dyn EventSink>, observed: Arc<RecordedPermissions>) -> Self {
         Self { sink, observed }
     }
@@ -125,7 +125,7 @@ impl RecordingEvents {
 
 impl EventSink for RecordingEvents {
     fn emit(&self, note: EventNote) {
-        // The recorder writes the Event in this namespace, and counts a repeated one by a patch.
+        // The recorder writes the Event in this namespace, and patches it to count repetitions.
         let namespace = note.key.namespace.as_deref().unwrap_or("default");
         if check_key(&ObjectKey::namespaced(namespace, &note.key.name)).is_ok() {
             for verb in ["create", "patch"] {

@@ -1,4 +1,4 @@
-//! Rules of roles, as the API server's authorizer reads them.
+//! Rules of roles, read like the API server's authorizer reads them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use operetta_core::authz::recorded_permissions::Need;
 
 use crate::authz::required_permissions::Needed;
 
-/// The verbs in their usual order; others follow.
+/// The usual order of verbs; others follow.
 const ORDER: [&str; 8] = [
     "get",
     "list",
@@ -19,12 +19,12 @@ const ORDER: [&str; 8] = [
     "deletecollection",
 ];
 
-/// Returns the texts of a rule's field.
+/// The values of a rule's field.
 pub fn all(field: Option<&Vec<String>>) -> &[String] {
     field.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Returns verbs in the usual order.
+/// Sorts verbs in their usual order.
 pub fn ordered(verbs: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     let mut verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
     verbs.sort_by_key(|verb| {
@@ -40,7 +40,7 @@ pub fn ordered(verbs: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     verbs.into_iter()
 }
 
-/// Reports whether a rule grants the permission, or some of its names.
+/// Whether a rule grants the permission, or some of its names.
 pub fn gives(rule: &PolicyRule, Needed { need, name, .. }: &Needed) -> bool {
     let Need {
         group,

@@ -1,7 +1,7 @@
-//! The host's own watch scope: the namespaces in which RBAC allows it to list and watch a resource.
+//! The host's own watch scope: the namespaces where RBAC allows it to list and watch a resource.
 //!
-//! [`HostPermissions`] caches the decisions. The scope limits only the host's watches. The part
-//! that a plugin may see depends on its ServiceAccount's permissions.
+//! [`HostPermissions`] caches the decisions. The scope limits only the host's watches. What a
+//! plugin may see of them depends on its ServiceAccount's permissions.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,10 @@ use crate::{
     authz::access_review::reading, discovery::ApiResource, informer::Informer, store::Lookup,
 };
 
-/// The maximum number of namespaces that are reviewed at once.
+/// How many namespaces are reviewed at once.
 const AT_ONCE: usize = 8;
 
-/// The namespaces in which the host may list and watch.
+/// The namespaces where the host may list and watch.
 pub struct WatchScope {
     permissions: HostPermissions,
     /// The informer of Namespaces with an opt-in; set once.
@@ -36,12 +36,12 @@ impl WatchScope {
         }
     }
 
-    /// Sets the informer of the Namespaces to choose from. Only the first call has an effect.
+    /// Sets the informer of Namespaces to choose from. Only the first call has an effect.
     pub fn choose_from(&self, namespaces: Arc<Informer>) {
         let _set_before = self.opted_in.set(namespaces);
     }
 
-    /// Returns the namespaces to choose from: `home` and the opted-in ones.
+    /// The namespaces to choose from: `home` and the opted-in ones.
     pub(crate) fn candidates(&self, home: Option<&str>) -> BTreeSet<String> {
         let opted_in = self
             .opted_in
@@ -54,11 +54,11 @@ impl WatchScope {
         opted_in.chain(home.map(str::to_owned)).collect()
     }
 
-    /// Reports whether the host may list and watch a resource in a namespace, or in all of them
-    /// (None): all objects, or those of one name.
+    /// Whether the host may list and watch a resource in one namespace, or in all of them (None):
+    /// all objects, or those of one name.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     pub async fn may_watch(
         &self,
         resource: &ApiResource,
@@ -77,13 +77,13 @@ impl WatchScope {
         Ok(true)
     }
 
-    /// Returns the namespaces in which the host watches a resource for a plugin. Returns None for
-    /// all of them, if the host may watch all. Otherwise returns the namespace `only`, or the
-    /// opted-in namespaces that the host may watch, or `home` if it may watch none: that watch then
+    /// The namespaces where the host watches a resource for a plugin. None stands for all of them,
+    /// if the host may watch them all. Otherwise it is the namespace `only`, or the opted-in
+    /// namespaces the host may watch. If it may watch none, it is `home`, so that the watch there
     /// reports the missing permission.
     ///
     /// # Errors
-    /// The API server's error when it cannot be asked.
+    /// The API server's error, if it cannot be asked.
     pub async fn namespaces(
         &self,
         resource: &ApiResource,

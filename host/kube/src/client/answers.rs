@@ -9,9 +9,9 @@ use operetta_core::{
 
 use crate::discovery::ApiResource;
 
-/// Reports whether the response to a write is the object that was written; a create's key has no
-/// name. The response to a patch of `scale`, for example, is another kind of object. All plugins
-/// share the caches, so no response may replace another object in them.
+/// Whether the response to a write is the written object; a create's key has no name. The response
+/// to a patch of `scale`, for example, is another kind of object. All plugins share the caches, so
+/// no response may replace another object in them.
 pub(super) fn is_written(answer: &Object, kind: &GroupVersionKind, written: &ObjectKey) -> bool {
     let key = answer.key();
     key.namespace == written.namespace

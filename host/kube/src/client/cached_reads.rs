@@ -1,22 +1,22 @@
-//! Cached reads from the shared informers, limited to what RBAC allows the plugin's ServiceAccount
-//! to see.
+//! Cached reads from the shared informers, limited to what RBAC lets the plugin's ServiceAccount
+//! see.
 //!
 //! A cached read is answered by
 //! - an informer of the whole kind, if the plugin watches the whole kind or has read it before;
-//! - for a kind that the plugin watches by selectors only, that informer for the objects it holds
-//!   and for lists with the same selector, and the API server for the rest. So a selector never
-//!   makes an object look missing;
-//! - for a kind that the plugin watches with pruned fields, that informer for lists whose
-//!   projection needs none of them, and the API server for whole objects. So no plugin writes an
-//!   object back without the pruned fields;
+//! - for a kind the plugin watches only by selectors, that informer for the objects it has and for
+//!   lists with the same selector, and the API server for the rest. So a selector never makes an
+//!   object look missing;
+//! - for a kind the plugin watches with pruned fields, that informer for lists whose projection
+//!   needs none of them, and the API server for complete objects. So no plugin writes an object
+//!   back without the pruned fields;
 //! - otherwise an informer of the whole kind. It is started on the first read and runs until the
 //!   plugin ends. Once the plugin's quota of cached bytes is used up, the API server answers
 //!   instead.
 //!
 //! If the host may not watch a kind in all namespaces (watch_scope.rs), an informer of the
 //! requested namespace is used, or the API server if the host may not watch that namespace either.
-//! A list of all namespaces is then answered by the API server if the plugin may list all of them,
-//! and otherwise from the namespaces that both may list.
+//! A list of all namespaces is then answered by the API server if the plugin may list them all, and
+//! otherwise from the namespaces that both may list.
 
 mod parts;
 
@@ -50,25 +50,25 @@ use crate::{
     },
 };
 
-/// The time that a read waits for an informer whose list fails before it returns the error.
+/// How long a read waits for an informer with a failing list before it returns the error.
 const FAILING_SYNC: Duration = Duration::from_secs(3);
 
-/// The source of a cached read.
+/// Where a cached read comes from.
 enum Source {
     Whole(Arc<Informer>),
     Selected(Vec<Arc<Informer>>),
-    /// No source: the host may not watch the requested part of the kind.
+    /// None: the host may not watch the requested part of the kind.
     NotWatchable,
 }
 
-/// The part of a kind that is requested.
+/// The requested part of a kind.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
-    /// The namespace; None for all namespaces.
+    /// None for all namespaces.
     namespace: Option<&'a str>,
-    /// True if only an informer of the whole kind can answer.
+    /// Whether only an informer of the whole kind can answer.
     whole: bool,
-    /// The paths of the requested fields; empty for all fields.
+    /// Paths of the requested fields; empty for all fields.
     projection: &'a [String],
 }
 
@@ -133,7 +133,7 @@ impl PluginApi {
         resource: &Arc<ApiResource>,
         options: &ListOptions,
     ) -> Result<Page, ApiError> {
-        // Raw requests have not passed this check in the gate.
+        // Raw requests skip the gate's check of list options.
         options.check()?;
         let plain = options.selection == Selection::All;
 
@@ -170,7 +170,7 @@ impl PluginApi {
         }
     }
 
-    /// Returns the source of a cached list.
+    /// Where a cached list comes from.
     async fn lister(
         &self,
         resource: &Arc<ApiResource>,
@@ -193,8 +193,7 @@ impl PluginApi {
                 && informer.scope.fields == options.fields.as_deref().unwrap_or_default()
         };
 
-        // The informer already selects by these selectors, and the cache may not support the
-        // fields.
+        // The informer applies these selectors already, and the cache may not support the fields.
         let rest = ListOptions {
             labels: None,
             fields: None,
@@ -207,7 +206,7 @@ impl PluginApi {
         }))
     }
 
-    /// Returns the fields that a list needs; none means all.
+    /// The fields a list needs; empty for all.
     fn asked(&self, resource: &ApiResource, options: &ListOptions) -> Vec<String> {
         let mut asked = options.projection.clone();
         if let Selection::ByIndex { name, .. } = &options.selection
@@ -219,8 +218,8 @@ impl PluginApi {
         asked
     }
 
-    /// Checks a permission. A review that has to be requested counts as a request of the plugin,
-    /// because a plugin that reads ever new names causes one for each.
+    /// Checks a permission. If that takes a review, it counts as a request of the plugin, because a
+    /// plugin reading ever new names causes one for each.
     async fn check_access(&self, grants: &SubjectGrants, access: &Access) -> Result<(), ApiError> {
         if grants.is_known(access) {
             return grants.check(access).await;
@@ -230,7 +229,7 @@ impl PluginApi {
         grants.check(access).await
     }
 
-    /// Makes sure that a read of an informer shows the plugin's writes before it.
+    /// Makes sure a read from an informer shows the plugin's earlier writes.
     async fn show_own_writes(
         &self,
         informer: &Informer,
@@ -246,8 +245,8 @@ impl PluginApi {
         self.api_client.throttle().wait().await;
     }
 
-    /// Returns the visible part of a list. A plugin with permissions in two namespaces sees those
-    /// two, as with controller-runtime's multi-namespace cache.
+    /// The visible part of a list. A plugin with permissions in two namespaces sees those two, like
+    /// with controller-runtime's multi-namespace cache.
     ///
     /// # Errors
     /// `Forbidden` for a denied list of one namespace or of a cluster-scoped kind.
@@ -361,11 +360,11 @@ impl PluginApi {
         })
     }
 
-    /// Returns the source of cached reads of a kind.
+    /// Where cached reads of a kind come from.
     ///
     /// # Errors
-    /// `TooManyRequests` when only an informer of the whole kind could answer, and the quota does
-    /// not allow one.
+    /// `TooManyRequests` if only an informer of the whole kind could answer, and the quota does not
+    /// allow one.
     async fn source(
         &self,
         resource: &Arc<ApiResource>,
@@ -381,7 +380,7 @@ impl PluginApi {
             let of_kind = watched
                 .informers
                 .iter()
-                // A kind that was deleted and installed again may have another resource.
+                // A kind deleted and installed again may have another resource.
                 .filter(|informer| informer.resource == *resource);
             let of_kind = of_kind.filter(|informer| informer.scope.is_within_reach(namespace));
             let of_kind: Vec<_> = of_kind.cloned().collect();
@@ -446,8 +445,8 @@ impl PluginApi {
         Ok(Source::Whole(informer.clone()))
     }
 
-    /// Returns the informer that cached reads have started for the whole kind or for the namespace.
-    /// The inner None means that there is none yet, the outer None that none may be started.
+    /// The informer started by cached reads for the whole kind or for the namespace. The inner None
+    /// means there is none yet, the outer None that none may be started.
     #[allow(clippy::option_option, reason = "one may be started, and one exists")]
     fn on_demand(
         &self,
@@ -466,16 +465,16 @@ impl PluginApi {
     }
 }
 
-/// The source of a cached list.
+/// Where a cached list comes from.
 enum Lister {
-    /// An informer and the options to ask it with.
+    /// An informer, and the options to query it with.
     Informer(Arc<Informer>, ListOptions),
     ApiServer,
-    /// No source: the host may not watch all of the list's scope.
+    /// None: the host may not watch all of the list's scope.
     NotWatchable,
 }
 
-/// Returns the source for a kind when the quota of cached bytes is used up.
+/// The source for a kind when the quota of cached bytes is used up.
 fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError> {
     let message = format!(
         "lists of {} by index or owner need the host's cache, and this plugin's quota of it (cacheBytes) is used up",
@@ -488,8 +487,7 @@ fn without_cache(resource: &ApiResource, whole: bool) -> Result<Source, ApiError
     }
 }
 
-/// Returns the error for a kind that the host itself may not watch. No permission of the plugin
-/// helps.
+/// The error for a kind the host itself may not watch. No permission of the plugin helps.
 fn not_watchable(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
     let location = namespace.map_or_else(
         || "in all namespaces".to_owned(),
@@ -505,17 +503,17 @@ fn not_watchable(resource: &ApiResource, namespace: Option<&str>) -> ApiError {
 /// The visible part of a list's scope.
 enum Parts {
     All,
-    /// Some namespaces: the denied request, and the error when none is visible.
+    /// Some namespaces: the denied request, and the error if none is visible.
     Some(Box<Access>, ApiError),
 }
 
-/// Returns those of the namespaces that the plugin may list.
+/// Narrows namespaces down to those the plugin may list.
 async fn listable(
     namespaces: BTreeSet<String>,
     access: &Access,
     grants: &SubjectGrants,
 ) -> Result<BTreeSet<String>, ApiError> {
-    // In other namespaces RBAC grants nothing more, so no review is needed.
+    // RBAC grants nothing more in other namespaces, so they need no review.
     let namespaces = match grants.namespaces() {
         Some(granted) => namespaces.intersection(&granted).cloned().collect(),
         None => namespaces,
@@ -536,7 +534,7 @@ async fn listable(
         .await
 }
 
-/// Returns the `NotFound` error in the API server's wording.
+/// `NotFound` in the API server's wording.
 fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     let group = resource.kind.group();
     let plural = &resource.plural;
@@ -547,8 +545,8 @@ fn not_found(resource: &ApiResource, key: &ObjectKey) -> ApiError {
     )
 }
 
-/// Waits for the first full list; the gate's timeout of the call bounds the wait. Returns the error
-/// of a list that keeps failing.
+/// Waits for the first full list, within the gate's timeout for the call. Returns the error of a
+/// list that keeps failing.
 async fn wait_synced(informer: &Informer) -> Result<(), ApiError> {
     let mut state = informer.state();
     let done = |state: &InformerState| state.synced;

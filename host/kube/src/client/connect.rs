@@ -1,5 +1,4 @@
-//! The connection to the API server: by a kubeconfig, as in kubectl, or as the ServiceAccount of
-//! the Pod.
+//! Connecting to the API server: with a kubeconfig, like kubectl, or as the Pod's ServiceAccount.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -21,23 +20,25 @@ use crate::client::{
     permitted::at_socket,
 };
 
-/// How long a host may read no byte of a response or a watch.
+/// How long a host waits for the next byte of a response or a watch.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
-/// The idle time after which TCP checks that the API server is still there, as client-go's dialer
-/// does.
+/// How long a connection is idle before TCP checks that the API server is still there, as in
+/// client-go's [dialer].
+///
+/// [dialer]: https://github.com/kubernetes/client-go/blob/v0.36.2/transport/cache.go#L123
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The time after which an idle connection is closed, as in Go's http.Transport. Each has its
-/// buffers here and at the API server.
+/// How long until an idle connection is closed, as in Go's http.Transport. Each has its buffers
+/// here and at the API server.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The most that is read from a connection at once, in bytes. By default it would be 408 KiB, which
-/// a connection that once read a component would keep.
+/// How much is read from a connection at once, in bytes. The default is 408 KiB, and a connection
+/// that once read a component would keep that buffer.
 const READ_BUFFER: usize = 64 << 10;
 
-/// The error of connecting. The operator must fix the configuration.
+/// Failed to connect. The operator must fix the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig cannot be read, or does not contain the context.
+    /// The kubeconfig cannot be read, or lacks the context.
     #[error("failed to load the kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// Neither a kubeconfig nor a Pod's ServiceAccount was found.
@@ -45,7 +46,7 @@ pub enum ConnectError {
         "no API server configured: use --kubeconfig, set KUBECONFIG, or run in a Pod with a ServiceAccount ({0})"
     )]
     NotConfigured(#[from] kube::config::InferConfigError),
-    /// The configuration was found, but no client can be built from it.
+    /// There is a configuration, but no client can be built from it.
     #[error("failed to create a client for {url}: {source}")]
     Client {
         /// The API server.
@@ -55,7 +56,7 @@ pub enum ConnectError {
     },
 }
 
-/// Creates a client without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the
+/// Creates a client, without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the
 /// file's current-context.
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub async fn connect(
     create(kubeconfig, context, true, None).await
 }
 
-/// Creates a client as [`connect`] does, whose requests are reported to `observer`.
+/// Like [`connect`], for a client that reports its requests to `observer`.
 ///
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
@@ -79,8 +80,8 @@ pub async fn connect_observed(
     create(kubeconfig, context, true, Some(observer)).await
 }
 
-/// Creates a client as [`connect_observed`] does, for the same API server, but without credentials:
-/// each request brings those of its user.
+/// Like [`connect_observed`], for the same API server, but without credentials: each request brings
+/// its user's.
 ///
 /// # Errors
 /// [`ConnectError`], naming the file or the alternatives.
@@ -92,7 +93,7 @@ pub async fn connect_without_credentials(
     create(kubeconfig, context, false, Some(observer)).await
 }
 
-/// Creates a client for a configuration that comes from no kubeconfig.
+/// Creates a client for a configuration from elsewhere than a kubeconfig.
 ///
 /// # Errors
 /// [`ConnectError::Client`].
@@ -123,11 +124,11 @@ async fn create(
         None => Config::infer().await?,
     };
 
-    // Callers decide about retries: a plugin receives a 429 with its Retry-After, and an informer
+    // Retries are up to the callers: a plugin receives a 429 with its Retry-After, and an informer
     // has its own backoff.
     config.default_retry = false;
-    // The watches of a host have a bookmark each minute, so a connection without a byte for this
-    // long is dead. A command may follow a silent log.
+    // A host's watches get a bookmark each minute, so a connection silent for this long is dead.
+    // But a command may well follow a silent log.
     config.read_timeout = observer.as_ref().map(|_| READ_TIMEOUT);
 
     if !has_credentials {
@@ -146,16 +147,16 @@ async fn create(
     })
 }
 
-/// Returns the host and port of the API server.
+/// The API server's host and port.
 fn host(config: &Config) -> String {
     let url = &config.cluster_url;
     url.authority()
         .map_or_else(|| url.to_string(), ToString::to_string)
 }
 
-/// Builds a client as `Client::try_from` does, but with TCP_NODELAY, as in client-go. kube keeps
-/// Nagle's algorithm (github.com/kube-rs/kube/issues/2056), which delays some requests by 40 ms
-/// until a delayed acknowledgement.
+/// Builds a client like `Client::try_from`, but with TCP_NODELAY, as in client-go. kube keeps
+/// Nagle's algorithm, which delays some requests by 40 ms until a delayed acknowledgement
+/// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)).
 fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
         let builder = ClientBuilder::try_from(config)?;
@@ -176,7 +177,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let mut http = HttpClient::builder(TokioExecutor::new());
 
-    // Without a timer, idle connections are only closed when another one is needed.
+    // Without a timer, idle connections are closed only when another one is needed.
     http.pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .http1_max_buf_size(READ_BUFFER);

@@ -1,4 +1,4 @@
-//! The diagnosis of a failed request: one sentence that names the cause and the remedy.
+//! Diagnoses a failed request: one sentence with the cause and the remedy.
 
 use std::{error::Error, io};
 
@@ -6,7 +6,7 @@ use rustls::CertificateError;
 
 use super::api_client::chain;
 
-/// Returns the cause of a failed request of the host itself.
+/// Why a request of the host itself failed.
 pub fn diagnose(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         let said = &status.message;
@@ -30,7 +30,7 @@ pub fn diagnose(error: &kube::Error) -> String {
     }
 }
 
-/// Returns a sentence about a cause that an operator can fix.
+/// A sentence about a cause an operator can fix.
 fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return match error.kind() {
@@ -64,8 +64,7 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-/// Returns an error and its causes. An I/O error returns the error that it wraps from `get_ref`
-/// only.
+/// An error and its causes. An I/O error exposes the error it wraps only through `get_ref`.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let wrapped = error

@@ -1,6 +1,6 @@
 //! A plugin's reads and writes. Cached reads use the shared informers, limited to what RBAC allows
-//! the plugin's ServiceAccount (cached_reads.rs). Writes that change nothing are answered by the
-//! cache (unchanged.rs). All other requests go to the API server under the plugin's identity.
+//! the plugin's ServiceAccount (cached_reads.rs). Writes without effect are answered from the cache
+//! (unchanged.rs). All other requests go to the API server under the plugin's identity.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -46,51 +46,51 @@ pub struct PluginApi {
     pub(crate) api_client: ApiClient,
     pub(crate) discovery: Arc<Discovery>,
     pub(crate) registry: Arc<InformerRegistry>,
-    /// The access reviews for cached reads; None for the host itself, which owns the caches.
+    /// Access reviews for cached reads; None for the host itself, which owns the caches.
     pub(crate) grants: Option<SubjectGrants>,
     /// The author of its writes in the caches.
     pub(crate) author: Author,
-    /// The field manager of writes that name none.
+    /// The default field manager, for writes without one.
     field_manager: String,
-    /// The informers and indexes of the plugin's controllers; replaced with its code.
+    /// The informers and indexes of the plugin's controllers; replaced together with its code.
     pub(crate) watched: RwLock<Watched>,
-    /// The informers that cached reads have started, of a whole kind or of a kind in one namespace;
-    /// None when cached reads may not start any.
+    /// Informers started by cached reads, of a whole kind or of a kind in one namespace; None if
+    /// cached reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
-    /// The record of the permissions that calls need; None for the host, whose permissions are in
+    /// Records the permissions needed by calls; None for the host, whose permissions are in
     /// deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
-    /// The calls that RBAC denied; none for the host.
+    /// Calls denied by RBAC; none for the host.
     pub(crate) refused: Arc<RefusedCalls>,
-    /// The last call that RBAC denied.
+    /// The last call denied by RBAC.
     pub(crate) refusal: Mutex<Option<Refusal>>,
 }
 
-/// The informers by kind and namespace; None for an informer of all namespaces.
+/// Informers by kind and namespace; None for an informer of all namespaces.
 type OnDemand = HashMap<(GroupVersionKind, Option<String>), Arc<Informer>>;
 
-/// A call that RBAC denied.
+/// A call denied by RBAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The message that the plugin got.
+    /// The message the plugin got.
     pub message: String,
-    /// The commands that grant the permission; None if there is no safe way to write them.
+    /// The commands to grant the permission; None if they can't be written safely.
     pub remedy: Option<Remedy>,
 }
 
-/// The informers and indexes that a plugin's manifest declares.
+/// The informers and indexes declared in a plugin's manifest.
 #[derive(Default)]
 pub struct Watched {
-    /// The informers that its controllers subscribe to.
+    /// The informers its controllers subscribe to.
     pub informers: Vec<Arc<Informer>>,
     /// The declared indexes.
     pub indexes: Vec<Index>,
-    /// The indexes that stores keep for it.
+    /// The indexes kept by stores on its behalf.
     used: Mutex<Vec<Arc<IndexUse>>>,
 }
 
 impl Watched {
-    /// Creates it from the informers that controllers subscribe to, and the declared indexes.
+    /// Combines the informers controllers subscribe to with the declared indexes.
     pub fn new(informers: Vec<Arc<Informer>>, indexes: Vec<Index>) -> Self {
         Self {
             informers,
@@ -101,8 +101,8 @@ impl Watched {
 }
 
 impl PluginApi {
-    /// Creates the API of the host itself, which may read everything. `field_manager` is used by
-    /// writes that name none.
+    /// Creates the API of the host itself, which may read everything. `field_manager` is the
+    /// default for writes without one.
     pub fn of_host(
         api_client: ApiClient,
         discovery: Arc<Discovery>,
@@ -118,10 +118,10 @@ impl PluginApi {
         ))
     }
 
-    /// Creates the API of a plugin, whose requests are sent over `client` under its identity.
+    /// Creates the API of a plugin. Its requests are sent over `client` under its identity.
     ///
     /// # Errors
-    /// `BadRequest` when the ServiceAccount's name cannot be part of a header.
+    /// `BadRequest` if the ServiceAccount's name cannot be part of a header.
     pub fn of_plugin(
         client: Client,
         discovery: Arc<Discovery>,
@@ -191,8 +191,8 @@ impl PluginApi {
         }
     }
 
-    /// Returns the informers that answer the reads: those that the plugin watches, and those that
-    /// cached reads have started.
+    /// The informers answering the reads: those watched by the plugin, and those started by cached
+    /// reads.
     pub fn informers(&self) -> (Vec<Arc<Informer>>, Vec<Arc<Informer>>) {
         let watched = self.watched.read().informers.clone();
         let on_demand = self.on_demand.lock();
@@ -206,34 +206,34 @@ impl PluginApi {
         )
     }
 
-    /// Drops the informers that cached reads have started, and starts no more: the API server
-    /// answers these reads.
+    /// Drops the informers started by cached reads and starts no more: the API server answers these
+    /// reads instead.
     pub fn read_live(&self) {
         *self.on_demand.lock() = None;
     }
 
-    /// Reports whether [`Self::read_live`] is in effect.
+    /// Whether [`Self::read_live`] is in effect.
     pub fn reads_live(&self) -> bool {
         self.on_demand.lock().is_none()
     }
 
-    /// Returns the access reviews for cached reads; None for the host.
+    /// Access reviews for cached reads; None for the host.
     pub fn grants(&self) -> Option<&SubjectGrants> {
         self.grants.as_ref()
     }
 
-    /// Returns the last denied call.
+    /// The last denied call.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal.lock().clone()
     }
 
-    /// Returns the connection to the API server.
+    /// The connection to the API server.
     pub fn api_client(&self) -> &ApiClient {
         &self.api_client
     }
 
-    /// Replaces the plugin's informers and indexes, also for cached reads. Stores drop indexes
-    /// without other users.
+    /// Replaces the plugin's informers and indexes, including those for cached reads. Stores drop
+    /// indexes without other users.
     pub fn watch(&self, watched: Watched) {
         for index in &watched.indexes {
             let kind = GroupVersionKind::new(&index.api_version, &index.kind);
@@ -257,8 +257,8 @@ impl PluginApi {
         drop(before);
     }
 
-    /// Declares an index in a store. The store keeps it until the plugin's watches change, and
-    /// while the caller uses it.
+    /// Declares an index in a store. The store keeps it until the plugin's watches change, and as
+    /// long as the caller uses it.
     pub(crate) fn use_index(&self, store: &Arc<Store>, key: &IndexKey) -> Arc<IndexUse> {
         let known = |watched: &Watched| {
             watched
@@ -291,12 +291,11 @@ impl PluginApi {
         Ok(Written::Stored(Arc::new(answer)))
     }
 
-    /// Returns the field manager of writes that name none.
     pub(crate) fn field_manager(&self) -> &str {
         &self.field_manager
     }
 
-    /// Resolves a kind. A lookup at the API server counts as a request of the plugin.
+    /// Resolves a kind. Asking the API server counts as a request of the plugin.
     async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
         if self.discovery.is_known(kind) {
             return self.discovery.resolve(kind).await;
@@ -306,7 +305,7 @@ impl PluginApi {
         self.discovery.resolve(kind).await
     }
 
-    /// Makes a call that needs this permission, and records a denial.
+    /// Makes a call that needs this permission, recording a denial.
     pub(crate) async fn with_permission<T>(
         &self,
         permission: &RequiredPermission,
@@ -317,7 +316,7 @@ impl PluginApi {
             .inspect_err(|error| self.note_refusal(permission, error))
     }
 
-    /// Sends a write unless it would change nothing.
+    /// Sends a write, unless it would change nothing.
     async fn send_write(
         &self,
         resource: &ApiResource,
@@ -467,12 +466,12 @@ impl ObjectApi for PluginApi {
 #[async_trait]
 impl ObjectLookup for PluginApi {
     fn cached(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Arc<Object>> {
-        let mut whole = self
+        let mut informers = self
             .registry
             .of_kind(kind)
             .into_iter()
             .filter(|informer| !informer.scope.metadata_only);
-        whole.find_map(|informer| informer.cache.get(key))
+        informers.find_map(|informer| informer.cache.get(key))
     }
 
     fn kind_of(&self, api_version: &str, plural: &str) -> Option<GroupVersionKind> {

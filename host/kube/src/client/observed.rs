@@ -1,4 +1,6 @@
-//! Observation of the requests to the API server, as client-go's `tools/metrics` has it.
+//! Observes requests to the API server, like client-go's [`tools/metrics`].
+//!
+//! [`tools/metrics`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/metrics/metrics.go#L55
 
 use std::{
     fmt,
@@ -12,17 +14,17 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use tower::{Layer, Service};
 
-/// An observer of the requests to the API server.
+/// Observes requests to the API server.
 pub trait RequestObserver: Send + Sync {
-    /// Called when the headers of a response have arrived, or when there was no response. `took` is
-    /// the time since the request was sent. Must not block.
+    /// Called when a response's headers have arrived, or when there was no response. `took` is the
+    /// time since the request was sent. Must not block.
     fn responded(&self, host: &str, method: &Method, status: Option<StatusCode>, took: Duration);
 }
 
-/// The layer of a client that reports each request to an observer.
+/// A client layer that reports each request to an observer.
 #[derive(Clone)]
 pub(crate) struct Observed {
-    /// The host and port of the API server, as the metrics label it.
+    /// The API server's host and port, used as label in metrics.
     pub(crate) host: Arc<str>,
     pub(crate) observer: Arc<dyn RequestObserver>,
 }
@@ -46,7 +48,7 @@ impl<S> Layer<S> for Observed {
     }
 }
 
-/// A service whose requests are reported.
+/// A service with observed requests.
 #[derive(Clone, Debug)]
 pub(crate) struct ObservedService<S> {
     inner: S,

@@ -1,23 +1,25 @@
 //! The user's token for a host behind a Service.
 //!
-//! The API server removes `Authorization` from the requests that it forwards to a Service. So a
-//! request with the extension [`SendOwnToken`] also carries the bearer token of its credentials in
-//! [`FORWARDED`]. Credentials without a token, such as a client certificate, add nothing.
+//! The API server [removes `Authorization`] from requests before it forwards them to a Service. So
+//! a request with the extension [`SendOwnToken`] carries its bearer token in [`FORWARDED`] as well.
+//! Credentials without a token, such as a client certificate, add nothing.
+//!
+//! [removes `Authorization`]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/filters/authentication.go#L89
 
 use http::{Request, header::AUTHORIZATION};
 
-/// The header with the token of a client that comes through the API server.
+/// The header with the token of a client coming through the API server.
 pub const FORWARDED: &str = "x-operetta-authorization";
 
-/// The audience of tokens for hosts alone, which the API server accepts for nothing else.
+/// The audience of tokens meant only for hosts. The API server accepts them for nothing else.
 pub const AUDIENCE: &str = "operetta.dev";
 
-/// Marks a request that takes the user's token through the API server. It is for requests to a
-/// host's Service only.
+/// Marks a request that carries the user's token through the API server. Use it only for requests
+/// to a host's Service.
 #[derive(Clone, Copy, Debug)]
 pub struct SendOwnToken;
 
-/// Copies the token of a request that is marked. A layer behind the one that adds the credentials.
+/// Copies the token of a marked request. This layer comes after the one adding the credentials.
 pub(crate) fn with_own_token<B>(mut request: Request<B>) -> Request<B> {
     if request.extensions_mut().remove::<SendOwnToken>().is_none() {
         return request;

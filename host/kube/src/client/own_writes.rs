@@ -1,6 +1,6 @@
-//! What the answers to a plugin's writes say of the objects in the caches. Every write that leaves is
-//! noted here, whatever its form: typed or raw, of an object, a subresource or a collection. A write
-//! whose answer never comes may have been stored all the same.
+//! What the answers to a plugin's writes tell about the objects in the caches. Every write we send
+//! is noted here, in whatever form: typed or raw, of an object, a subresource or a collection. A
+//! write without an answer may have been stored all the same.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     store::overlay::{Author, Until},
 };
 
-/// The part of a write's answer that tells what it is of: metav1.Status, an object, or a list.
+/// The part of a write's answer that tells what it is: a metav1.Status, an object, or a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -42,7 +42,6 @@ struct Metadata {
     deletion_timestamp: Option<String>,
 }
 
-/// The details of a metav1.Status.
 #[derive(Default, Deserialize)]
 struct Details {
     #[serde(default)]
@@ -64,7 +63,7 @@ impl Metadata {
     }
 }
 
-/// A write on its way. Dropped without an answer, it leaves a note that it may have been stored.
+/// An in-flight write. If dropped without an answer, it leaves a note that it may have been stored.
 pub(crate) struct Sent<'a> {
     registry: &'a InformerRegistry,
     resource: &'a ApiResource,
@@ -75,14 +74,13 @@ pub(crate) struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    /// Notes that a write is about to leave.
     pub(crate) fn new(
         registry: &'a InformerRegistry,
         resource: &'a ApiResource,
         call: &'a Call,
         author: Author,
     ) -> Self {
-        // What stores nothing needs no note.
+        // Requests that store nothing need no note.
         let is_answered = call.is_dry_run || !call.verb.is_write();
         Self {
             registry,
@@ -94,12 +92,12 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Reports whether a cache may need the answer.
+    /// Whether a cache may need the answer.
     pub(crate) fn is_of_interest(&self) -> bool {
         !self.is_answered && !self.registry.of_resource(self.resource).is_empty()
     }
 
-    /// Notes the answer to the write, if it is a success.
+    /// Notes the answer to a successful write.
     pub(crate) fn answered(mut self, text: &str) {
         let is_of_interest = self.is_of_interest();
         self.is_answered = true;
@@ -130,7 +128,7 @@ impl<'a> Sent<'a> {
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
         let key = self.call.key();
-        // Without a name nobody can be asked for the object.
+        // Without a name there is no object to ask about.
         if self.is_answered || key.name.is_empty() {
             return;
         }
@@ -140,7 +138,7 @@ impl Drop for Sent<'_> {
     }
 }
 
-/// Returns what a successful write did to the objects of a resource.
+/// What a successful write did to the objects of a resource.
 fn effects(text: &str, resource: &ApiResource, call: &Call, sent: Instant) -> Vec<Effect> {
     let key = call.key();
     let changed = |key, until| vec![Effect::Changed { key, until }];
@@ -170,7 +168,8 @@ fn effects(text: &str, resource: &ApiResource, call: &Call, sent: Instant) -> Ve
         }];
     }
     if is_deletion && metadata.is_of(&key) && metadata.deletion_timestamp.is_none() {
-        // Some kinds are answered with the object as it was: what stays has a deletionTimestamp.
+        // Some kinds answer with the object as it was. If it were staying, it would have a
+        // deletionTimestamp.
         return vec![Effect::Deleted {
             existed: metadata.revision(),
             key,
@@ -185,14 +184,14 @@ fn effects(text: &str, resource: &ApiResource, call: &Call, sent: Instant) -> Ve
         return vec![of_object(object, resource, call)];
     }
 
-    // A Scale has the uid and the resourceVersion of the object that it belongs to.
+    // A Scale has the uid and resourceVersion of its object.
     match metadata.revision().filter(|_| metadata.is_of(&key)) {
         Some(revision) => changed(key, Until::Reached(revision)),
         None => changed(key, asked),
     }
 }
 
-/// Returns what a write did that was answered with an object.
+/// What a write did, according to the object in its answer.
 fn of_object(object: Object, resource: &ApiResource, call: &Call) -> Effect {
     let key = call.key();
     let is_it = is_written(&object, &resource.kind, &key);
@@ -216,10 +215,11 @@ fn of_object(object: Object, resource: &ApiResource, call: &Call) -> Effect {
     }
 }
 
-/// Reports whether an object in this state may have been removed at once: it is being deleted, and
-/// nothing delays that
-/// ([ShouldDeleteDuringUpdate](https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go)).
-/// The API server answers the write that removes the last finalizer with the object as it was.
+/// Whether an object in this state may have been removed right away, because it is being deleted
+/// and nothing delays that ([`ShouldDeleteDuringUpdate`]). The API server answers the write that
+/// removes the last finalizer with the object as it was.
+///
+/// [`ShouldDeleteDuringUpdate`]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/registry/generic/registry/store.go#L573
 fn may_be_removed(object: &Object) -> bool {
     let has = |path: &str, nothing: &str| object.at(path).is_some_and(|text| text != nothing);
     object.deleting()
@@ -227,8 +227,7 @@ fn may_be_removed(object: &Object) -> bool {
         && !has(".metadata.deletionGracePeriodSeconds", "0")
 }
 
-/// Returns what the deletion of a collection did to its objects: the answer has them as they were
-/// before.
+/// What deleting a collection did to its objects. The answer contains them in their earlier state.
 fn left(items: Vec<Item>) -> Vec<Effect> {
     let left = |Item { metadata }: Item| {
         let until = match metadata.revision() {

@@ -1,15 +1,17 @@
-//! The last check before a request leaves: its permit is checked when the connection takes the body.
+//! The last check before a request leaves: its permit is checked when the connection takes the
+//! body.
 //!
-//! Between the check in [`ApiClient`](crate::client::api_client::ApiClient) and the socket, a request may wait for
-//! a connection or for new credentials. So the body checks the permit again when hyper takes it, which
-//! is immediately before it is written.
+//! Between the check in [`ApiClient`](crate::client::api_client::ApiClient) and the socket, a
+//! request may wait for a connection or for new credentials. So the body checks the permit again
+//! when hyper takes it, immediately before writing it.
 //!
 //! If a Lease limits the time, a write asks the API server to end it in time (the parameter
-//! `timeout`), and is not sent if the Lease ends earlier. The API server then stores nothing for a
-//! replica whose Lease has ended meanwhile, unless the request reaches it late.
+//! `timeout`), and is not sent if the Lease ends earlier. So once a replica's Lease has ended, the
+//! API server stores nothing for it, unless the request arrives late.
 //!
-//! A request that took too long to the socket was not sent, so it is made anew, with a new limit, for
-//! as long as the replica has its Lease: on a busy machine a replica that renews in time loses none.
+//! A request that took too long to reach the socket was not sent, so it is retried with a new limit
+//! for as long as the replica has its Lease. On a busy machine, a replica that renews in time loses
+//! no request.
 
 use std::{
     error::Error,
@@ -31,15 +33,14 @@ use tower::BoxError;
 
 use crate::client::api_client::from_kube;
 
-/// The time that a request has from the check to the socket, the first time. Each further time it
-/// has twice as much.
+/// How long a request may take from the check to the socket. Doubled with each retry.
 const SLACK: Duration = Duration::from_millis(150);
 
-/// Sends a request, and again if it was not sent in time. Each time its permit is checked, and
-/// attached so that it is checked again at the socket.
+/// Sends a request, and again if it was not sent in time. Each attempt checks its permit, and
+/// attaches it for another check at the socket.
 ///
 /// # Errors
-/// Fails as [`RequestPermit::check`] does, or with the error of `send`.
+/// Fails like [`RequestPermit::check`], or with the error of `send`.
 pub(crate) async fn send_permitted<T, S>(
     request: Request<Vec<u8>>,
     permit: &Arc<RequestPermit>,
@@ -58,8 +59,8 @@ where
     }
 }
 
-/// Checks the permit of a request, and attaches it so that it is checked again when it is sent,
-/// `slack` later at most.
+/// Checks a request's permit, and attaches it for another check when the request is sent, at most
+/// `slack` later.
 fn permitted(
     request: &Request<Bytes>,
     permit: &Arc<RequestPermit>,
@@ -83,7 +84,10 @@ fn permitted(
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
-/// Adds the parameter `timeout` in front of others: the API server takes the first one.
+/// Adds the parameter `timeout` in front of all others, because the API server takes the [first
+/// one].
+///
+/// [first one]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/filters/request_deadline.go#L156
 fn with_timeout(uri: &Uri, within: Duration) -> Result<Uri, ApiError> {
     let parameter = format!("timeout={}ms", within.as_millis().max(1));
     let path = uri.path();
@@ -95,14 +99,14 @@ fn with_timeout(uri: &Uri, within: Duration) -> Result<Uri, ApiError> {
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{text}: {error}")))
 }
 
-/// Attaches the permit of a request that [`permitted`] made to its body. The last layer before the
+/// Attaches the permit from [`permitted`] to the request's body. This is the last layer before the
 /// connection.
 pub(crate) fn at_socket(mut request: Request<Body>) -> Request<PermittedBody> {
     let permit = request.extensions_mut().remove::<PermitWithin>();
     request.map(|body| PermittedBody { body, permit })
 }
 
-/// The permit of a request, and how long the request may take.
+/// A request's permit, and how long the request may take.
 #[derive(Clone)]
 struct PermitWithin {
     within: Duration,
@@ -118,7 +122,7 @@ impl PermitWithin {
     }
 }
 
-/// A request was not sent because it took too long to the socket.
+/// A request was not sent, because it took too long to reach the socket.
 #[derive(Debug, thiserror::Error)]
 #[error("the Lease of this replica ends before the request would: it was not sent")]
 struct Late;
@@ -134,10 +138,10 @@ fn is_late(error: &kube::Error) -> bool {
     false
 }
 
-/// A body that is sent only while its permit is valid.
+/// A body sent only while its permit is valid.
 pub(crate) struct PermittedBody {
     body: Body,
-    /// The permit, until it was checked.
+    /// Present until it was checked.
     permit: Option<PermitWithin>,
 }
 
@@ -158,7 +162,7 @@ impl HttpBody for PermittedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // A body without a byte is taken too, for the check.
+        // Even an empty body must be taken, for the check.
         self.permit.is_none() && self.body.is_end_stream()
     }
 

@@ -1,4 +1,4 @@
-//! The identity of a plugin towards the API server.
+//! A plugin's identity towards the API server.
 
 use std::sync::Arc;
 
@@ -14,30 +14,30 @@ use operetta_core::{
 
 use crate::store::overlay::Author;
 
-/// The identity of a plugin towards the API server, with its permissions and their record.
+/// A plugin's identity towards the API server, with its permissions and records about them.
 pub struct PluginIdentity {
-    /// The ServiceAccount of the plugin, and its permissions to read from the host's caches.
+    /// The plugin's ServiceAccount, and its permissions to read from the host's caches.
     pub grants: SubjectGrants,
-    /// The record of the permissions that calls need.
+    /// Records the permissions needed by calls.
     pub recorded: Arc<RecordedPermissions>,
-    /// The record of the calls that RBAC refused.
+    /// Records the calls refused by RBAC.
     pub refused: Arc<RefusedCalls>,
-    /// The token that permits requests: nothing is sent once it is revoked.
+    /// Permits requests: once it is revoked, nothing is sent.
     pub permit: Arc<RequestPermit>,
-    /// The epoch that its writes carry.
+    /// The epoch attached to its writes.
     pub epoch: Option<Epoch>,
-    /// The quotas of its requests.
+    /// Quotas for its requests.
     pub throttle: Throttle,
-    /// The field manager of writes that name none.
+    /// The default field manager, for writes without one.
     pub field_manager: String,
     /// The author of its writes in the caches.
     pub author: Author,
-    /// Receives what the API server warns about; None drops it.
+    /// Receives the API server's warnings; None drops them.
     pub warnings: Option<Arc<dyn WarningSink>>,
 }
 
 impl PluginIdentity {
-    /// Creates an identity without a record, without quotas and without revocation.
+    /// Creates an identity with empty records, and without quotas and revocation.
     pub fn new(grants: SubjectGrants, field_manager: impl Into<String>) -> Self {
         Self {
             grants,

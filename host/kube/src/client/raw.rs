@@ -1,6 +1,6 @@
-//! Raw requests of a plugin, under its identity like every other call. A GET that may be cached is
-//! answered like the same read of `objects`, and the response to a write is added to the overlay.
-//! Required permissions and denials are recorded as for other calls.
+//! A plugin's raw requests, under its identity like every other call. A cacheable GET is answered
+//! like the same read through `objects`, and the response to a write is added to the overlay.
+//! Required permissions and denials are recorded like for other calls.
 
 use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
@@ -28,11 +28,10 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// The query parameters that a cached read supports.
+/// The query parameters supported by cached reads.
 const CACHED: &[&str] = &["labelSelector", "fieldSelector", "limit", "continue"];
 
 impl PluginApi {
-    /// Sends a parsed request.
     pub(crate) async fn send_raw(
         &self,
         request: RawRequest,
@@ -50,13 +49,13 @@ impl PluginApi {
             .resolve_plural(&path.api_version, &path.plural)
             .await?;
         let Some(resource) = resource else {
-            // The API server words the error.
+            // Let the API server word the error.
             return self.forward(request, &parameters, &call, None).await;
         };
 
         if path.subresource.is_none() && answers(&request, &parameters) {
             match self.read_cached(&resource, &path, &parameters).await {
-                // The cache does not support the selector's fields, for example.
+                // For example, the cache may not support the selector's fields.
                 Err(error) if error.kind == ErrorKind::BadRequest => {}
                 answer => {
                     let permission = of_call(&resource, &call, true);
@@ -131,7 +130,7 @@ impl PluginApi {
         })
     }
 
-    /// Sends a request to the API server. `resource` is the one of its path, if the host knows it.
+    /// Sends a request to the API server. `resource` is the one in its path, if the host knows it.
     async fn forward(
         &self,
         request: RawRequest,
@@ -208,21 +207,21 @@ impl PluginApi {
     }
 }
 
-/// Reports whether the request allows a cached answer and the cache can give one.
+/// Whether the request allows a cached answer and the cache can give one.
 fn answers(request: &RawRequest, parameters: &HashMap<String, String>) -> bool {
-    let whole = |accept: &String| {
+    let accepts_json = |accept: &String| {
         accept
             .split(',')
             .any(|one| [JSON, "*/*", ""].contains(&one.trim()))
     };
     request.is_cached()
-        && request.accept.as_ref().is_none_or(whole)
+        && request.accept.as_ref().is_none_or(accepts_json)
         && parameters
             .keys()
             .all(|name| CACHED.contains(&name.as_str()))
 }
 
-/// Formats a list as the API server does.
+/// Formats a list in the API server's form.
 fn list(resource: &ApiResource, page: &Page) -> String {
     let kind = &resource.kind;
     let meta = serde_json::json!({

@@ -1,5 +1,5 @@
-//! HTTP requests of operations, and responses that are not plain objects. Callers have checked
-//! keys, namespaces and subresources.
+//! HTTP requests for operations, and responses other than plain objects. Callers have checked keys,
+//! namespaces and subresources.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub fn list(resource: &ApiResource, options: &ListOptions) -> Result<Request<Vec
 }
 
 /// Builds the GET of a scope's collection in the media type `accept`. Pairs without a value are
-/// left out.
+/// omitted.
 pub fn collection(
     resource: &ApiResource,
     scope: &Scope,
@@ -106,7 +106,7 @@ pub struct Patch<'a> {
     pub key: &'a ObjectKey,
     pub subresource: Option<&'a str>,
     pub body: PatchBody,
-    /// True to take over fields from other managers (server-side apply only).
+    /// Whether to take over fields from other managers (server-side apply only).
     pub force: bool,
     pub options: &'a WriteOptions,
 }
@@ -204,10 +204,10 @@ fn build(request: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec<u
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
 }
 
-/// Parses a list as the API server sends it.
+/// Parses a list as sent by the API server.
 ///
 /// # Errors
-/// `Other` when the response is not a list of objects.
+/// `Other` if the response is not a list of objects.
 pub fn page(text: &str, resource: &ApiResource, projection: &[String]) -> Result<Page, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

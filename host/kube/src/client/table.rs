@@ -1,8 +1,8 @@
-//! Objects as table rows, as kubectl prints them. The API server renders the rows (`as=Table`),
+//! Objects as table rows, as printed by kubectl. The API server renders the rows (`as=Table`),
 //! including the printer columns of custom resources.
 //!
-//! Only `list` is used, also for one object, so that an object that no longer matches the selector
-//! gives no row. If an API server renders no tables, rows have name and age, as in kubectl.
+//! Even a single object is read with `list`, so that an object no longer matching the selector
+//! gives no row. If an API server doesn't render tables, rows have name and age, as in kubectl.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ use crate::{
 };
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-/// The number of rows per request, like kubectl's `--chunk-size`.
+/// Rows per request, like kubectl's `--chunk-size`.
 const PAGE: u32 = 500;
-/// The timeout of one response.
+/// Timeout of a single response.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Column {
-    /// The column's name, which kubectl prints in capitals.
+    /// The column's name; kubectl prints it in capitals.
     pub name: String,
-    /// The priority. Columns above 0 are shown with `-o wide` only.
+    /// The priority. Columns above 0 are only shown with `-o wide`.
     pub priority: i32,
 }
 
-/// The row of an object.
+/// An object's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The object's key.
@@ -46,7 +46,7 @@ pub struct Row {
     pub revision: Option<u64>,
     /// The object's metadata.creationTimestamp in RFC 3339; empty if there is none.
     pub created: String,
-    /// The cells as the API server wrote them; there may be fewer than columns.
+    /// The cells as written by the API server; there may be fewer than columns.
     pub cells: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// A client that reads tables.
+/// Reads tables.
 pub struct Tables {
     api_client: ApiClient,
     resource: Arc<ApiResource>,
@@ -76,19 +76,19 @@ impl Tables {
         }
     }
 
-    /// Returns the current objects.
+    /// The current objects.
     ///
     /// # Errors
     /// The API server's error. Never retries.
     pub async fn all(&self) -> Result<Table, ApiError> {
         match self.pages(Some(PAGE)).await {
-            // Between two pages the first one's state was compacted away.
+            // The first page's state was compacted away before we got the next one.
             Err(error) if error.kind == ErrorKind::Expired => self.pages(None).await,
             done => done,
         }
     }
 
-    /// Returns the current state of one object; no row if it is not in the scope.
+    /// The current state of one object; no row if it is not in the scope.
     ///
     /// # Errors
     /// The API server's error. Never retries.
@@ -109,13 +109,13 @@ impl Tables {
     }
 
     async fn pages(&self, limit: Option<u32>) -> Result<Table, ApiError> {
-        let (mut whole, mut token) = self.page(&self.scope, limit, "").await?;
+        let (mut table, mut token) = self.page(&self.scope, limit, "").await?;
         while !token.is_empty() {
             let (more, next) = self.page(&self.scope, limit, &token).await?;
-            whole.rows.extend(more.rows);
+            table.rows.extend(more.rows);
             token = next;
         }
-        Ok(whole)
+        Ok(table)
     }
 
     async fn page(
@@ -157,7 +157,7 @@ struct WireTable {
     column_definitions: Vec<Column>,
     #[serde(default)]
     rows: Vec<WireRow>,
-    /// The items of an API server that renders no tables.
+    /// The items, if the API server doesn't render tables.
     #[serde(default)]
     items: Vec<Partial>,
 }
@@ -249,7 +249,7 @@ fn row(Partial { metadata }: Partial, cells: Option<Vec<Value>>) -> Row {
     }
 }
 
-/// Formats a cell as Go's `fmt.Sprint` does.
+/// Formats a cell like Go's `fmt.Sprint`.
 fn text(cell: Value) -> String {
     match cell {
         Value::Null => String::new(),

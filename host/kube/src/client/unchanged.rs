@@ -1,23 +1,23 @@
-//! Suppressed writes: an update (also of the status) or a merge patch that would leave the cached
-//! object unchanged is not sent. The plugin gets the cached object, as the API server would have
-//! answered.
+//! Suppressed writes: an update (also of the status) or a merge patch is not sent if it would leave
+//! the cached object unchanged. The plugin gets the cached object, just as the API server would
+//! have answered.
 //!
 //! These writes are always sent, because they depend on more than the object's content:
 //!
 //! - creates, deletions, server-side apply (it takes ownership), JSON patches (they may test), dry
-//!   runs, strict validation, other subresources than `status`, raw requests;
-//! - writes that name another resourceVersion, and updates that name none, which some kinds reject;
-//! - writes of objects that are too large to compare (50,000 values);
-//! - writes of kinds that the host does not cache completely, or whose watch fails, and of objects
-//!   that an earlier write of the plugin changed in a way that the cache does not show yet;
-//! - writes that are not yet known to be allowed for the plugin's ServiceAccount. Such a write is
-//!   not compared with the object, because the timing of a denial would reveal whether a guess of
-//!   the object's content is right. The review is requested after the first write that the API
-//!   server accepted, so one write is always sent.
+//!   runs, strict validation, subresources other than `status`, raw requests;
+//! - writes naming another resourceVersion, and updates naming none, which some kinds reject;
+//! - writes of objects too large to compare (50,000 values);
+//! - writes of kinds the host does not cache completely, or whose watch fails, and of objects
+//!   changed by an earlier write of the plugin in a way the cache does not show yet;
+//! - writes not yet known to be allowed for the plugin's ServiceAccount. Such a write is not
+//!   compared with the object, because the timing of a denial would reveal whether a guess of the
+//!   object's content is right. The review is requested after the first write accepted by the API
+//!   server, so one write is always sent.
 //!
-//! Limits: admission does not see a suppressed write. A write is compared with the cache, so it
-//! does not fail with a conflict if another writer changed the object just before. The event of
-//! that change enqueues the key again.
+//! Limits: admission does not see a suppressed write. Because a write is compared with the cache,
+//! it does not fail with a conflict if another writer changed the object just before. But the event
+//! of that change enqueues the key again.
 
 use std::sync::Arc;
 
@@ -30,17 +30,17 @@ use serde_json::Value;
 
 use crate::{client::object_api::PluginApi, discovery::ApiResource, informer::Informer};
 
-/// The change that a write requests.
+/// The change requested by a write.
 #[derive(Clone, Copy, Debug)]
 enum Change<'a> {
-    /// Replaces the object by this text.
+    /// Replaces the object with this text.
     Replace(&'a str),
     /// Applies this merge patch.
     Merge(&'a str),
 }
 
 impl PluginApi {
-    /// Returns the cached object if the write would leave it unchanged and is allowed.
+    /// Returns the cached object if the write is allowed but would leave it unchanged.
     pub(crate) fn unchanged(&self, resource: &ApiResource, write: &Write) -> Option<Arc<Object>> {
         // The host itself compares its writes.
         let grants = self.grants.as_ref()?;
@@ -71,7 +71,7 @@ impl PluginApi {
         cached.filter(|cached| leaves(cached.json(), change))
     }
 
-    /// Returns the permission of a write that could be suppressed once it is known to be allowed.
+    /// The permission for a write, if the write could be suppressed once known to be allowed.
     pub(crate) fn suppressible(&self, resource: &ApiResource, write: &Write) -> Option<Access> {
         let verb = match &write.action {
             WriteAction::Update { .. } => AccessVerb::Update,
@@ -87,7 +87,7 @@ impl PluginApi {
         access(resource, verb, key, write.subresource())
     }
 
-    /// Returns the informer of an object's kind if it caches the whole kind and its watch works.
+    /// The informer of an object's kind, if it caches the whole kind and its watch works.
     fn cached_whole(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Arc<Informer>> {
         let works = |informer: &Arc<Informer>| {
             let state = informer.state();
@@ -106,8 +106,7 @@ impl PluginApi {
     }
 }
 
-/// Returns the permission that a write of an object or of its status needs; None for other
-/// subresources.
+/// The permission needed to write an object or its status; None for other subresources.
 fn access(
     resource: &ApiResource,
     verb: AccessVerb,
@@ -130,8 +129,7 @@ fn access(
     })
 }
 
-/// Reports whether a change leaves an object unchanged. Invalid input is left to the API server to
-/// reject.
+/// Whether a change leaves an object unchanged. Invalid input is left for the API server to reject.
 fn leaves(cached: &str, change: Change<'_>) -> bool {
     let (Change::Replace(text) | Change::Merge(text)) = change;
     let Some((mut before, given)) = tree(cached).zip(tree(text)) else {
@@ -159,13 +157,15 @@ fn leaves(cached: &str, change: Change<'_>) -> bool {
     before == after
 }
 
-/// Reports whether a write clears managedFields by a list without complete entries, or sets them to
+/// Whether a write may [clear managedFields]: it sets them to a list without complete entries, or to
 /// something other than a list.
+///
+/// [clear managedFields]: https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields
 fn resets_managed_fields(given: &Value) -> bool {
-    let whole = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
+    let is_complete = |entry: &Value| entry.as_object().is_some_and(|entry| !entry.is_empty());
     match given.pointer("/metadata/managedFields") {
         None => false,
-        Some(Value::Array(entries)) => entries.is_empty() || !entries.iter().all(whole),
+        Some(Value::Array(entries)) => entries.is_empty() || !entries.iter().all(is_complete),
         Some(_) => true,
     }
 }

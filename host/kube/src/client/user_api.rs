@@ -1,5 +1,5 @@
-//! Reads of a user, with the user's own token: of any path, and watches of it. The API server
-//! decides what the user may read, as it does for kubectl.
+//! Reads with a user's own token: any path, or a watch of it. The API server decides what the user
+//! may read, as it does for kubectl.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     informer::frames::Lines,
 };
 
-/// The timeout of a response that is read as a whole.
+/// Timeout of a response read in one piece.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The API server as one user sees it.
@@ -29,13 +29,12 @@ pub struct WatchLines {
     lines: Lines,
 }
 
-/// A request: the path, whose segments are encoded ([`segment`]), the parameters, and the media
-/// type.
+/// A request: the path with encoded segments ([`segment`]), the parameters, and the media type.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<'a> {
     /// The path without a query.
     pub path: &'a str,
-    /// The parameters. Those without a value are left out.
+    /// The parameters. Those without a value are omitted.
     pub parameters: &'a [(&'a str, &'a str)],
     /// The header Accept.
     pub accept: &'static str,
@@ -60,10 +59,10 @@ impl Read<'_> {
 }
 
 impl UserApi {
-    /// Creates the API for a token. The client must have no credentials of its own.
+    /// Creates the API for a token. The client must not have credentials of its own.
     ///
     /// # Errors
-    /// `BadRequest` when the token cannot be part of a header.
+    /// `BadRequest` if the token cannot be part of a header.
     pub fn new(client: Client, token: &str) -> Result<Self, ApiError> {
         Ok(Self {
             api_client: ApiClient::of_user(client, token)?,
@@ -104,11 +103,11 @@ impl UserApi {
 }
 
 impl WatchLines {
-    /// Waits for the next event, for at most `patience`; None at the end of the watch. Cancel safe:
-    /// a dropped call has taken no event.
+    /// Waits at most `patience` for the next event; None at the end of the watch. Cancel safe: a
+    /// dropped call has taken no event.
     ///
     /// # Errors
-    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke.
+    /// `TimedOut` if nothing arrived, `Unavailable` if the connection broke.
     pub async fn next(&mut self, patience: Duration) -> Result<Option<String>, ApiError> {
         loop {
             if let Some(line) = self.lines.next_line() {
@@ -121,7 +120,7 @@ impl WatchLines {
     }
 }
 
-/// Encodes a name as a segment of a path; None if no object can have it.
+/// Encodes a name as a path segment; None if no object can have it.
 pub fn segment(name: &str) -> Option<String> {
     check_name(name).ok().map(|()| encoded(name))
 }

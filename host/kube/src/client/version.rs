@@ -1,13 +1,13 @@
-//! The version of the API server.
+//! The API server's version.
 
 use kube::Client;
 
-/// The oldest minor version of Kubernetes 1 that the host supports: ValidatingAdmissionPolicies are
-/// served since then.
+/// The oldest supported minor version of Kubernetes 1, and the first with
+/// ValidatingAdmissionPolicies.
 pub const OLDEST_MINOR: u32 = 30;
 
-/// Reads the version of the API server. Returns it if it is older than [`OLDEST_MINOR`]; an unknown
-/// one, as of a build without a version, is not.
+/// Reads the API server's version and returns it if it is older than [`OLDEST_MINOR`]. An unknown
+/// version, as in a build without one, is not.
 ///
 /// # Errors
 /// The error of the request.
@@ -16,7 +16,7 @@ pub async fn too_old(client: &Client) -> kube::Result<Option<String>> {
     Ok(is_too_old(&version.major, &version.minor).then_some(version.git_version))
 }
 
-/// Compares the numbers, which some providers write as `29+`.
+/// Compares the numbers; some providers write them as `29+`.
 fn is_too_old(major: &str, minor: &str) -> bool {
     let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
     number(major) == Some(1) && number(minor).is_some_and(|minor| minor < OLDEST_MINOR)

@@ -1,15 +1,16 @@
-//! The warnings in the API server's answers: unknown fields that were dropped, deprecated versions,
-//! words of webhooks and policies.
+//! Warnings in the API server's answers: dropped unknown fields, deprecated versions, remarks of
+//! webhooks and policies.
 
 use http::{HeaderMap, header::WARNING};
 
-/// The code of a warning that is about the request itself, the only one that Kubernetes sends.
+/// The code of a warning about the request itself, and the only one Kubernetes sends.
 const MISCELLANEOUS: &str = "299";
 
-/// Returns the texts of the `Warning` headers of an answer, as client-go's
-/// [`ParseWarningHeaders`](https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/net/http.go)
-/// reads them: `299 AGENT "TEXT"`, and several of these in one header after commas. What is not of
-/// this form is left out.
+/// The texts of a response's `Warning` headers, read like apimachinery's [`ParseWarningHeaders`]:
+/// `299 AGENT "TEXT"`, possibly several in one header, separated by commas. Anything else is
+/// ignored.
+///
+/// [`ParseWarningHeaders`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/net/http.go#L492
 pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(WARNING).iter();
     let values = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
@@ -42,7 +43,7 @@ fn first(header: &str) -> Option<(&str, String, &str)> {
         }
     };
 
-    // A date may follow in quotation marks, which have no commas outside.
+    // A date may follow in quotation marks; there are no commas outside of them.
     let after = quoted[end..].trim_start();
     let after = match after
         .strip_prefix('"')

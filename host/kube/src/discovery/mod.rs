@@ -1,9 +1,11 @@
-//! The mapping from a kind to the resource that serves it (apimachinery's RESTMapper), also for
-//! kinds that are installed later.
+//! Maps kinds to the resources serving them (apimachinery's [RESTMapper]), including kinds
+//! installed later.
 //!
-//! Resources are cached until a CustomResourceDefinition changes. A kind that is not served is
-//! looked up again when a CustomResourceDefinition changes, and every few seconds otherwise,
-//! because aggregated API servers have no CustomResourceDefinition.
+//! Resources are cached until a CustomResourceDefinition changes. A kind not yet served is looked
+//! up again when a CustomResourceDefinition changes, and also every few seconds, because aggregated
+//! API servers have no CustomResourceDefinition.
+//!
+//! [RESTMapper]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/api/meta/interfaces.go#L113
 
 mod names;
 mod similar;
@@ -26,39 +28,39 @@ pub use similar::SimilarKinds;
 
 use crate::client::api_client::ApiClient;
 
-/// How often a missing kind is looked up when no CRD changes.
+/// How often a missing kind is looked up while no CRD changes.
 const POLL: Duration = Duration::from_secs(3);
 
-/// The pauses before what a changed CustomResourceDefinition serves is looked up again.
+/// Pauses before looking again at what a changed CustomResourceDefinition serves.
 const SETTLE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
-/// The timeout of one request.
+/// Timeout of a single request.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long a missing kind is not looked up again, unless a CRD changes.
+/// How long a missing kind is considered missing, unless a CRD changes.
 const KEEP_MISSING: Duration = Duration::from_secs(1);
-/// The maximum number of missing kinds that are remembered.
+/// How many missing kinds are remembered.
 const MAX_MISSING: usize = 4_096;
-/// The maximum size of a resource list that is read, in bytes; the core group's has 20 kB.
+/// The largest resource list we read, in bytes; the core group's has 20 kB.
 const MAX_RESOURCE_LIST: usize = 4 << 20;
 
-/// The resource that serves a kind.
+/// The resource serving a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiResource {
     /// The kind.
     pub kind: GroupVersionKind,
     /// The resource's name in paths, e.g. `deployments`.
     pub plural: String,
-    /// True if its objects have namespaces.
+    /// Whether its objects have namespaces.
     pub namespaced: bool,
     /// The subresources, e.g. `status` and `scale`.
     pub subresources: Vec<String>,
-    /// True if the resource can be listed and watched.
+    /// Whether the resource can be listed and watched.
     pub watchable: bool,
 }
 
 impl ApiResource {
-    /// Returns the path of the collection, in a namespace if one is given.
+    /// The collection's path, within a namespace if one is given.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
         let root = if self.kind.group().is_empty() {
             "api"
@@ -78,8 +80,7 @@ impl ApiResource {
         }
     }
 
-    /// Returns the path of an object, with escapes where its name needs them. The key must have
-    /// been checked.
+    /// An object's path, with its name escaped where necessary. The key must have been checked.
     pub fn object_path(&self, key: &ObjectKey) -> String {
         format!(
             "{}/{}",
@@ -88,23 +89,23 @@ impl ApiResource {
         )
     }
 
-    /// Reports whether the kind has a subresource, given with what follows it in a path; the empty
+    /// Whether the kind has a subresource, given with anything following it in a path. The empty
     /// name is the object itself.
     pub(crate) fn has_subresource(&self, subresource: &str) -> bool {
         let name = subresource.split('/').next().unwrap_or_default();
         name.is_empty() || self.subresources.iter().any(|one| one == name)
     }
 
-    /// Returns the error of a request to a subresource that the kind does not have. The API server
-    /// answers it with the 404 of a missing object
-    /// ([customresource_handler.go](https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go)),
-    /// which reconcilers ignore: the object would seem deleted.
+    /// The error for a subresource the kind does not have. The API server would answer with the
+    /// [404 of a missing object], which reconcilers ignore: the object would seem deleted.
+    ///
+    /// [404 of a missing object]: https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.2/pkg/apiserver/customresource_handler.go#L355
     pub(crate) fn no_subresource(&self, subresource: &str) -> ApiError {
         let Self { kind, plural, .. } = self;
         let name = subresource.split('/').next().unwrap_or_default();
         let group = kind.group();
 
-        // Groups of Kubernetes' own have no CustomResourceDefinition that could be changed.
+        // Kubernetes' own groups have no CustomResourceDefinition to change.
         let is_custom = group.contains('.') && !group.ends_with(".k8s.io");
         let instead = match name {
             "scale" => "write the field that holds the replicas",
@@ -129,7 +130,7 @@ impl ApiResource {
         )
     }
 
-    /// Checks that a namespace is given if, and only if, the kind is namespaced.
+    /// Checks that a namespace is given if and only if the kind is namespaced.
     ///
     /// # Errors
     /// `BadRequest`, naming the kind.
@@ -146,13 +147,13 @@ impl ApiResource {
     }
 }
 
-/// The resources of an API server that were looked up so far.
+/// The resources of an API server, as far as they were looked up.
 pub struct Discovery {
     api_client: ApiClient,
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
-    /// When kinds and plurals of an `apiVersion` were found not to be served.
+    /// When kinds and plurals of an `apiVersion` were found to be missing.
     missing: Mutex<HashMap<String, HashMap<String, Instant>>>,
-    /// The number of CustomResourceDefinition changes so far.
+    /// Counts CustomResourceDefinition changes.
     changes: watch::Sender<u64>,
 }
 
@@ -183,10 +184,10 @@ impl Discovery {
         })
     }
 
-    /// Resolves a kind to the resource that serves it now.
+    /// Resolves a kind to the resource now serving it.
     ///
     /// # Errors
-    /// `NotFound` when the kind is not served; otherwise the API server's error.
+    /// `NotFound` if the kind is not served; otherwise the API server's error.
     pub async fn resolve(&self, kind: &GroupVersionKind) -> Result<Arc<ApiResource>, ApiError> {
         if let Some(known) = self.known.lock().get(kind) {
             return Ok(known.clone());
@@ -199,8 +200,8 @@ impl Discovery {
         found.ok_or_else(|| not_served(kind))
     }
 
-    /// Returns the resource of this name in `group/version` (or the version of the core group);
-    /// None if it is not served.
+    /// The resource of this name in `group/version` (or the version of the core group); None if it
+    /// is not served.
     ///
     /// # Errors
     /// The API server's error.
@@ -220,7 +221,7 @@ impl Discovery {
         self.ask(api_version, plural, find_plural).await
     }
 
-    /// Returns the resource of this name if it was looked up before.
+    /// The resource of this name, if it was looked up before.
     pub fn known_plural(&self, api_version: &str, plural: &str) -> Option<Arc<ApiResource>> {
         let is_it = |resource: &&Arc<ApiResource>| {
             resource.kind.api_version == api_version && resource.plural == plural
@@ -228,12 +229,12 @@ impl Discovery {
         self.known.lock().values().find(is_it).cloned()
     }
 
-    /// Reports whether the result for a kind is cached, so that resolving it sends no request.
+    /// Whether a kind's result is cached, so that resolving it sends no request.
     pub fn is_known(&self, kind: &GroupVersionKind) -> bool {
         self.known.lock().contains_key(kind) || self.is_known_missing(&kind.api_version, &kind.kind)
     }
 
-    /// Reports whether the API server was recently found not to serve this kind or plural.
+    /// Whether this kind or plural was recently found to be missing.
     fn is_known_missing(&self, api_version: &str, name: &str) -> bool {
         let missing = self.missing.lock();
         let names = missing.get(api_version);
@@ -253,8 +254,8 @@ impl Discovery {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Looks up the resources of `group/version` and caches the one called `name` that `find`
-    /// selects; None if there is none.
+    /// Looks up the resources of `group/version` and caches the one called `name`, selected by
+    /// `find`; None if there is none.
     async fn ask(
         &self,
         api_version: &str,
@@ -315,8 +316,8 @@ impl Discovery {
         Ok(Some(resource))
     }
 
-    /// Returns what the APIService of a group and version says of the aggregated API server behind
-    /// it; None if it is available, or there is none, or it cannot be read.
+    /// What the APIService of a group and version says about the aggregated API server behind it;
+    /// None if that is available, or there is none, or it cannot be read.
     pub async fn unavailable_api(&self, api_version: &str) -> Option<String> {
         let (group, version) = api_version.split_once('/')?;
         let name = format!("{version}.{group}");
@@ -330,7 +331,7 @@ impl Discovery {
         unavailable_condition(&name, &text)
     }
 
-    /// Waits until a kind is served. Cancel it by dropping the future.
+    /// Waits until a kind is served. To cancel, drop the future.
     pub async fn wait_for(&self, kind: &GroupVersionKind) -> Arc<ApiResource> {
         let mut changes = self.changes.subscribe();
         loop {
@@ -339,13 +340,13 @@ impl Discovery {
                 Ok(resource) => return resource,
                 Err(error) => tracing::debug!(%kind, %error, "kind is not served yet"),
             }
-            // The sender lives in `self`: only the timeout ends a wait without changes.
+            // The sender lives in `self`, so only the timeout ends a wait without changes.
             let _changed_or_timed_out = tokio::time::timeout(POLL, changes.changed()).await;
         }
     }
 
-    /// Drops the cached resources of a group, or of all groups, because what the API server serves
-    /// may have changed.
+    /// Drops the cached resources of a group, or of all groups, because the API server may now
+    /// serve others.
     pub fn invalidate(&self, group: Option<&str>) {
         let is_kept = |kind: &GroupVersionKind| group.is_some_and(|group| kind.group() != group);
         self.known.lock().retain(|kind, _| is_kept(kind));
@@ -355,8 +356,8 @@ impl Discovery {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Drops the cached resources of a CustomResourceDefinition's group, now and in a while: the API
-    /// server changes what it serves a moment after the definition.
+    /// Drops the cached resources of a CustomResourceDefinition's group, now and again a bit later:
+    /// the API server lags a moment behind the definition.
     pub fn follow_definition(self: &Arc<Self>, definition: &ObjectKey) {
         // The name is `plural.group`.
         let (_, group) = definition.name.split_once('.').unwrap_or_default();
@@ -375,8 +376,8 @@ impl Discovery {
         });
     }
 
-    /// Waits until one of these kinds is served by another resource, or no longer served. Cancel it
-    /// by dropping the future.
+    /// Waits until one of these kinds is served by another resource, or no longer served. To
+    /// cancel, drop the future.
     pub async fn until_served_otherwise(&self, resources: &[Arc<ApiResource>]) {
         let mut changes = self.changes.subscribe();
         loop {
@@ -390,8 +391,8 @@ impl Discovery {
         }
     }
 
-    /// Reports whether a kind is served by another resource than this one, or no longer served.
-    /// False if the API server does not respond.
+    /// Whether a kind is served by a resource other than this one, or no longer served. False if
+    /// the API server does not respond.
     pub async fn serves_otherwise(&self, resource: &ApiResource) -> bool {
         match self.resolve(&resource.kind).await {
             Ok(now) => *now != *resource,
@@ -400,7 +401,7 @@ impl Discovery {
     }
 }
 
-/// Returns the condition by which an APIService says that it is not available.
+/// An APIService's condition for being unavailable.
 fn unavailable_condition(name: &str, api_service: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct ApiService {

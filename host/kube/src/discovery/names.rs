@@ -1,10 +1,13 @@
-//! Kinds by the names that kubectl accepts: kind, plural, singular or short name, each optionally
-//! with its group, or its version and group (`deployments.v1.apps`), in any case.
+//! Finds kinds by the names kubectl accepts: kind, plural, singular or short name, each optionally
+//! with its group, or its version and group (`deployments.v1.apps`), in upper or lower case.
 //!
-//! Follows kubectl's order (cli-runtime's `mappingFor`, client-go's shortcut expander): names
+//! Follows kubectl's order (cli-runtime's [`mappingFor`], client-go's [shortcut expander]): names
 //! before short names, groups in the API server's order with the core group first; a group may be
 //! shortened (`autoscal`). Needs the aggregated discovery of Kubernetes 1.30 or newer, and sends
 //! two requests.
+//!
+//! [`mappingFor`]: https://github.com/kubernetes/cli-runtime/blob/v0.36.2/pkg/resource/builder.go#L772
+//! [shortcut expander]: https://github.com/kubernetes/client-go/blob/v0.36.2/restmapper/shortcut.go#L129
 
 use std::sync::Arc;
 
@@ -22,11 +25,10 @@ pub(super) const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 impl Discovery {
-    /// Returns the resource that a name refers to; None if the API server has none. Nothing is
-    /// cached.
+    /// Finds the resource a name refers to; None if the API server has none. Caches nothing.
     ///
     /// # Errors
-    /// The API server's error, or `Other` when it has no aggregated discovery.
+    /// The API server's error, or `Other` if it has no aggregated discovery.
     pub async fn resolve_name(&self, name: &str) -> Result<Option<Arc<ApiResource>>, ApiError> {
         let mut groups = Vec::new();
         for path in ["/api", "/apis"] {
@@ -73,19 +75,19 @@ struct Groups {
     items: Vec<Group>,
 }
 
-/// A group of aggregated discovery, with its versions in the order of preference.
+/// A group in aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct Group {
     #[serde(default)]
     pub(super) metadata: Metadata,
-    /// The versions, the preferred one first.
+    /// Preferred version first.
     #[serde(default)]
     pub(super) versions: Vec<Version>,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct Metadata {
-    /// The name; empty for the core group.
+    /// Empty for the core group.
     #[serde(default)]
     pub(super) name: String,
 }
@@ -129,18 +131,18 @@ struct Subresource {
 #[derive(Debug, PartialEq, Eq)]
 struct Name {
     resource: String,
-    /// The version. With a version, the group is complete.
+    /// If there is a version, the group must match in full.
     version: Option<String>,
-    /// The group; None for any group.
+    /// None for any group.
     group: Option<String>,
 }
 
-/// A rule that matches a name with a served resource.
+/// Whether a name stands for a served resource.
 type Match = fn(&Name, &Served) -> bool;
 
 impl Name {
-    /// Returns the possible readings of a name: `deployments.v1.apps` may also be a resource of the
-    /// group `v1.apps`.
+    /// The possible readings of a name: `deployments.v1.apps` may also be a resource of the group
+    /// `v1.apps`.
     fn readings(text: &str) -> Vec<Self> {
         let text = text.to_lowercase();
         let parts: Vec<&str> = text.splitn(3, '.').collect();
@@ -168,14 +170,14 @@ impl Name {
     }
 
     fn find(&self, groups: &[Group]) -> Option<ApiResource> {
-        let wanted = |group: &Group, whole: bool| match &self.group {
+        let wanted = |group: &Group, is_exact: bool| match &self.group {
             None => true,
-            Some(of) if whole || self.version.is_some() => group.metadata.name == *of,
+            Some(of) if is_exact || self.version.is_some() => group.metadata.name == *of,
             Some(of) => group.metadata.name.starts_with(of.as_str()),
         };
 
-        let find = |whole: bool, is_it: Match| {
-            let groups = groups.iter().filter(|group| wanted(group, whole));
+        let find = |is_exact: bool, is_it: Match| {
+            let groups = groups.iter().filter(|group| wanted(group, is_exact));
             let versions =
                 groups.flat_map(|group| group.versions.iter().map(move |version| (group, version)));
             let mut versions = versions.filter(|(_, version)| {
@@ -215,7 +217,7 @@ impl Name {
 }
 
 impl Served {
-    /// Returns the resource of a group and version; None if it has subresources only.
+    /// The resource in a group and version; None if it only has subresources.
     pub(super) fn in_version(&self, group: &str, version: &str) -> Option<ApiResource> {
         let api_version = if group.is_empty() {
             version.to_owned()

@@ -1,4 +1,4 @@
-//! Suggestions for kinds that are not served.
+//! Suggestions for kinds the API server does not serve.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,34 +14,32 @@ use tokio::{sync::Mutex, time::Instant};
 use super::names::{AGGREGATED, Group, Served, read};
 use crate::client::api_client::{ApiClient, Identity};
 
-/// The maximum size of a discovery document that is read, in bytes: ten times that of a cluster
-/// with a thousand CRDs.
+/// The largest discovery document we read, in bytes: ten times that of a cluster with a thousand
+/// CRDs.
 const MAX_DOCUMENT: usize = 16 << 20;
 
-/// The maximum number of kinds that are compared.
+/// How many kinds are compared.
 const MAX_KINDS: usize = 10_000;
 
-/// The maximum length of a name that is compared, in bytes. A CRD's kind is a DNS label, its group
-/// a DNS subdomain.
+/// The longest name we compare, in bytes. A CRD's kind is a DNS label, its group a DNS subdomain.
 const MAX_NAME: usize = 317;
 
-/// How long the discovery documents of an account are kept: a suggestion need not know the newest
-/// kinds.
+/// How long an account's discovery documents are kept: a suggestion need not know the newest kinds.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// The maximum number of accounts whose documents are kept.
+/// How many accounts have their documents kept.
 const MAX_ACCOUNTS: usize = 4;
 
-/// Suggestions for kinds that are not served. Each account's discovery documents are read at most
-/// once in ten seconds, however many plugins ask.
+/// Suggests kinds for those not served. Each account's discovery documents are read at most once in
+/// ten seconds, however many plugins ask.
 pub struct SimilarKinds {
     client: Client,
-    /// The documents read last, the newest last. Locked during a read: whoever waits for it finds
-    /// its result.
+    /// The documents read last, newest at the end. Locked while reading: whoever waits for the lock
+    /// finds the result.
     documents: Mutex<VecDeque<Documents>>,
 }
 
-/// The discovery documents as an account may read them.
+/// The discovery documents an account may read.
 struct Documents {
     account: ServiceAccount,
     read_at: Instant,
@@ -57,12 +55,11 @@ impl SimilarKinds {
         }
     }
 
-    /// Finds a kind whose name is similar to one that the API server does not serve: another group
-    /// or version of it, its plural, or a name with a typing mistake. The discovery is read as
-    /// `account`, so that no hidden kinds are revealed.
+    /// Finds a kind with a name similar to one not served: another group or version of it, its
+    /// plural, or a typo. Discovery is read as `account`, so that no hidden kinds are revealed.
     ///
     /// # Errors
-    /// The API server's error, or `Other` when it has no aggregated discovery.
+    /// The API server's error, or `Other` if it has no aggregated discovery.
     pub async fn find(
         &self,
         account: &ServiceAccount,
@@ -109,8 +106,8 @@ impl SimilarKinds {
     }
 }
 
-/// Returns the most similar kind that can be watched; the first one in the API server's order if
-/// several are equally similar.
+/// The most similar watchable kind; among equally similar ones, the first in the API server's
+/// order.
 fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersionKind> {
     if kind.kind.len() > MAX_NAME || kind.api_version.len() > MAX_NAME {
         return None;
@@ -141,7 +138,7 @@ fn most_similar(groups: &[Group], kind: &GroupVersionKind) -> Option<GroupVersio
         .map(|(_, found)| found)
 }
 
-/// The number of edits in the kind, then in the apiVersion.
+/// Number of edits in the kind, then in the apiVersion.
 type Distance = (usize, usize);
 
 fn distance(
@@ -165,7 +162,7 @@ fn distance(
     near.then_some((kind, api_version))
 }
 
-/// Returns the maximum number of edits of a similar name: one per four letters.
+/// How many edits a similar name may have: one per four letters.
 fn tolerance(name: &str) -> usize {
     name.chars().count() / 4
 }

@@ -1,13 +1,14 @@
 //! Decides which Events are written and which are merged into earlier ones: client-go's
-//! `EventCorrelator` (tools/record/events_cache.go) as a pure state machine, with the time as an
-//! argument.
+//! [`EventCorrelator`] as a pure state machine, with the time as an argument.
 //!
 //! The rules, in this order:
 //! 1. a token bucket per source and object allows a burst of 25, then one every 5 minutes; further
 //!    Events are dropped;
 //! 2. more than 10 Events within 10 minutes that differ only in their message become one, marked as
 //!    combined;
-//! 3. an Event that equals an earlier one increases that one's count instead of creating an object.
+//! 3. an Event equal to an earlier one increases that one's count instead of creating an object.
+//!
+//! [`EventCorrelator`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/record/events_cache.go#L506
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -19,28 +20,28 @@ use lru::LruCache;
 use operetta_core::ports::EventNote;
 use tokio::time::Instant;
 
-/// The number of objects and Events that are remembered, as in client-go.
+/// How many objects and Events are remembered, as in client-go.
 const CACHE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 const SPAM_BURST: f64 = 25.0;
 const SPAM_PER_SECOND: f64 = 1.0 / 300.0;
 const SIMILAR_LIMIT: usize = 10;
 const SIMILAR_WINDOW: Duration = Duration::from_secs(600);
 
-/// The decision about an Event.
+/// What to do with an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Drop the Event: there are too many about this object.
     Drop,
     /// Write a new Event with this message.
     Create {
-        /// The key under which the Event is remembered.
+        /// The key to remember the Event by.
         key: Key,
         /// The message.
         message: String,
     },
-    /// Increase the count of an Event that was written before.
+    /// Increase the count of an Event already written.
     Count {
-        /// The key under which the Event is remembered.
+        /// The key to remember the Event by.
         key: Key,
         /// The Event's object name.
         name: String,
@@ -51,8 +52,8 @@ pub enum Decision {
     },
 }
 
-/// The identity of an Event: a hash of everything but time and count. Its texts come from a plugin
-/// and may be long, so they are not kept.
+/// The identity of an Event: a hash of everything but time and count. The texts come from a plugin
+/// and may be long, so we don't keep them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
@@ -62,7 +63,7 @@ struct Bucket {
 }
 
 struct Window {
-    /// The hashes of at most [`SIMILAR_LIMIT`] messages.
+    /// Hashes of at most [`SIMILAR_LIMIT`] messages.
     messages: Vec<u64>,
     last: Instant,
 }
@@ -72,14 +73,13 @@ struct Written {
     count: u32,
 }
 
-/// The state of one event source. It grows with what the source emits, to less than three
-/// megabytes.
+/// The state of one event source. Grows as the source emits Events, to less than three megabytes.
 pub struct Correlator {
-    /// Its keys are random, so nobody can make two Events with the same hash.
+    /// Randomly seeded, so that nobody can make two Events with the same hash.
     hasher: RandomState,
-    /// For each object.
+    /// Per object.
     buckets: LruCache<u64, Bucket>,
-    /// For the Events that differ only in their message.
+    /// Per group of Events that differ only in their message.
     windows: LruCache<u64, Window>,
     written: LruCache<Key, Written>,
 }
@@ -95,8 +95,8 @@ impl Default for Correlator {
     }
 }
 
-/// Returns a cache of [`CACHE`] entries that allocates nothing yet: most sources emit few Events.
-/// `LruCache::new` would allocate all.
+/// Creates a cache of [`CACHE`] entries that allocates nothing yet: most sources emit few Events.
+/// `LruCache::new` would allocate everything up front.
 fn empty<K: std::hash::Hash + Eq, V>() -> LruCache<K, V> {
     let mut cache = LruCache::unbounded();
     cache.resize(CACHE);
@@ -104,7 +104,7 @@ fn empty<K: std::hash::Hash + Eq, V>() -> LruCache<K, V> {
 }
 
 impl Correlator {
-    /// Decides about an Event that arrived at `now`.
+    /// Decides about an Event arriving at `now`.
     pub fn correlate(&mut self, note: &EventNote, now: Instant) -> Decision {
         let about = self
             .hasher
@@ -116,8 +116,7 @@ impl Correlator {
         let similar =
             self.hasher
                 .hash_one((about, note.event_type.as_str(), &note.reason, &note.action));
-        // Combined Events count as one Event whatever their message, so they are remembered without
-        // it.
+        // Combined Events count as one Event whatever their message, so remember them without it.
         let (message, remembered) = if self.too_many_similar(similar, &note.note, now) {
             (format!("(combined from similar events): {}", note.note), "")
         } else {
@@ -144,8 +143,8 @@ impl Correlator {
         self.written.put(key, Written { name, count: 1 });
     }
 
-    /// Forgets an Event that no longer exists at the API server, where Events live an hour. The
-    /// next one is new.
+    /// Forgets an Event that is gone from the API server, where Events live an hour. The next one
+    /// is new.
     pub fn forget(&mut self, key: Key) {
         self.written.pop(&key);
     }

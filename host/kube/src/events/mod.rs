@@ -1,4 +1,4 @@
-//! Events: client-go's aggregation, and the recorder that writes them in the background.
+//! Events: client-go's aggregation, and a recorder that writes them in the background.
 
 pub mod correlator;
 pub mod recorder;

@@ -2,9 +2,11 @@
 //! shows "x7 over 3m".
 //!
 //! One task per plugin takes notes from a bounded channel, merges them with the [`Correlator`] and
-//! writes under the plugin's identity. A note never blocks a reconcile: if the channel is full, it
-//! is dropped and counted. A failed write is retried up to 12 times while the API server is
-//! unavailable (client-go's `maxTriesPerEvent`); a rejected write is not retried.
+//! writes them under the plugin's identity. A note never blocks a reconcile: if the channel is
+//! full, it is dropped and counted. While the API server is unavailable, a failed write is tried up
+//! to 12 times (client-go's [`maxTriesPerEvent`]); a rejected write is not retried.
+//!
+//! [`maxTriesPerEvent`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/record/event.go#L39
 
 use std::{
     sync::{
@@ -39,21 +41,21 @@ use crate::{
     events::correlator::{Correlator, Decision},
 };
 
-/// The length of client-go's queue.
+/// Same as client-go's `maxQueuedEvents`.
 const QUEUE: usize = 1_000;
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The recorder of one source's Events.
+/// Records one source's Events.
 pub struct EventRecorder {
     notes: mpsc::Sender<EventNote>,
-    /// The number of notes that were dropped because the channel was full.
+    /// How many notes were dropped because the channel was full.
     pub dropped: AtomicU64,
 }
 
 impl EventRecorder {
-    /// Starts a recorder. It ends after writing the queued Events when the last handle is dropped.
-    /// `component` is shown by `kubectl describe` in the column From.
+    /// Starts a recorder. When its last handle is dropped, it writes the queued Events and ends.
+    /// `kubectl describe` shows `component` in the column From.
     pub fn start(api_client: ApiClient, component: String) -> Arc<Self> {
         let (notes, queue) = mpsc::channel(QUEUE);
         tokio::spawn(write_all(queue, api_client, component));
@@ -96,7 +98,7 @@ async fn write_all(mut queue: mpsc::Receiver<EventNote>, api_client: ApiClient, 
     }
 }
 
-/// Sends a request, which counts in the quotas of the plugin.
+/// Sends a request, counting towards the plugin's quotas.
 async fn send(api_client: &ApiClient, request: http::Request<Vec<u8>>) -> Result<String, ApiError> {
     api_client.throttle().wait().await;
     api_client.send(request).await
@@ -126,7 +128,8 @@ async fn write(
             let request = http::Request::patch(format!("{collection}/{name}"))
                 .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
             match send(api_client, built(request, patch.to_string())?).await {
-                // Events live an hour: the first one is gone, so this one is new.
+                // Events live an hour by default (kube-apiserver's --event-ttl): the first one is
+                // gone, so this one is new.
                 Err(error) if error.kind == ErrorKind::NotFound => correlator.forget(*key),
                 other => return other.map(drop),
             }
@@ -155,9 +158,11 @@ fn built(
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
 }
 
-/// Returns the name of an Event about an object: as in client-go, the object's name and the time in
-/// nanoseconds, in hexadecimal. An object's name may be too long for that, or have characters that
-/// an Event's name cannot have.
+/// The name of an Event about an object: as in client-go ([`GenerateEventName`]), the object's name
+/// and the time in nanoseconds, in hexadecimal. The object's name may be too long for that, or
+/// contain characters an Event's name must not have.
+///
+/// [`GenerateEventName`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/record/util/util.go#L50
 fn event_name(object: &str, nanos: u128) -> String {
     let time = format!(".{nanos:x}");
     let mut name = object.to_owned();

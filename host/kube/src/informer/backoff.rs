@@ -6,9 +6,9 @@ use operetta_core::nondeterminism;
 
 use super::scope::Timing;
 
-/// An exponential backoff: the first pause, doubled with each failure up to a maximum, with a
-/// random addition of up to half of it. It is reset after a success. A Retry-After of the server is
-/// the minimum.
+/// An exponential backoff: the first pause, doubled with each failure up to a maximum, plus a
+/// random addition of up to half of it. Reset after a success. A server's Retry-After is the
+/// minimum.
 pub(super) struct Backoff {
     timing: Timing,
     failures: u32,
@@ -22,8 +22,8 @@ impl Backoff {
         }
     }
 
-    /// Returns the next pause. `retry_after` is the server's Retry-After in seconds; at most a
-    /// minute counts.
+    /// The next pause. `retry_after` is the server's Retry-After in seconds, of which we honor at
+    /// most a minute.
     pub(super) fn next(&mut self, retry_after: Option<u32>) -> Duration {
         let Timing {
             backoff,

@@ -2,8 +2,8 @@
 //! and in lists.
 //!
 //! Chunks have arbitrary boundaries; a line is complete only with its end. An unreadable object is
-//! reported with the reason, and with its key if that can be read, so that one bad object never
-//! hides others.
+//! reported with the reason, and with its key if at least that is readable, so that one bad object
+//! never hides others.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -21,22 +21,23 @@ use serde_json::value::RawValue;
 
 use crate::client::api_client::{chain, from_body};
 
-/// The maximum length of a line. The API server accepts no request of over 3 MiB, and etcd no value
+/// The longest line we accept. The API server accepts no request of over 3 MiB, and etcd no value
 /// of over 1.5 MiB (<https://etcd.io/docs/v3.5/dev-guide/limits/>).
 const MAX_LINE: usize = 32 << 20;
-/// The bytes that a buffer keeps between two chunks.
+/// How many bytes of buffer are kept between two chunks.
 const MAX_KEPT: usize = 64 << 10;
-/// The annotation on the bookmark that ends the initial events of a streaming list:
-/// <https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list>.
+/// The annotation on the bookmark at the end of a streaming list's initial events ([KEP-3157]).
+///
+/// [KEP-3157]: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The lines of a response that arrives in chunks.
+/// The lines of a response arriving in chunks.
 pub struct Lines<B = kube::client::Body> {
     body: B,
     buffer: Vec<u8>,
-    /// The bytes of `buffer` that were returned.
+    /// Bytes of `buffer` already returned.
     taken: usize,
-    /// The bytes of `buffer` that were returned or contain no end of line.
+    /// Bytes of `buffer` already returned, or known to contain no end of line.
     scanned: usize,
 }
 
@@ -51,11 +52,11 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
         }
     }
 
-    /// Waits for the next chunk, for at most `patience`. Returns false when the response has ended;
-    /// the remaining bytes are no complete line then.
+    /// Waits at most `patience` for the next chunk. Returns false at the end of the response; any
+    /// remaining bytes are not a complete line then.
     ///
     /// # Errors
-    /// `TimedOut` when nothing arrived, `Unavailable` when the connection broke, `Other` for a line
+    /// `TimedOut` if nothing arrived, `Unavailable` if the connection broke, `Other` for a line
     /// that is too long.
     pub async fn fill(&mut self, patience: Duration) -> Result<bool, ApiError> {
         let Some(bytes) = more(&mut self.body, patience).await? else {
@@ -74,7 +75,7 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
         Ok(true)
     }
 
-    /// Returns the next complete line.
+    /// The next complete line.
     pub fn next_line(&mut self) -> Option<&[u8]> {
         loop {
             let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
@@ -100,16 +101,16 @@ impl<B: Body<Data = Bytes, Error: std::error::Error> + Unpin> Lines<B> {
         self.scanned -= self.taken;
         self.taken = 0;
         if self.buffer.capacity() > MAX_KEPT && self.buffer.len() < MAX_KEPT / 2 {
-            // Returns the memory of a long list, because a watch is mostly silent.
+            // Give back the memory of a long list: a watch is mostly silent.
             self.buffer.shrink_to(MAX_KEPT);
         }
     }
 }
 
-/// Returns the next bytes of a response; None at its end.
+/// The next bytes of a response; None at its end.
 ///
 /// # Errors
-/// `TimedOut` when nothing arrived in time, `Unavailable` when the connection broke.
+/// `TimedOut` if nothing arrived in time, `Unavailable` if the connection broke.
 pub(super) async fn more<B>(body: &mut B, patience: Duration) -> Result<Option<Bytes>, ApiError>
 where
     B: Body<Data = Bytes, Error: std::error::Error> + Unpin,
@@ -135,17 +136,19 @@ where
             )
         })?;
 
-        // Trailers are ignored.
+        // Ignore trailers.
         if let Ok(bytes) = frame.into_data() {
             return Ok(Some(bytes));
         }
     }
 }
 
-/// One event of a watch (apimachinery's `metav1.WatchEvent`).
+/// One event of a watch (apimachinery's [`metav1.WatchEvent`]).
+///
+/// [`metav1.WatchEvent`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/watch.go#L31
 #[derive(Debug)]
 pub enum WatchEvent {
-    /// ADDED or MODIFIED. The store knows whether the object is new to it.
+    /// ADDED or MODIFIED. Only the store knows whether the object is new to it.
     Applied(Object),
     /// DELETED, or no longer selected.
     Deleted(Object),
@@ -153,27 +156,27 @@ pub enum WatchEvent {
     Bookmark {
         /// The resourceVersion.
         resource_version: String,
-        /// True if all objects that existed at the start were sent.
+        /// Whether all objects existing at the start have been sent.
         initial_events_end: bool,
     },
-    /// The API server's error, which ends the watch.
+    /// The API server's error, ending the watch.
     Error(ApiError),
-    /// An object that cannot be read.
+    /// An unreadable object.
     Unreadable(Unreadable),
 }
 
-/// An object or an event that cannot be read.
+/// An unreadable object or event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The object's key, if it can be read.
+    /// The object's key, if at least that is readable.
     pub key: Option<ObjectKey>,
     /// The reason.
     pub why: String,
-    /// The object's identity, if it is unambiguous. The watch can then continue after the object.
+    /// The object's identity, if it is unambiguous. The watch can then go on after the object.
     pub identity: Option<Box<Identity>>,
 }
 
-/// The identity of an object that cannot be read.
+/// The identity of an unreadable object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its key.
@@ -182,7 +185,7 @@ pub struct Identity {
     pub uid: String,
     /// Its resourceVersion.
     pub resource_version: String,
-    /// True if this is the last state of a deleted object.
+    /// Whether this is the last state of a deleted object.
     pub deleted: bool,
 }
 
@@ -207,7 +210,7 @@ struct BookmarkMeta {
 }
 
 impl WatchEvent {
-    /// Parses one line. The object is read once, without the pruned fields.
+    /// Parses one line, reading the object once and without the pruned fields.
     pub fn parse(line: &[u8], of: &GroupVersionKind, prune: &Prune) -> Self {
         let Ok(text) = std::str::from_utf8(line) else {
             return Self::Unreadable(unreadable(
@@ -216,7 +219,7 @@ impl WatchEvent {
             ));
         };
 
-        // The order that the API server writes. Other valid JSON takes another scan.
+        // The API server's usual order. Any other valid JSON takes another scan.
         if let Some((kind, object)) = split(text)
             && let Some(Ok(event)) = applied_or_deleted(kind, object, of, prune)
         {
@@ -260,17 +263,17 @@ impl WatchEvent {
             "ERROR" => Self::Error(of_status(object)),
             other => {
                 let shown: String = other.chars().take(32).collect();
-                let what = unreadable(object, &format!("unknown watch event type {shown:?}"));
+                let unknown = unreadable(object, &format!("unknown watch event type {shown:?}"));
                 Self::Unreadable(Unreadable {
                     identity: None,
-                    ..what
+                    ..unknown
                 })
             }
         }
     }
 }
 
-/// Splits a line as the API server writes it into its type and the object's text.
+/// Splits a line in the API server's usual form into its type and the object's text.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (kind, rest) = line
         .strip_prefix("{\"type\":\"")?
@@ -278,14 +281,14 @@ fn split(line: &str) -> Option<(&str, &str)> {
     Some((kind, rest.trim_end().strip_suffix('}')?))
 }
 
-/// Returns the text of the managedFields of the object in a line of a watch; None if it has none,
-/// and if the line is not in the order that the API server writes.
+/// The text of managedFields in a watch line's object; None if it has none, or if the line is not
+/// in the API server's usual form.
 pub(super) fn managed_fields_in(line: &[u8]) -> Option<&str> {
     let (_, object) = std::str::from_utf8(line).ok().and_then(split)?;
     managed_fields(object)
 }
 
-/// Reads the object of an ADDED, MODIFIED or DELETED event; None for another type.
+/// Reads the object of an ADDED, MODIFIED or DELETED event; None for other types.
 fn applied_or_deleted(
     kind: &str,
     object: &str,
@@ -325,7 +328,7 @@ fn of_status(object: &str) -> ApiError {
 /// Reads an item of a list, without the pruned fields.
 ///
 /// # Errors
-/// [`Unreadable`], with the reason, and with the key if it can be read.
+/// [`Unreadable`], with the reason, and with the key if at least that is readable.
 pub fn read_item(item: &[u8], of: &GroupVersionKind, prune: &Prune) -> Result<Object, Unreadable> {
     match std::str::from_utf8(item) {
         Ok(text) => read(text, of, prune),
@@ -336,7 +339,7 @@ pub fn read_item(item: &[u8], of: &GroupVersionKind, prune: &Prune) -> Result<Ob
     }
 }
 
-/// Reads an object in the form that a store holds.
+/// Reads an object in the store's form.
 fn read(text: &str, of: &GroupVersionKind, prune: &Prune) -> Result<Object, Unreadable> {
     let object = Object::from_json_pruned(text, of, prune);
     let object = object.map_err(|error| unreadable(text, &error.to_string()))?;
@@ -365,8 +368,8 @@ fn unreadable(text: &str, why: &str) -> Unreadable {
     }
 }
 
-/// Returns the identity of an object: its own metadata, whatever its other fields hold. They may be
-/// nested deeper than any stack, so that this goes over them without recursion.
+/// An object's identity: its own metadata, whatever is in its other fields. They may be nested
+/// deeper than any stack, so we go over them without recursion.
 fn identity_of(text: &str) -> Option<Identity> {
     #[derive(Deserialize)]
     struct Top<'a> {
@@ -409,8 +412,8 @@ fn identity_of(text: &str) -> Option<Identity> {
     })
 }
 
-/// Returns the key in a text that is not an object, or in a line with one. The key is used only for
-/// messages, never for requests.
+/// The key in a text that is not an object, or in a line with one. Used only for messages, never
+/// for requests.
 fn key_of(text: &str) -> Option<ObjectKey> {
     #[derive(Deserialize)]
     struct Meta {

@@ -1,32 +1,30 @@
-//! A list that is split into its objects while it arrives, so that a response of hundreds of
-//! megabytes is never held as a whole, and an invalid object does not hide the others.
+//! Splits a list into its objects while it arrives. That way a response of hundreds of megabytes is
+//! never in memory at once, and an invalid object does not hide the others.
 
 use operetta_core::status::{ApiError, ErrorKind};
 use serde::{Deserialize, de::IgnoredAny};
 
-/// The maximum size of an object. The API server accepts no request of over 3 MiB, and etcd no
-/// value of over 1.5 MiB.
+/// The largest object we accept. The API server accepts no request of over 3 MiB, and etcd no value
+/// of over 1.5 MiB.
 const MAX_ITEM: usize = 32 << 20;
 
-/// A parser that finds the elements of `items` in the bytes of a list, with arbitrary chunk
-/// boundaries.
+/// Finds the elements of `items` in the bytes of a list, whatever the boundaries of its chunks.
 #[derive(Default)]
 pub struct Items {
-    /// The bytes still needed: the envelope outside of `items`, or the incomplete element inside.
+    /// Bytes still needed: the envelope around `items`, or an incomplete element inside.
     buffer: Vec<u8>,
-    /// The position of the next byte in `buffer`.
+    /// Position of the next byte in `buffer`.
     at: usize,
     /// The bytes before `items`, including its bracket.
     head: Vec<u8>,
     position: Position,
-    /// The number of open objects and arrays.
+    /// Number of open objects and arrays.
     depth: usize,
     in_string: bool,
-    /// True if the next byte of the string is escaped.
+    /// Whether the string's next byte is escaped.
     escaped: bool,
-    /// The range of the last string at depth 1: a key, if a bracket follows.
+    /// Range of the last string at depth 1: a key, if a bracket follows.
     key: (usize, usize),
-    /// The start of the element.
     item: Option<usize>,
 }
 
@@ -38,11 +36,13 @@ enum Position {
     After,
 }
 
-/// The metadata of a list (apimachinery's `metav1.ListMeta`).
+/// A list's metadata (apimachinery's [`metav1.ListMeta`]).
+///
+/// [`metav1.ListMeta`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/apis/meta/v1/types.go#L61
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The resourceVersion of the list, the same on all its pages.
+    /// The list's resourceVersion, the same on all its pages.
     pub resource_version: String,
     /// The token of the next page; empty on the last page.
     #[serde(default)]
@@ -50,10 +50,10 @@ pub struct ListMeta {
 }
 
 impl Items {
-    /// Adds bytes, and passes the complete elements to `each`.
+    /// Adds bytes, and passes complete elements to `each`.
     ///
     /// # Errors
-    /// `Other` for invalid JSON, or for an element that is too long.
+    /// `Other` for invalid JSON, or an element that is too long.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), ApiError> {
         self.buffer.extend_from_slice(bytes);
         while let Some(&byte) = self.buffer.get(self.at) {
@@ -88,8 +88,8 @@ impl Items {
                     if self.position == Position::Inside && self.depth == 2 {
                         self.end_item(&mut each);
                         self.position = Position::After;
-                        // The returned elements are not part of the envelope, in whichever chunk
-                        // they came.
+                        // Elements passed on are not part of the envelope, whichever chunk they
+                        // came in.
                         self.buffer.drain(..self.at);
                         self.at = 0;
                     }
@@ -161,7 +161,7 @@ impl Items {
 }
 
 impl Items {
-    /// Returns the metadata once the response has ended.
+    /// Returns the metadata at the end of the response.
     ///
     /// # Errors
     /// `Unavailable` for a truncated response, `Other` for a response that is not a list.
@@ -185,8 +185,8 @@ impl Items {
         let Envelope { metadata, items } = serde_json::from_slice(&envelope)
             .map_err(|error| no_list(&error.to_string(), &envelope))?;
         match items {
-            // For example, with an escape in the field's name. As an empty list it would delete
-            // everything.
+            // For example, the field's name may contain an escape. Taking this for an empty list
+            // would delete everything.
             Some(items) if !items.is_empty() => Err(no_list("its items were not found", &envelope)),
             _ => Ok(metadata),
         }

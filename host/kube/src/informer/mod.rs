@@ -2,24 +2,25 @@
 //!
 //! An informer lists and watches the objects of one kind (and selector), stores them in a
 //! [`Cache`], and notifies its handlers of changes. Its guarantees follow client-go's
-//! [shared_informer.go](https://github.com/kubernetes/client-go/blob/master/tools/cache/shared_informer.go):
+//! [`SharedInformer`]:
 //!
 //! - the store is updated before any handler is called;
 //! - a handler gets the changes of one object in order, and every handler gets every change;
-//! - a handler that subscribes late first gets the whole store as additions;
-//! - after a gap, the relist is compared with the store: objects that vanished are reported as
+//! - a handler that subscribes late first gets everything in the store as additions;
+//! - after a gap, the relist is compared with the store, and vanished objects are reported as
 //!   deleted;
-//! - an object that was deleted and created again is reported as deleted and added, never as
-//!   modified;
+//! - an object deleted and created again is reported as deleted and added, never as modified;
 //! - changes may be compressed: between two calls an object may have changed many times;
-//! - events that repeat the store's state, or are older than it, are not delivered.
+//! - events that repeat the store's state, or are older, are not delivered.
 //!
 //! `PROMISES.md` in this folder names the test of each guarantee. Handlers run on the informer's
-//! task, one event at a time: they must only map to keys and enqueue. Dropping the last
+//! task, one event at a time: all they may do is map to keys and enqueue. Dropping the last
 //! `Arc<Informer>` closes the watch.
 //!
-//! The reflector fills the store, and knows the informer; the informer does not know it. The
-//! registry starts both.
+//! The reflector fills the store. It knows the informer, but not vice versa; the registry starts
+//! both.
+//!
+//! [`SharedInformer`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/shared_informer.go#L144
 
 pub mod registry;
 
@@ -67,44 +68,44 @@ use crate::{
 /// The state of an informer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InformerState {
-    /// True once the store has received a full list (client-go's HasSynced).
+    /// Whether the store has received a full list (client-go's HasSynced).
     pub synced: bool,
     /// The API server's last error, while it persists.
     pub error: Option<String>,
-    /// True if the error is that the host lacks the permission.
+    /// Whether the error is a missing permission of the host.
     pub forbidden: bool,
-    /// True if the error is that the API server does not serve the resource.
+    /// Whether the error is a resource the API server doesn't serve.
     pub not_served: bool,
-    /// True if the error is that the API server asks to wait (code 429), as it does while the
-    /// storage of a kind initializes: nothing is broken.
+    /// Whether the error is the API server asking us to wait (code 429). It does so while a kind's
+    /// storage initializes: nothing is broken.
     pub throttled: bool,
 }
 
-/// The counters of an informer.
+/// An informer's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InformerStats {
-    /// The number of watch requests, including streaming lists.
+    /// Watch requests, including streaming lists.
     pub watches: u64,
-    /// The number of lists, including the first one.
+    /// Lists, including the first one.
     pub relists: u64,
-    /// The number of delivered changes, without those of the first list.
+    /// Delivered changes, except those of the first list.
     pub events: u64,
-    /// States of objects that could not be read.
+    /// Unreadable states of objects.
     pub unreadable: u64,
-    /// The time of the last event, bookmark or list.
+    /// When the last event, bookmark or list arrived.
     pub last_event: Option<Instant>,
-    /// The number of its handlers.
+    /// How many handlers it has.
     pub users: usize,
 }
 
-/// A handler that receives every event on the informer's task.
+/// A handler, called with every event on the informer's task.
 pub type Handler = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// A running watch and its store.
 pub struct Informer {
     /// The resource of the watched kind.
     pub resource: Arc<ApiResource>,
-    /// The scope that it watches.
+    /// Which objects it watches.
     pub scope: Scope,
     /// The cached objects.
     pub cache: Cache,
@@ -114,23 +115,22 @@ pub struct Informer {
     relists: AtomicU64,
     task: Mutex<Option<AbortHandle>>,
     unreadable: Mutex<UnreadableObjects>,
-    /// Records the changes that the watch sees.
     recorder: Option<Arc<Recorder>>,
 }
 
-/// The state that changes together on each event. It is under one lock, so that a late handler sees
-/// each change once, either in the store or as an event.
+/// Everything that changes together on each event. One lock guards it all, so that a late handler
+/// sees each change once, either in the store or as an event.
 struct Dispatch {
     writer: Writer,
     handlers: Vec<(u64, Handler)>,
     next_handler: u64,
     events: u64,
     last_event: Option<Instant>,
-    /// The resourceVersion of the last list.
+    /// The last list's resourceVersion.
     listed: u64,
 }
 
-/// The registration of a handler. Dropping it ends the calls.
+/// A registered handler. Dropping this stops its calls.
 pub struct Subscription {
     informer: Arc<Informer>,
     id: u64,
@@ -138,7 +138,6 @@ pub struct Subscription {
 }
 
 impl Informer {
-    /// Creates an informer with an empty store.
     fn new(
         resource: Arc<ApiResource>,
         scope: Scope,
@@ -181,14 +180,14 @@ impl Informer {
         })
     }
 
-    /// Ends this task with the informer.
+    /// Ends this task together with the informer.
     fn ends_with(&self, task: AbortHandle) {
         *self.task.lock() = Some(task);
     }
 
     /// Adds a handler. It receives all objects in the store before this returns, then each change.
-    /// With `resync`, it receives every object again at this interval, as a change from itself to
-    /// itself.
+    /// With `resync`, it also receives every object again at this interval, as a change from itself
+    /// to itself.
     pub fn subscribe(self: &Arc<Self>, handler: Handler, resync: Option<Duration>) -> Subscription {
         let mut dispatch = self.dispatch.lock();
         for object in self.cache.store.list(&Lookup::All, None, None) {
@@ -216,19 +215,19 @@ impl Informer {
         }
     }
 
-    /// Returns a receiver of the state and its changes.
+    /// Follows the state.
     pub fn state(&self) -> watch::Receiver<InformerState> {
         self.state.subscribe()
     }
 
-    /// Waits until the store has received a full list. Cancel it by dropping the future.
+    /// Waits until the store has received a full list. To cancel, drop the future.
     pub async fn synced(&self) {
         // The sender lives in `self`, so it cannot be closed.
         let mut state = self.state.subscribe();
         let _synced = state.wait_for(|state| state.synced).await;
     }
 
-    /// Returns the counters.
+    /// The counters.
     pub fn stats(&self) -> InformerStats {
         let unreadable = self.unreadable.lock().total();
         let dispatch = self.dispatch.lock();
@@ -242,13 +241,13 @@ impl Informer {
         }
     }
 
-    /// Describes the objects that cannot be read now: the first one, and the number of others.
+    /// Describes the currently unreadable objects: the first one, and the number of others.
     pub fn unreadable(&self) -> Option<String> {
         self.unreadable.lock().describe(&self.resource.kind.kind)
     }
 
-    /// Adds an own write of an object of `kind` to the overlay, as far as this informer's view is
-    /// concerned.
+    /// Adds an own write of an object of `kind` to the overlay, as far as it affects this
+    /// informer's view.
     pub(crate) fn note(&self, kind: &GroupVersionKind, effect: &Effect, author: Author) {
         let Cache { overlay, store, .. } = &self.cache;
         if !self
@@ -282,9 +281,9 @@ impl Informer {
         }
     }
 
-    /// Adds the response to a write to the overlay. A list may have been faster than the response:
-    /// if the object was deleted before it, its deletion is reported here, because no event of the
-    /// watch will.
+    /// Adds the response to a write to the overlay. A list may have overtaken the response: if the
+    /// object was deleted before the list, no event of the watch will tell, so its deletion is
+    /// reported here.
     pub fn wrote(&self, object: &Arc<Object>, author: Author) {
         let store = &self.cache.store;
         let Some(revision) = object.revision() else {
@@ -301,7 +300,7 @@ impl Informer {
     }
 }
 
-/// The methods that the reflector calls.
+/// For the reflector.
 impl Informer {
     fn count_list(&self) {
         self.relists.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +314,7 @@ impl Informer {
         self.dispatch.lock().writer.begin_relist()
     }
 
-    /// Completes a list that began at `began`: the store becomes its content.
+    /// Completes a list started at `began`: the store takes over its content.
     fn relisted(&self, began: Instant, relist: Relist, resource_version: &str) {
         let mut dispatch = self.dispatch.lock();
         let is_first = !self.state.borrow().synced;
@@ -323,8 +322,8 @@ impl Informer {
         let revision = dispatch.complete_to(resource_version);
         dispatch.listed = revision;
 
-        // A list does not show an object that was created and deleted before it. If the host created
-        // it while the watch was interrupted, only the overlay knows of it. Deletions of others are
+        // A list does not show an object created and deleted before it. If the host created it
+        // while the watch was interrupted, only the overlay knows of it. All other deletions are
         // reported below.
         let unseen = self
             .cache
@@ -362,19 +361,19 @@ impl Informer {
         self.state.send_modify(|state| state.synced = true);
     }
 
-    /// Returns the recorder of changes, if there is one.
+    /// The recorder of changes, if it is on.
     fn recorder(&self) -> Option<&Arc<Recorder>> {
         self.recorder.as_ref().filter(|recorder| recorder.is_on())
     }
 
-    /// Records a change that the watch has seen, before its handlers run.
+    /// Records a change seen by the watch, before its handlers run.
     fn record(&self, event: &Event, managed_fields: Option<&str>) {
         if let Some(recorder) = self.recorder() {
             recorder.change(event, managed_fields);
         }
     }
 
-    /// Handles an added or changed object of the watch. `managed_fields` is the text of its
+    /// Handles an object added or changed in the watch. `managed_fields` is the text of its
     /// managedFields.
     fn applied(&self, object: Object, managed_fields: Option<&str>) {
         let object = Arc::new(object);
@@ -398,7 +397,6 @@ impl Informer {
         }
     }
 
-    /// Handles a deleted object of the watch.
     fn deleted(&self, object: Object) {
         let object = Arc::new(object);
         let mut dispatch = self.dispatch.lock();
@@ -425,7 +423,7 @@ impl Informer {
         }
     }
 
-    /// Sets the error that interrupts the list or the watch; None if it works.
+    /// Sets the error interrupting the list or the watch; None if they work.
     fn set_error(&self, error: Option<&ApiError>) {
         let is = |kind: ErrorKind| error.is_some_and(|error| error.kind == kind);
         let message = error.map(|error| error.status.message.clone());
@@ -444,48 +442,48 @@ impl Informer {
     /// Records that a list is complete except for these objects.
     fn listed_without(&self, unreadable: &[Unreadable]) {
         self.unreadable.lock().clear();
-        for what in unreadable {
-            self.cannot_read(what);
+        for object in unreadable {
+            self.cannot_read(object);
         }
     }
 
-    /// Handles an event of the watch whose object cannot be read. The store keeps the object's last
-    /// state; a deletion is delivered all the same.
-    fn skipped(&self, what: &Unreadable, identity: &Identity) {
+    /// Handles a watch event with an unreadable object. The store keeps the object's last state; a
+    /// deletion is delivered all the same.
+    fn skipped(&self, object: &Unreadable, identity: &Identity) {
         if identity.deleted {
             self.can_read(&identity.key);
             self.deleted_unread(identity);
         } else {
-            self.cannot_read(what);
+            self.cannot_read(object);
         }
         self.bookmarked(&identity.resource_version);
     }
 
-    /// Records that the object of this key can be read again, or is deleted.
+    /// Records that the object of this key is readable again, or deleted.
     fn can_read(&self, key: &ObjectKey) {
         self.unreadable.lock().remove(key);
     }
 
-    fn cannot_read(&self, what: &Unreadable) {
-        let is_new = match &what.key {
-            Some(key) => self.unreadable.lock().add(key, &what.why),
+    fn cannot_read(&self, object: &Unreadable) {
+        let is_new = match &object.key {
+            Some(key) => self.unreadable.lock().add(key, &object.why),
             None => true,
         };
         if is_new {
-            let error = self.decode_error(what);
+            let error = self.decode_error(object);
             tracing::warn!(kind = %self.resource.kind, %error, "skipped unreadable object");
         }
     }
 
-    fn decode_error(&self, what: &Unreadable) -> ApiError {
+    fn decode_error(&self, object: &Unreadable) -> ApiError {
         let kind = &self.resource.kind.kind;
-        let subject = what
+        let subject = object
             .key
             .as_ref()
             .map_or_else(|| format!("a {kind}"), |key| format!("{kind} {key}"));
         ApiError::new(
             ErrorKind::Other,
-            format!("failed to decode {subject}: {}", what.why),
+            format!("failed to decode {subject}: {}", object.why),
         )
     }
 
@@ -533,7 +531,7 @@ impl Subscription {
         self.informer.synced().await;
     }
 
-    /// Returns the informer.
+    /// The informer.
     pub fn informer(&self) -> &Arc<Informer> {
         &self.informer
     }
@@ -558,8 +556,7 @@ impl Dispatch {
         revision
     }
 
-    /// Delivers a deletion and an addition, because the object was deleted and created again in
-    /// between.
+    /// Delivers a deletion and an addition, for an object deleted and created again in between.
     fn deliver_replacement(&mut self, old: Arc<Object>, object: Arc<Object>, initial: bool) {
         self.deliver(&Event::deleted(old));
         self.deliver(&Event::Added { object, initial });
@@ -573,7 +570,7 @@ impl Dispatch {
     }
 }
 
-/// Calls a handler. A panic in it is logged; the informer and the other handlers go on.
+/// Calls a handler. If it panics, that is logged, and the informer and the other handlers go on.
 fn call(handler: &Handler, event: &Event) {
     if let Err(message) = panics::catch(|| handler(event)) {
         tracing::error!(key = %event.object().key(), "event handler panicked: {message}");
@@ -594,7 +591,7 @@ async fn resync_every(informer: Weak<Informer>, handler: Handler, period: Durati
             return;
         };
 
-        // Under the lock, so that a change is never delivered before an older state of the same
+        // Under the lock: a change must never be delivered before an older state of the same
         // object.
         let _order = informer.dispatch.lock();
 

@@ -1,5 +1,5 @@
-//! What the host's own writes do to the objects of an informer, and the question to the API server
-//! when neither the watch nor an answer shows it.
+//! What the host's own writes do to the objects of an informer, and asking the API server when
+//! neither the watch nor an answer shows it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     store::overlay::{Author, Until},
 };
 
-/// How long a read waits for the watch before it asks the API server: mostly the watch has the change
-/// within a few milliseconds.
+/// How long a read waits for the watch before it asks the API server. Usually the watch has the
+/// change within a few milliseconds.
 const WATCH_FIRST: Duration = Duration::from_millis(20);
 
-/// The same when there are many objects to ask for, as after the deletion of a collection.
+/// Same as [`WATCH_FIRST`], if there are many objects to ask for, as after deleting a collection.
 const WATCH_FIRST_OF_MANY: Duration = Duration::from_secs(2);
 
-/// From how many objects on they are many.
+/// From how many objects on we call it many.
 const MANY: usize = 16;
 
 /// How many objects are asked for at once.
 const AT_ONCE: usize = 8;
 
-/// The timeout of asking for one object.
+/// Timeout of asking for one object.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What the answer to a write says of one object.
+/// What the answer to a write tells about one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     /// It is now as in the answer.
@@ -45,12 +45,12 @@ pub(crate) enum Effect {
         key: ObjectKey,
         /// Empty if the answer has none.
         uid: String,
-        /// A resourceVersion at which this incarnation existed, if the answer has one.
+        /// A resourceVersion of this incarnation, if the answer has one.
         existed: Option<u64>,
         /// When the request was sent.
         sent: Instant,
     },
-    /// It has changed, or may have. The answer does not show how.
+    /// It has changed, or may have, but the answer does not show how.
     Changed { key: ObjectKey, until: Until },
 }
 
@@ -64,13 +64,13 @@ impl Effect {
 }
 
 impl Informer {
-    /// Makes sure that a read shows all writes of the author that were answered before it: of the
-    /// object of this name, or of all objects of a namespace (or of all). Returns at once if the cache shows
-    /// them, which is nearly always. Otherwise it waits a moment for the watch, and then asks the
+    /// Makes sure a read shows all writes of the author answered so far: to the object called
+    /// `name`, or to all objects in a namespace (or in all). Nearly always the cache shows them,
+    /// and this returns right away. Otherwise it waits a moment for the watch, and then asks the
     /// API server for the objects concerned. Nobody else waits.
     ///
     /// # Errors
-    /// The API server's error when it has to be asked and cannot be.
+    /// The API server's error, if it has to be asked and cannot be.
     pub(crate) async fn show_own_writes(
         &self,
         api_client: &ApiClient,
@@ -110,7 +110,7 @@ impl Informer {
             .await
     }
 
-    /// Asks the API server for the state of one object in this informer's view.
+    /// Asks the API server for one object's state in this informer's view.
     async fn ask_for(&self, api_client: &ApiClient, key: ObjectKey) -> Result<(), ApiError> {
         let began = Instant::now();
         let answer = async {
@@ -131,7 +131,7 @@ impl Informer {
                 overlay.asked(&key, began, at, object, store);
                 Ok(())
             }
-            // What is not known to have changed may be read as it was.
+            // If the object isn't known to have changed, its old state will do.
             Err(_) if overlay.gave_up(&key) => Ok(()),
             Err(mut error) => {
                 error.status.message = format!(
@@ -143,7 +143,7 @@ impl Informer {
         }
     }
 
-    /// A list of one object. It needs no other permission than the informer's own list and watch.
+    /// A list of one object: it needs no permission beyond the informer's own list and watch.
     fn question(&self, key: &ObjectKey) -> Result<Request<Vec<u8>>, ApiError> {
         let mut fields = format!("metadata.name={}", key.name);
         if !self.scope.fields.is_empty() {
@@ -166,7 +166,7 @@ impl Informer {
             .map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))
     }
 
-    /// Reads the answer to [`Self::question`]: the resourceVersion that it is of, and the object.
+    /// Reads the answer to [`Self::question`]: its resourceVersion, and the object.
     fn answer(&self, text: &str, key: &ObjectKey) -> Result<(u64, Option<Arc<Object>>), ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {
@@ -193,7 +193,7 @@ impl Informer {
                 )
             })
             .collect();
-        let objects = objects.map_err(|what| self.decode_error(&what))?;
+        let objects = objects.map_err(|object| self.decode_error(&object))?;
         let found = objects.into_iter().find(|object| object.key() == key);
         Ok((at, found.map(Arc::new)))
     }

@@ -1,16 +1,18 @@
-//! Lists and then watches a kind without missing a change, as client-go's reflector.go does.
+//! Lists and then watches a kind without missing a change, like client-go's [reflector.go].
 //!
 //! - A list is consistent (equal to a quorum read; the API server answers it from its own cache).
-//!   It has a few large pages, each parsed while it arrives. Alternatively it is a streaming list
-//!   (KEP-3157, [`Timing::streaming_lists`]): a watch that first sends all objects. An API server
-//!   that does not support it sends pages.
-//! - A watch continues from the last resourceVersion received, from an event or a bookmark. Its
-//!   end, a broken connection or a stall causes no new list.
+//!   It has a few large pages, each parsed while it arrives. The alternative is a streaming list
+//!   (KEP-3157, [`Timing::streaming_lists`]): a watch that starts by sending all objects. If the
+//!   API server doesn't support it, it is asked for pages.
+//! - A watch continues from the last resourceVersion received, in an event or a bookmark. When it
+//!   ends, breaks or stalls, no new list is needed.
 //! - The reflector relists only when the API server no longer has that resourceVersion (410), or
 //!   does not have it yet. The current objects are then compared with the store.
-//! - An object that cannot be read is skipped and reported by kind and key; the store keeps its
-//!   last state. If its key cannot be read either, the reflector relists.
+//! - An unreadable object is skipped and reported by kind and key; the store keeps its last state.
+//!   If not even its key is readable, the reflector relists.
 //! - After a failure the reflector waits with growing, jittered delays, and respects Retry-After.
+//!
+//! [reflector.go]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/reflector.go
 
 use std::{
     mem,
@@ -39,16 +41,17 @@ use crate::{
     store::Relist,
 };
 
-/// The number of objects of a page. With small pages the API server starts over so often that a
-/// list takes half as long again. Without pages an API server before 1.33 holds the whole response
-/// in memory ([KEP-5116](https://github.com/kubernetes/enhancements/issues/5116)).
+/// Objects per page. With small pages the API server starts over so often that a list takes half as
+/// long again. Without pages, API servers before 1.33 build the full response in memory
+/// ([KEP-5116](https://github.com/kubernetes/enhancements/issues/5116)).
 const PAGE_SIZE: u32 = 10_000;
-/// The number of streaming lists in a row that may fall silent. Then they are considered
-/// unsupported, and the next list has pages.
+/// After this many silent streaming lists in a row we consider them unsupported, and the next list
+/// has pages.
 const SILENT_STREAMS: u32 = 2;
-/// The shortest duration of a watch without events. A shorter one counts as a failure, whatever its
-/// status (client-go's VeryShortWatchError,
-/// <https://github.com/kubernetes/client-go/blob/master/tools/cache/reflector.go>).
+/// The shortest watch without events. Anything shorter counts as a failure, whatever its status
+/// (client-go's [`VeryShortWatchError`]).
+///
+/// [`VeryShortWatchError`]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/reflector.go#L1296
 const VERY_SHORT: Duration = Duration::from_secs(1);
 
 /// Starts an informer, with the task that fills its store. [`LabelSelector::parse`] must accept the
@@ -69,7 +72,7 @@ pub(super) fn start(
     informer
 }
 
-/// A task that fills one informer's store.
+/// The task that fills one informer's store.
 struct Reflector {
     api_client: ApiClient,
     informer: Weak<Informer>,
@@ -87,31 +90,31 @@ struct Reflector {
 #[derive(Default)]
 enum State {
     /// Something may be missing: nothing was listed yet, the API server no longer has the
-    /// resourceVersion, or an event could not be read. The next step lists.
+    /// resourceVersion, or an event was unreadable. The next step lists.
     #[default]
     Empty,
     /// The store is complete up to this resourceVersion. The next step opens a watch from there.
     Listed { resource_version: String },
-    /// As [`State::Listed`], and a watch is open that continues from there.
+    /// Like [`State::Listed`], with an open watch continuing from there.
     Watching {
         resource_version: String,
         watch: Lines,
     },
 }
 
-/// The ways of listing.
+/// How to list.
 struct Lists {
-    /// True to use streaming lists.
+    /// Whether to use streaming lists.
     streams: bool,
-    /// The number of streaming lists in a row that fell silent.
+    /// How many streaming lists in a row fell silent.
     silent_streams: u32,
-    /// The page size of other lists; None to list without pages.
+    /// Page size of other lists; None to list without pages.
     page_size: Option<u32>,
 }
 
 /// Why a step did not succeed.
 enum Stop {
-    /// The informer has no users any more.
+    /// The informer has no users left.
     Unused,
     /// A failure. The next attempt follows after a pause.
     Failed(ApiError),
@@ -127,7 +130,6 @@ impl From<ApiError> for Stop {
     }
 }
 
-/// The state of a list in progress.
 struct Listing {
     began: Instant,
     relist: Relist,
@@ -171,8 +173,8 @@ impl Reflector {
             let done = panics::catch_async(self.step())
                 .await
                 .unwrap_or_else(|message| {
-                    // The task must go on: without it, the store would be stale for ever. A relist
-                    // repairs what the step has left half changed.
+                    // The task must go on, or the store would be stale forever. A relist repairs
+                    // anything the step has left half changed.
                     self.state = State::Empty;
                     Err(ApiError::new(
                         ErrorKind::Other,
@@ -221,7 +223,6 @@ impl Reflector {
         self.informer.upgrade().ok_or(Stop::Unused)
     }
 
-    /// Lists all objects into the store.
     async fn list(&mut self) -> Result<(), Stop> {
         let informer = self.informer()?;
         informer.count_list();
@@ -241,14 +242,15 @@ impl Reflector {
         Ok(())
     }
 
-    /// Reads a streaming list, whose watch then goes on.
+    /// Reads a streaming list, and keeps its watch going.
     async fn stream(&mut self, mut listing: Listing) -> Result<State, Stop> {
         let parameters = [
             ("sendInitialEvents", "true"),
             ("resourceVersionMatch", "NotOlderThan"),
         ];
         let mut lines = match self.open_watch(&parameters).await {
-            // The error differs by version. A list in pages shows whether there is another cause.
+            // The error differs by version. A list in pages will show whether there is another
+            // cause.
             Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::BadRequest) => {
                 return Err(Stop::NoStreams);
             }
@@ -259,7 +261,7 @@ impl Reflector {
                 Ok(true) => {}
                 Ok(false) => return Err(ended_early("the list")),
                 Err(error) if error.kind == ErrorKind::TimedOut => {
-                    // A server that treats it as a plain watch also sends all objects, but no
+                    // A server treating this as a plain watch also sends all objects, but no
                     // bookmark.
                     self.lists.silent_streams += 1;
                     return Err(error.into());
@@ -283,7 +285,7 @@ impl Reflector {
                         });
                     }
                     WatchEvent::Bookmark { .. } => {}
-                    WatchEvent::Unreadable(what) => listing.keep(what),
+                    WatchEvent::Unreadable(object) => listing.keep(object),
                     WatchEvent::Error(error) => return Err(error.into()),
                 }
             }
@@ -299,7 +301,7 @@ impl Reflector {
                 && error.kind == ErrorKind::Expired
                 && !next.is_empty()
             {
-                // The rest has expired. The next list has no pages, so that it cannot expire.
+                // The rest has expired. The next list has no pages, so it can't expire halfway.
                 self.lists.page_size = None;
             }
 
@@ -333,7 +335,7 @@ impl Reflector {
             items.feed(&bytes, |item| {
                 match read_item(item, &informer.resource.kind, prune) {
                     Ok(object) => listing.relist.add(Arc::new(object)),
-                    Err(what) => listing.keep(what),
+                    Err(object) => listing.keep(object),
                 }
             })?;
         }
@@ -404,13 +406,13 @@ impl Reflector {
                         informer.bookmarked(&resource_version);
                         self.received(&resource_version);
                     }
-                    WatchEvent::Unreadable(what) => {
-                        let Some(identity) = &what.identity else {
-                            // Any object may have changed, so a relist is needed.
+                    WatchEvent::Unreadable(object) => {
+                        let Some(identity) = &object.identity else {
+                            // Any object may have changed, so we need a relist.
                             self.state = State::Empty;
-                            return Err(informer.decode_error(&what).into());
+                            return Err(informer.decode_error(&object).into());
                         };
-                        informer.skipped(&what, identity);
+                        informer.skipped(&object, identity);
                         self.received(&identity.resource_version);
                     }
                     WatchEvent::Error(error) if is_expired(&error) => return Err(Stop::Expired),
@@ -500,20 +502,21 @@ impl Reflector {
 }
 
 impl Listing {
-    /// Keeps what the store has of an object that cannot be read.
-    fn keep(&mut self, what: Unreadable) {
-        if let Some(key) = &what.key {
+    /// Keeps the store's state of an unreadable object.
+    fn keep(&mut self, object: Unreadable) {
+        if let Some(key) = &object.key {
             self.relist.keep(key);
         }
-        self.unreadable.push(what);
+        self.unreadable.push(object);
     }
 }
 
-/// Reports whether the API server no longer has a resourceVersion, or does not have it yet, as
-/// after a restore from a backup.
+/// Whether the API server no longer has a resourceVersion, or does not have it yet, as after a
+/// restore from a backup.
 fn is_expired(error: &ApiError) -> bool {
-    // A list or a watch from the future has code 504 and this cause, which client-go also checks:
-    // https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#CauseTypeResourceVersionTooLarge
+    // A list or a watch from the future fails with code 504 and this cause, as checked in
+    // client-go:
+    // https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/reflector.go#L1162
     let too_large =
         |cause: &operetta_core::status::Cause| cause.reason == "ResourceVersionTooLarge";
     error.kind == ErrorKind::Expired || error.status.causes.iter().any(too_large)

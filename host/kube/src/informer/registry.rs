@@ -1,4 +1,4 @@
-//! The registry of shared informers: one per kind and scope, which ends with its last user.
+//! The registry of shared informers: one per kind and scope, for as long as anybody uses it.
 
 use std::{
     collections::HashMap,
@@ -25,19 +25,18 @@ use crate::{
     store::{Packing, overlay::Author},
 };
 
-/// The shared informers of a host.
+/// A host's shared informers.
 pub struct InformerRegistry {
     api_client: ApiClient,
-    /// The namespaces in which informers may watch.
+    /// The namespaces informers may watch.
     pub watch_scope: WatchScope,
     settings: Settings,
-    /// The informers, looked up and added under one lock, so that concurrent users share one
-    /// informer.
+    /// Looked up and added under one lock, so that concurrent users share one informer.
     informers: Mutex<HashMap<(GroupVersionKind, Scope), Weak<Informer>>>,
 }
 
 impl InformerRegistry {
-    /// Creates a registry whose informers watch with this identity.
+    /// Creates a registry of informers watching under this identity.
     pub fn new(api_client: ApiClient) -> Arc<Self> {
         Self::with_timing(api_client, Timing::default())
     }
@@ -58,7 +57,8 @@ impl InformerRegistry {
         )
     }
 
-    /// Creates a registry with these settings. `permissions` are those of the identity.
+    /// Creates a registry with these settings. `permissions` must be those of the client's
+    /// identity.
     pub fn with(
         api_client: ApiClient,
         settings: Settings,
@@ -73,7 +73,7 @@ impl InformerRegistry {
         })
     }
 
-    /// Returns the informer of a resource and scope, and starts it if needed. It runs until its
+    /// Returns the informer of a resource and scope, starting it if necessary. It runs until its
     /// last user drops it.
     pub fn informer(&self, resource: &Arc<ApiResource>, scope: Scope) -> Arc<Informer> {
         let mut informers = self.informers.lock();
@@ -81,7 +81,7 @@ impl InformerRegistry {
             .entry((resource.kind.clone(), scope.clone()))
             .or_default();
 
-        // A kind that was deleted and installed again may have another resource.
+        // A kind deleted and installed again may have another resource.
         if let Some(running) = entry
             .upgrade()
             .filter(|informer| informer.resource == *resource)
@@ -101,13 +101,13 @@ impl InformerRegistry {
         informer
     }
 
-    /// Returns the running informers.
+    /// The running informers.
     pub fn running(&self) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         informers.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Adds an own write of an object of `resource` to the overlays: of all informers of these
+    /// Adds an own write of an object of `resource` to the overlays of all informers of these
     /// objects, whatever version of the API they watch and whatever they select.
     pub(crate) fn note(&self, resource: &ApiResource, effect: &Effect, author: Author) {
         for informer in self.of_resource(resource) {
@@ -115,8 +115,8 @@ impl InformerRegistry {
         }
     }
 
-    /// Makes sure that a read of an informer shows the author's writes before it, as
-    /// [`Informer::show_own_writes`] says.
+    /// Makes sure a read from an informer shows the author's earlier writes: see
+    /// [`Informer::show_own_writes`].
     pub(crate) async fn show_own_writes(
         &self,
         informer: &Informer,
@@ -129,7 +129,7 @@ impl InformerRegistry {
             .await
     }
 
-    /// Returns the running informers of a resource, in all versions of its API.
+    /// The running informers of a resource, in all versions of its API.
     pub(crate) fn of_resource(&self, resource: &ApiResource) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         let running = informers.values().filter_map(Weak::upgrade);
@@ -141,7 +141,7 @@ impl InformerRegistry {
             .collect()
     }
 
-    /// Returns the running informers of a kind.
+    /// The running informers of a kind.
     pub fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();
         let of_kind = informers.iter().filter(|((of, _), _)| of == kind);

@@ -1,4 +1,4 @@
-//! The scope of an informer, its timing and other settings.
+//! Scope, timing and other settings of informers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,23 +6,25 @@ use operetta_core::{object::prune::Prune, recorder::Recorder};
 
 use crate::store::Packing;
 
-/// The timing of informers: the intervals and timeouts of lists and watches.
+/// Intervals and timeouts of an informer's lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The time of silence after which a watch is replaced. The API server sends a bookmark about
-    /// once a minute.
+    /// After this long a silence, a watch is replaced. The API server sends a bookmark about once a
+    /// minute.
     pub stall: Duration,
-    /// The timeout of a response's headers, and of each chunk of a list.
+    /// Timeout of a response's headers, and of each chunk of a list.
     pub answer: Duration,
-    /// The first pause after a failure. It is doubled with each further failure.
+    /// The first pause after a failure, doubled with each further one.
     pub backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
-    /// The minimum duration of a watch. The API server is asked to end each watch after this to
-    /// twice this time, as in client-go, so that the watches of many informers spread over several
+    /// The minimum duration of a watch. As in [client-go], the API server is asked to end each
+    /// watch after one to two times this, so that the watches of many informers spread over several
     /// API servers.
+    ///
+    /// [client-go]: https://github.com/kubernetes/client-go/blob/v0.36.2/tools/cache/reflector.go#L588
     pub watch: Duration,
-    /// True to use streaming lists (KEP-3157, WatchList) where the API server supports them. They
+    /// Whether to use streaming lists (KEP-3157, WatchList) if the API server supports them. They
     /// save memory on API servers before 1.33, and cost twice the processor time of a list:
     /// docs/decisions/0015-lists.md.
     pub streaming_lists: bool,
@@ -41,7 +43,7 @@ impl Default for Timing {
     }
 }
 
-/// The scope of an informer. Users with the same scope share one watch.
+/// Which objects an informer watches. Users with the same scope share one watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// The namespace; None for all namespaces.
@@ -50,14 +52,14 @@ pub struct Scope {
     pub labels: String,
     /// The field selector for the API server; empty selects all objects.
     pub fields: String,
-    /// True to watch only apiVersion, kind and metadata (PartialObjectMetadata).
+    /// Whether to watch only apiVersion, kind and metadata (PartialObjectMetadata).
     pub metadata_only: bool,
-    /// The fields that the store leaves out, in the form of [`Prune::new`]; sorted.
+    /// Fields the store leaves out, in the form of [`Prune::new`]; sorted.
     pub pruned: Vec<String>,
 }
 
 impl Scope {
-    /// Returns the scope of all whole objects.
+    /// All objects, with all their fields.
     pub fn everything() -> Self {
         Self {
             namespace: None,
@@ -68,35 +70,34 @@ impl Scope {
         }
     }
 
-    /// Reports whether the objects have the fields at these paths, or all fields if there are no
-    /// paths.
+    /// Whether the objects have the fields at these paths, or all fields if there are no paths.
     pub fn has(&self, projection: &[String]) -> bool {
         let pruned = Prune::new(&self.pruned).unwrap_or_default();
         let missing = |path: &String| pruned.touches(path);
         self.pruned.is_empty() || (!projection.is_empty() && !projection.iter().any(missing))
     }
 
-    /// Reports whether all objects of a namespace, or of all namespaces (None), are in scope, with
-    /// all fields except the pruned ones.
+    /// Whether all objects of a namespace, or of all namespaces (None), are in scope, with all
+    /// fields except the pruned ones.
     pub fn covers(&self, namespace: Option<&str>) -> bool {
         let selects = !self.labels.is_empty() || !self.fields.is_empty() || self.metadata_only;
         !selects && self.is_within_reach(namespace)
     }
 
-    /// Reports whether objects of a namespace, or of all namespaces (None), are in scope if the
+    /// Whether objects of a namespace, or of all namespaces (None), are in scope provided the
     /// selectors match.
     pub fn is_within_reach(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
 }
 
-/// The settings that all informers of a registry share.
+/// Settings shared by all informers of a registry.
 #[derive(Clone)]
 pub struct Settings {
-    /// The times of lists and watches.
+    /// Intervals and timeouts of lists and watches.
     pub timing: Timing,
-    /// The compression of the stores.
+    /// Compression of the stores.
     pub packing: Packing,
-    /// The recorder of the changes that the watches see; None records none.
+    /// Records the changes seen by the watches; None records none.
     pub recorder: Option<Arc<Recorder>>,
 }

@@ -1,26 +1,24 @@
-//! Objects that cannot be read, for example because they are nested too deep. They are skipped and
-//! the watch continues, so that the writer of such an object cannot disturb the watchers of its
-//! kind.
+//! Unreadable objects, for example because they are nested too deep. They are skipped and the watch
+//! continues, so that the author of such an object cannot disturb the watchers of its kind.
 //!
-//! The store keeps the last state that could be read; an object that never could be read is not in
-//! it. Its deletion is delivered like any other.
+//! The store keeps the last readable state; it doesn't have an object that was never readable. A
+//! deletion is delivered like any other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use operetta_core::object::ObjectKey;
 
-/// The maximum number of objects that are named. Others are only counted.
+/// How many objects are named. Others are only counted.
 const MAX_NAMED: usize = 1_000;
 
-/// The objects of an informer that cannot be read.
 #[derive(Default)]
 pub(super) struct UnreadableObjects {
-    /// The objects that cannot be read now, each with the reason; at most [`MAX_NAMED`].
+    /// The currently unreadable objects, each with the reason; at most [`MAX_NAMED`].
     now: BTreeMap<ObjectKey, String>,
-    /// The objects that the log has named, at most [`MAX_NAMED`]. An object that changes often is
+    /// The objects already named in the log; at most [`MAX_NAMED`]. An object that changes often is
     /// named once.
     logged: BTreeSet<ObjectKey>,
-    /// The number of object states that could not be read.
+    /// How many states of objects were unreadable.
     total: u64,
 }
 
@@ -34,7 +32,7 @@ impl UnreadableObjects {
         self.logged.len() < MAX_NAMED && self.logged.insert(key.clone())
     }
 
-    /// Removes an object, because it can be read again or is deleted.
+    /// Removes an object: it is readable again, or deleted.
     pub fn remove(&mut self, key: &ObjectKey) {
         // Nearly always there are none.
         if !self.now.is_empty() {
@@ -42,17 +40,17 @@ impl UnreadableObjects {
         }
     }
 
-    /// Removes all objects before a list adds those that it could not read.
+    /// Removes all objects, before a list adds those it could not read.
     pub fn clear(&mut self) {
         self.now.clear();
     }
 
-    /// The number of object states that could not be read.
+    /// How many states of objects were unreadable.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Describes the objects of this kind that cannot be read now: the first one, and the number of
+    /// Describes the currently unreadable objects of this kind: the first one, and the number of
     /// others.
     pub fn describe(&self, kind: &str) -> Option<String> {
         let (key, why) = self.now.first_key_value()?;

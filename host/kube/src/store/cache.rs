@@ -1,4 +1,4 @@
-//! Reads of a store: its objects, overlaid by the host's own writes, and reduced to what a list
+//! Reads from a store: its objects, overlaid with the host's own writes, and reduced to what a list
 //! requests.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
@@ -23,25 +23,25 @@ use crate::store::{
     overlay::{Author, Overlay, OwnWrite, Sight, Version},
 };
 
-/// A store, and the writes that its watch has not received yet.
+/// A store, and the writes its watch has not received yet.
 pub struct Cache {
     /// The objects received by the watch.
     pub store: Arc<Store>,
-    /// The host's own writes that the watch has not received yet.
+    /// The host's own writes not yet received by the watch.
     pub overlay: Overlay,
-    /// The namespace that the informer watches; None for all namespaces.
+    /// The namespace watched by the informer; None for all.
     pub namespace: Option<String>,
-    /// The informer's label selector. An own write that does not match is not in its view.
+    /// The informer's label selector. An own write that doesn't match is outside its view.
     pub selects: LabelSelector,
-    /// True if the objects of the watch have metadata only.
+    /// Whether the watch delivers only metadata.
     pub metadata_only: bool,
-    /// The fields that no object of the cache has. Objects of the watch are read without them.
+    /// Fields missing from all objects in the cache. The watch's objects are read without them.
     pub prune: Prune,
 }
 
 /// The parsed options of a cached list.
 pub struct Query<'a> {
-    /// The selection of objects.
+    /// Which objects to select.
     pub lookup: Lookup,
     /// The namespace; None for all namespaces.
     pub namespace: Option<&'a str>,
@@ -60,17 +60,17 @@ pub struct Query<'a> {
 }
 
 impl Cache {
-    /// Returns an object in the state of the watch or of a later write of the host. If it is one of
-    /// [`Self::unknown`], that is what the watch has brought last.
+    /// An object in the state of the watch, or of a later write of the host. For one of
+    /// [`Self::unknown`], that is merely the watch's last state.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        // The overlay is read first: see its module.
+        // Read the overlay first: see its module.
         let own = self.overlay.get(key);
         let stored = self.store.get(key);
         self.newer(own, stored)
     }
 
-    /// Returns the objects that the author's writes have changed in a way that nothing in the cache
-    /// shows: of a namespace, or of all, or the one of this name.
+    /// The objects changed by the author's writes in a way nothing in the cache shows: in a
+    /// namespace, or in all, or the one called `name`.
     pub fn unknown(
         &self,
         author: Author,
@@ -107,13 +107,12 @@ impl Cache {
     }
 
     /// Returns one page in the order of keys. Its objects and its resourceVersion are consistent:
-    /// the store at that resourceVersion, overlaid by the host's own writes that the watch has not
-    /// received yet. Each page has its own state: changes after the last key between two pages are
-    /// visible, and objects that exist all the time are neither missed nor repeated.
+    /// the store at that resourceVersion, overlaid with the host's own writes not yet received by
+    /// the watch. Each page has its own state: changes behind the last key become visible from one
+    /// page to the next, and objects existing all the time are neither missed nor repeated.
     ///
     /// # Errors
-    /// [`NoRoom`] when the page's objects do not fit the memory budget of the plugin that reads
-    /// them.
+    /// [`NoRoom`] if the page's objects exceed the memory budget of the reading plugin.
     pub fn list(&self, query: &Query<'_>) -> Result<Page, NoRoom> {
         let written = self.overlay.snapshot();
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -141,7 +140,7 @@ impl Cache {
                 .walk(&lookup, query.namespace, query.after.as_ref())
                 .peekable();
             let mut found = Vec::new();
-            // One more than the page shows whether there is another page.
+            // One more than the page, to find out whether there is another page.
             while found.len() <= limit {
                 let order = match (written.peek(), stored_ones.peek()) {
                     (None, None) => break,
@@ -200,7 +199,7 @@ impl Cache {
         })
     }
 
-    /// Returns the namespaces of the objects.
+    /// The namespaces of the objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let written = self.overlay.snapshot();
         self.store.keep_order();
@@ -220,7 +219,7 @@ impl Cache {
             return false;
         }
 
-        // An object of which only metadata is stored would be stored as a whole.
+        // Where only metadata is stored, the object must not be stored in full.
         let is_known = self
             .store
             .snapshot(|stored| stored.get(object.key()).is_some());
@@ -235,7 +234,7 @@ impl Cache {
         is_in_view || is_known
     }
 
-    /// Returns an object without the pruned fields.
+    /// The object without the pruned fields.
     pub fn pruned(&self, object: &Arc<Object>) -> Arc<Object> {
         if self.prune.is_plain() {
             object.clone()
@@ -257,7 +256,7 @@ impl Cache {
     }
 }
 
-/// An object found by a list, before it is decompressed.
+/// An object found by a list, still compressed.
 enum Found {
     Stored(Entry),
     Written(Arc<Object>),
@@ -272,7 +271,7 @@ impl Found {
     }
 }
 
-/// Returns the part of the store to search: one value of an index if the labels ask for it.
+/// The part of the store to search: one value of an index, if the labels ask for it.
 fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
     if query.lookup != Lookup::All {
         return query.lookup.clone();
@@ -310,8 +309,7 @@ pub(crate) fn item(object: Arc<Object>, projection: &[String]) -> Item {
     }
 }
 
-/// Returns the continue token of a page, which is its last key: `namespace/name`, or the name
-/// alone.
+/// A page's continue token, which is its last key: `namespace/name`, or only the name.
 pub(crate) fn token_of(key: &ObjectKey) -> String {
     key.to_string()
 }
@@ -319,7 +317,7 @@ pub(crate) fn token_of(key: &ObjectKey) -> String {
 /// Parses a continue token.
 ///
 /// # Errors
-/// `BadRequest` for a token that no cached list has returned.
+/// `BadRequest` for a token not returned by any cached list.
 pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
     let key = match token.split_once('/') {
         Some((namespace, name)) => ObjectKey::namespaced(namespace, name),

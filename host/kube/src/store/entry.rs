@@ -1,4 +1,4 @@
-//! An object as the store holds it: its bytes, or its metadata and the compressed rest.
+//! An object in the store: its bytes, or its metadata and the compressed rest.
 
 use std::sync;
 
@@ -10,20 +10,19 @@ use zstd::{
     zstd_safe::CParameter,
 };
 
-/// The size of the reference count in an entry's allocation.
+/// Size of the reference count in an entry's allocation.
 const COUNTS: usize = size_of::<usize>();
-/// The size of a dictionary in bytes. Larger ones gain little (docs/decisions/0014).
+/// Size of a dictionary in bytes. Larger ones gain little (docs/decisions/0014).
 const DICTIONARY: usize = 16 << 10;
-/// The compression level, zstd's default. Higher levels take longer and gain nothing.
+/// zstd's default compression level. Higher ones take longer and gain nothing.
 const LEVEL: i32 = 3;
-/// The maximum size of a packed object, in percent of the plain size. Others stay plain.
+/// Maximum size of a packed object, in percent of the plain size. Others stay plain.
 const WORTH: usize = 70;
-/// The memory that zstd needs for decompression, by its own estimate, without the dictionary.
+/// Memory zstd needs for decompression, by its own estimate, without the dictionary.
 const DECOMPRESSOR: usize = 128 << 10;
-/// The maximum number of readers that are kept for later reads. Further concurrent reads create
-/// their own.
+/// How many readers are kept for later reads. Further concurrent reads create their own.
 const KEPT: usize = 8;
-/// The maximum buffer of a kept reader in bytes, so that an object of 3 MiB leaves none behind.
+/// Maximum buffer of a kept reader in bytes, so that an object of 3 MiB leaves none behind.
 const ROOM: usize = 1 << 20;
 
 /// An object in a store. Cheap to clone.
@@ -31,25 +30,23 @@ const ROOM: usize = 1 << 20;
 pub enum Entry {
     /// The plain bytes.
     Plain(RawObject),
-    /// The bytes compressed by the store's codec.
+    /// The bytes, compressed by the store's codec.
     Packed(Packed),
 }
 
-/// A compressed object in one allocation: the metadata of [`RawObject::strip`], followed by the
+/// A compressed object in one allocation: the metadata from [`RawObject::strip`], followed by the
 /// rest as a zstd frame.
 #[derive(Clone)]
 pub struct Packed(Arc<HeaderSlice<Parts, [u8]>>);
 
-/// The offsets of the parts of a compressed object.
 struct Parts {
-    /// The end of the metadata.
     metadata: u32,
-    /// The size of the rest before compression, in bytes.
+    /// Size of the rest before compression, in bytes.
     rest: u32,
 }
 
 impl Entry {
-    /// Returns the metadata, which is not compressed.
+    /// The metadata; it is never compressed.
     pub fn metadata(&self) -> Metadata<'_> {
         match self {
             Self::Plain(raw) => raw.metadata(),
@@ -62,7 +59,7 @@ impl Entry {
         (metadata.namespace(), metadata.name())
     }
 
-    /// Returns the number of bytes in memory, without the allocator's rounding.
+    /// Bytes in memory, without the allocator's rounding.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Plain(raw) => raw.heap_bytes(),
@@ -70,7 +67,7 @@ impl Entry {
         }
     }
 
-    /// Reports whether both share the same allocation.
+    /// Whether both share the same allocation.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(one), Self::Plain(other)) => one.is(other),
@@ -100,7 +97,7 @@ impl Packed {
     }
 }
 
-/// A decompressor, with a buffer for an object.
+/// A decompressor, with buffers for an object.
 struct Reader {
     decompressor: Decompressor<'static>,
     rest: Vec<u8>,
@@ -115,8 +112,8 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Trains a dictionary on three quarters of a sample, and returns it with the compression ratio
-    /// of the rest. Returns None if training fails.
+    /// Trains a dictionary on three quarters of a sample, and measures the compression ratio of the
+    /// rest. Returns None if training fails.
     pub fn train(sample: &[RawObject]) -> Option<(Self, f64)> {
         let stripped: Vec<String> = sample
             .iter()
@@ -143,7 +140,7 @@ impl Codec {
         Some((codec, packed as f64 / plain.max(1) as f64))
     }
 
-    /// Returns the number of bytes in memory, including the compressors.
+    /// Bytes in memory, including the compressors.
     pub fn heap_bytes(&self) -> usize {
         let mut compressors = self.compressors.lock();
         let readers = self.readers.lock();
@@ -162,8 +159,7 @@ impl Codec {
             + readers.len() * (DECOMPRESSOR + self.dictionary.len())
     }
 
-    /// Returns the compressed object; None if it is already compressed or compression gains too
-    /// little.
+    /// The compressed object; None if it is already compressed, or if that gains too little.
     pub fn pack(&self, entry: &Entry) -> Option<Entry> {
         let Entry::Plain(raw) = entry else {
             return None;
@@ -186,7 +182,7 @@ impl Codec {
 
     fn compressor(&self) -> std::io::Result<Compressor<'static>> {
         let mut compressor = Compressor::with_dictionary(LEVEL, &self.dictionary)?;
-        // The entry already contains what a frame could describe.
+        // The entry contains everything a frame could tell.
         for known in [
             CParameter::ChecksumFlag(false),
             CParameter::DictIdFlag(false),

@@ -10,20 +10,18 @@ use operetta_core::manifest::IndexKey;
 
 use super::{Store, entry::Entry, order::Order};
 
-/// The bytes of one position in an order, including the reserve of its chunk.
+/// Bytes of one position in an order, including its chunk's reserve.
 pub(super) const POSITION: usize = 6;
-/// The bytes of one value besides its text: its part of the table, and its chunk.
+/// Bytes of one value besides its text: its part of the table, and its chunk.
 const VALUE: usize = 112;
 
 /// The slots of each value, in the order of their keys. Every value has at least one.
 #[derive(Default)]
 pub(super) struct Index {
     values: HashMap<Box<str>, Order>,
-    /// The memory in bytes.
     bytes: usize,
 }
 
-/// A declared index.
 pub(super) struct Declared {
     pub(super) key: IndexKey,
     pub(super) index: Index,
@@ -46,7 +44,7 @@ impl IndexUse {
         }
     }
 
-    /// Reports whether this is a use of an index of a store.
+    /// Whether this is a use of that store's index.
     pub fn is(&self, store: &Arc<Store>, key: &IndexKey) -> bool {
         self.key == *key && std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store))
     }
@@ -69,13 +67,13 @@ impl Drop for IndexUse {
 
         inner.indexes[at].users -= 1;
         let unused = (inner.indexes[at].users == 0).then(|| inner.indexes.remove(at));
-        // Dropping a large index takes time, so it is done without the lock that readers wait for.
+        // Dropping a large index takes time, so don't make readers wait for the lock meanwhile.
         drop(inner);
         drop(unused);
     }
 }
 
-/// Reports whether a slot's object comes before a key.
+/// Whether a slot's object comes before a key.
 pub(super) fn before<'a>(
     slots: &'a [Option<Entry>],
     key: (Option<&'a str>, &'a str),

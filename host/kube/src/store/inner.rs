@@ -1,4 +1,4 @@
-//! Changes of a store's slots, table, order and indexes, under its lock.
+//! Changes to a store's slots, table, order and indexes, under its lock.
 
 use operetta_core::object::{Object, ObjectKey};
 
@@ -48,7 +48,7 @@ impl Inner {
         self.position(key).slot
     }
 
-    /// Inserts an object; `old` is the existing object of its key.
+    /// Inserts an object; `old` is the current object of its key.
     pub(super) fn put(
         &mut self,
         position: SlotPosition,
@@ -71,7 +71,7 @@ impl Inner {
     pub(super) fn enter(&mut self, entry: Entry, hash: u32) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            // A store cannot hold four billion objects.
+            // A store never has four billion objects.
             u32::try_from(self.slots.len() - 1).unwrap_or_default()
         });
         self.slots[slot as usize] = Some(entry);
@@ -87,7 +87,7 @@ impl Inner {
         slot
     }
 
-    /// Removes an existing object.
+    /// Removes an object from the store.
     pub(super) fn take(&mut self, position: SlotPosition, old: &Object) {
         let Some(slot) = position.slot else { return };
         self.index(slot, Some(old), None);

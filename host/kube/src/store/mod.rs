@@ -1,16 +1,14 @@
-//! The store of an informer: objects by key, in order, with indexes. The informer is its only
-//! writer.
+//! An informer's store: objects by key, in order, with indexes. The informer is its only writer.
 //!
 //! [`Writer`] is not `Clone` and there is one per store; any number of readers share the [`Store`].
-//! Keys are ordered by namespace, then by name, so a namespace is a range: this is the namespace
-//! index. The order of all keys is maintained only once a list needs it ([`Store::keep_order`]),
-//! because it is nearly half of the cost of a change.
+//! Keys are ordered by namespace, then by name, so a namespace is a range and needs no index of its
+//! own. The order of all keys is maintained only once a list needs it ([`Store::keep_order`]),
+//! because it is nearly half the cost of a change.
 //!
 //! An object is stored as its bytes, plain or compressed ([`Packing`]), in a slot. The table of
 //! keys, the order of keys and the indexes refer to slots. Readers get an [`Object`] created from
-//! the bytes, which is a copy if they are compressed. [`Store::snapshot`] reads several things
-//! consistently, and metadata without decompression; the selected entries are opened after the lock
-//! is released.
+//! the bytes, a copy if they are compressed. [`Store::snapshot`] reads several things consistently,
+//! including metadata without decompression; selected entries are opened after releasing the lock.
 
 pub mod cache;
 pub mod overlay;
@@ -51,7 +49,7 @@ use self::{
     packing::Trial,
 };
 
-/// The bytes of an object besides its own and its indexes': its slot, and its part of the table of
+/// Bytes of an object besides its own and its indexes': its slot, and its part of the table of
 /// keys.
 const SLOT: usize = size_of::<Option<Entry>>() + 14;
 
@@ -64,7 +62,7 @@ pub struct Store {
     trial: Trial,
 }
 
-/// The only writer of a store.
+/// A store's only writer.
 pub struct Writer {
     store: Arc<Store>,
 }
@@ -74,38 +72,37 @@ struct Inner {
     /// The objects. An object keeps its slot while it exists; free slots are reused.
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
-    /// The slot of each object, with the hash of its key.
+    /// Each object's slot, with the hash of its key.
     by_key: HashTable<(u32, u32)>,
     hasher: RandomState,
     /// All slots in the order of keys, once a list needs it.
     order: Option<Order>,
     /// The slots by the uid of the controlling owner.
     by_owner: Index,
-    /// The declared indexes. Every object that has a value is in it.
+    /// The declared indexes. Each contains every object with a value for it.
     indexes: Vec<Declared>,
-    /// The highest resourceVersion the watch has brought; it may fall only on a relist.
+    /// The highest resourceVersion from the watch; only a relist may lower it.
     revision: u64,
-    /// The bytes of the entries and their slots. Indexes count their own bytes.
+    /// Bytes of the entries and their slots. Indexes count their own.
     bytes: usize,
 }
 
-/// The slot of an object, or the position for a new one.
+/// An object's slot, or the position for a new one.
 #[derive(Clone, Copy)]
 struct SlotPosition {
     hash: u32,
-    /// The slot; None if there is no object with the key.
+    /// None if no object has the key.
     slot: Option<u32>,
 }
 
-/// A selection of the objects of a store.
+/// A selection of a store's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// All objects.
     All,
-    /// The objects with this uid as controlling owner.
+    /// The objects whose controlling owner has this uid.
     Owner(String),
-    /// The objects with this value in this index, which must have been declared by
-    /// [`Store::declare_index`].
+    /// The objects with this value in this index, previously declared by [`Store::declare_index`].
     Index {
         /// The index.
         key: IndexKey,
@@ -135,7 +132,7 @@ impl Store {
         Some(self.open(&entry))
     }
 
-    /// Reports whether the store has this version of the object or a later one.
+    /// Whether the store has this version of the object or a later one.
     pub fn is_past(&self, object: &Object) -> bool {
         let Some(revision) = object.revision() else {
             return false;
@@ -153,7 +150,7 @@ impl Store {
         })
     }
 
-    /// Reports whether the store has the object, in any version.
+    /// Whether the store has the object, in any version.
     pub fn has(&self, object: &Object) -> bool {
         self.snapshot(|stored| {
             stored
@@ -162,7 +159,7 @@ impl Store {
         })
     }
 
-    /// Reports whether the store has another object of this name, created before or after.
+    /// Whether the store has another object of this name, created earlier or later.
     pub fn is_of_another(&self, object: &Object) -> bool {
         self.snapshot(|stored| {
             stored
@@ -171,23 +168,23 @@ impl Store {
         })
     }
 
-    /// Returns the number of objects.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.read(|inner| inner.by_key.len())
     }
 
-    /// Reports whether there are no objects.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the bytes of the objects in memory, including keys, indexes and dictionary, without
-    /// the allocator's rounding.
+    /// Bytes of the objects in memory, including keys, indexes and dictionary, without the
+    /// allocator's rounding.
     pub fn bytes(&self) -> usize {
         self.read(Inner::heap_bytes) + self.codec.get().map_or(0, Codec::heap_bytes)
     }
 
-    /// Counts again what [`Self::bytes`] keeps a sum of. For tests: it reads every entry.
+    /// Recomputes [`Self::bytes`] by reading every entry. For tests.
     pub fn count_bytes(&self) -> usize {
         let counted = self.read(|inner| {
             let entries: usize = inner
@@ -211,7 +208,7 @@ impl Store {
         counted + self.codec.get().map_or(0, Codec::heap_bytes)
     }
 
-    /// Returns the number of compressed objects.
+    /// The number of compressed objects.
     pub fn packed_objects(&self) -> usize {
         self.read(|inner| {
             inner
@@ -223,13 +220,13 @@ impl Store {
         })
     }
 
-    /// Returns the highest resourceVersion that the watch has received; 0 before the first.
+    /// The highest resourceVersion received by the watch; 0 before the first.
     pub fn revision(&self) -> u64 {
         self.read(|inner| inner.revision)
     }
 
-    /// Returns the current objects of one namespace, or of all, in the order of keys after `after`.
-    /// Each is created when it is taken.
+    /// The current objects of one namespace, or of all, in the order of keys after `after`. Each is
+    /// created only when taken.
     pub fn list(
         &self,
         lookup: &Lookup,
@@ -246,12 +243,12 @@ impl Store {
         self.read(|inner| read(&Snapshot { inner }))
     }
 
-    /// Returns the object of an entry of this store.
+    /// The object of an entry of this store.
     pub fn open(&self, entry: &Entry) -> Arc<Object> {
         entry.open(self.codec.get())
     }
 
-    /// Returns the namespaces of the objects.
+    /// The namespaces of the objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         self.read(|inner| {
             let mut found = BTreeSet::new();
@@ -269,7 +266,7 @@ impl Store {
                 .next();
             while let Some(namespace) = next.and_then(|slot| key_of(&inner.slots, slot).0) {
                 found.insert(namespace.to_owned());
-                // Keys are sorted, so the objects of a namespace are adjacent.
+                // Keys are sorted, so a namespace's objects are adjacent.
                 next = order
                     .from(|slot| key_of(&inner.slots, slot).0 <= Some(namespace))
                     .next();
@@ -278,7 +275,7 @@ impl Store {
         })
     }
 
-    /// Returns all keys in order.
+    /// All keys, in order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot(|stored| {
             stored
@@ -288,14 +285,14 @@ impl Store {
         })
     }
 
-    /// Maintains the order of all keys from now on, for lists of all objects or of a namespace,
-    /// page by page.
+    /// Starts maintaining the order of all keys, for lists of all objects or of a namespace, page
+    /// by page.
     pub fn keep_order(&self) {
         if self.read(|inner| inner.order.is_some()) {
             return;
         }
 
-        // Sorting many objects takes time, so it is done without the lock that readers wait for.
+        // Sorting many objects takes time, so don't make readers wait for the lock meanwhile.
         let slots = self.read(|inner| inner.slots.clone());
         let sorted = sorted(&slots);
         let mut inner = self.inner.write();
@@ -310,7 +307,7 @@ impl Store {
                 .get(slot as usize)
                 .and_then(Option::as_ref)
                 .zip(now[slot as usize].as_ref());
-            // Nearly all entries are unchanged, so their keys are not compared.
+            // Nearly all entries are unchanged, which saves comparing their keys.
             both.is_some_and(|(then, now)| then.is(now) || then.key() == now.key())
         };
 
@@ -333,8 +330,7 @@ impl Store {
             return IndexUse::new(self, index);
         }
 
-        // Entries may have to be decompressed, so it is done without the lock that readers wait
-        // for.
+        // Entries may have to be decompressed, so don't make readers wait for the lock meanwhile.
         let entries = self.read(|inner| inner.slots.clone());
         let value = |entry: &Entry| index.value(&self.open(entry));
         let values: Vec<Option<String>> =
@@ -371,8 +367,8 @@ impl Store {
         read(&self.inner.read())
     }
 
-    /// Finds the slot of a key or the position for it, and the object there. Both stay valid,
-    /// because only the writer calls this and nothing else changes the store.
+    /// Finds a key's slot or the position for it, and the object there. Both stay valid, because
+    /// only the writer calls this and nothing else changes the store.
     fn position(&self, key: &ObjectKey) -> (SlotPosition, Option<Arc<Object>>) {
         let (position, entry) = self.read(|inner| {
             let position = inner.position(key);
@@ -386,7 +382,7 @@ impl Store {
         (position, entry.map(|entry| self.open(&entry)))
     }
 
-    /// Returns an object in the form that this store keeps.
+    /// The object in this store's form.
     fn packed(&self, object: &Object) -> Entry {
         let entry = Entry::Plain(object.raw().clone());
         self.codec
@@ -397,12 +393,12 @@ impl Store {
 }
 
 impl Writer {
-    /// Returns the store.
+    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Inserts an object and returns the one it replaces.
+    /// Inserts an object and returns the replaced one.
     pub fn apply(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let entry = self.store.packed(&object);
         let (position, old) = self.store.position(object.key());
@@ -433,15 +429,15 @@ impl Writer {
     }
 }
 
-/// Returns the slots that contain an object.
+/// The occupied slots.
 fn taken(slots: &[Option<Entry>]) -> impl Iterator<Item = u32> + '_ {
     (0..)
         .zip(slots)
         .filter_map(|(slot, entry)| entry.as_ref().map(|_| slot))
 }
 
-/// Returns these slots in the order of keys. A list returns them nearly sorted, which this sort
-/// exploits.
+/// Sorts the occupied slots by key. They come from a list nearly sorted, and this sort exploits
+/// that.
 fn sorted(slots: &[Option<Entry>]) -> Vec<u32> {
     let mut sorted: Vec<u32> = taken(slots).collect();
     sorted.sort_by(|one, other| key_of(slots, *one).cmp(&key_of(slots, *other)));
@@ -455,7 +451,7 @@ fn key(metadata: &Metadata<'_>) -> ObjectKey {
     }
 }
 
-/// Spreads a hash for the table, which uses both ends of it.
+/// Spreads a hash over 64 bits: the table uses both ends.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

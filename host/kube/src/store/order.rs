@@ -1,8 +1,8 @@
 //! The slots of a store in the order of their objects' keys: four bytes each, in chunks, so that an
-//! insertion moves few of them.
+//! insertion moves only a few.
 //!
-//! An order does not know keys: the caller's predicate tells whether a slot comes before the
-//! position that is searched.
+//! An order doesn't know the keys. The caller's predicate tells whether a slot comes before the
+//! searched position.
 
 /// The maximum number of slots in a chunk.
 const CHUNK: usize = 512;
@@ -15,8 +15,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Returns the first position for which `before` is false. It is true for all positions before
-    /// that one.
+    /// The first position where `before` is false. It must be true for all earlier ones.
     fn position(&self, before: impl Fn(u32) -> bool) -> (usize, usize) {
         let chunk = self
             .chunks
@@ -40,7 +39,7 @@ impl Order {
             return;
         }
 
-        // At the end, as in a list: full chunks stay full.
+        // At the end, as in a list, full chunks stay full.
         match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(slot),
             None => {
@@ -76,7 +75,7 @@ impl Order {
         self.chunks.is_empty()
     }
 
-    /// Returns the slots from the first one for which `before` is false.
+    /// The slots from the first one where `before` is false.
     pub(super) fn from(&self, before: impl Fn(u32) -> bool) -> impl Iterator<Item = u32> + '_ {
         let (chunk, at) = self.position(before);
         let first = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk[at..]);

@@ -1,26 +1,25 @@
-//! An overlay of the host's own writes: what their answers say of objects that the watch has not
-//! caught up with, so that no reconciler acts on a cache without its own writes.
+//! An overlay of the host's own writes: what their answers tell about objects until the watch has
+//! caught up, so that no reconciler acts on a cache without its own writes.
 //!
 //! The rules, in terms of resourceVersions, which are ordered across all objects of a resource:
 //!
-//! - **Reads are not older than answered writes.** Once a write is answered, a read shows the object
-//!   as that write left it, or later. Where the answer does not show the object (`scale`, an
-//!   eviction, the deletion of a collection, a write in another version of the API, a write without
-//!   an answer), a read of it is [`Sight::Unknown`] until the watch has brought the change, or until
-//!   the API server was asked again ([`Overlay::asked`]).
+//! - **Reads are not older than answered writes.** Once a write is answered, a read shows the
+//!   object as the write left it, or later. Sometimes the answer does not show the object: for
+//!   `scale`, an eviction, the deletion of a collection, a write in another version of the API, or
+//!   a write without an answer. A read is then [`Sight::Unknown`] until the watch has brought the
+//!   change, or until the API server was asked again ([`Overlay::asked`]).
 //! - **Incarnations are ordered.** Objects of one name follow each other. Once an incarnation is
-//!   deleted, neither it nor an earlier one is shown again, whatever the watch still has to send: a
-//!   later one has a higher resourceVersion than any at which the deleted one existed.
+//!   deleted, neither it nor an earlier one is shown again, whatever the watch still has to send. A
+//!   later one is recognized by a higher resourceVersion than any of the deleted one.
 //! - **Nothing stays.** A watch sends the events of one resource in the order of their
-//!   resourceVersions, so an entry of resourceVersion R ends with the first event of R or later. An
-//!   answer that the watch has overtaken makes no entry.
+//!   resourceVersions, so an entry of resourceVersion R ends with the first event of R or later. If
+//!   the watch has overtaken an answer, the answer makes no entry.
 //!
-//! Readers read the overlay first and the store second: an entry is removed only after the store has
+//! Readers read the overlay first and the store second: an entry is removed only once the store has
 //! its object.
 //!
-//! A list shows no object that was created and deleted before it. If the host created such an
-//! object while the watch was interrupted, nobody but the overlay knows of it; the informer then
-//! reports its deletion.
+//! A list shows no object created and deleted before it. If the host created such an object while
+//! the watch was interrupted, only the overlay knows of it; the informer then reports its deletion.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -38,55 +37,54 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::store::{Entry as Stored, Store};
 
-/// How long an entry lives whose end the watch may never show: the object left the view of a
-/// selecting informer before, or the write turned out to change nothing.
+/// How long an entry lives if the watch may never show its end: the object left the view of a
+/// selecting informer earlier, or the write turned out to change nothing.
 const UNCONFIRMED_AGE: Duration = Duration::from_secs(300);
 
-/// How many deletions are remembered that the watch has brought. An answer is rarely later than
-/// that; if it is, the next read of a new object of this name asks the API server.
+/// How many of the watch's deletions are remembered. An answer is rarely later than that; if it is,
+/// the next read of a new object of this name asks the API server.
 const SEEN_DELETIONS: usize = 1_024;
 
 /// What the host knows of an object beyond the store.
 #[derive(Clone, Debug)]
 enum Known {
-    /// The object as the API server stored it.
+    /// The object as stored by the API server.
     Present(Arc<Object>),
     /// There was no such object at this resourceVersion.
     Absent { at: u64 },
-    /// The incarnation with this uid was deleted, at a resourceVersion that the answer does not
-    /// have.
+    /// The incarnation with this uid was deleted, at a resourceVersion missing from the answer.
     Deleted {
         /// Empty if the API server named none.
         uid: String,
         existed: Existed,
     },
-    /// A write has changed the object, or may have. The answer does not show how.
+    /// A write has changed the object, or may have, and the answer does not show how.
     Changed(Until),
 }
 
-/// What is known of the time at which a deleted incarnation existed.
+/// What we know about when a deleted incarnation existed.
 #[derive(Clone, Copy, Debug)]
 enum Existed {
-    /// It existed at this resourceVersion, so a higher one of another incarnation is later.
+    /// It existed at this resourceVersion, so another incarnation with a higher one is later.
     At(u64),
-    /// The watch had reached this resourceVersion and not yet brought the deletion, so everything up
+    /// The watch had reached this resourceVersion without bringing the deletion, so everything up
     /// to it is earlier.
     After(u64),
 }
 
-/// When the watch has caught up with a change that no answer shows.
+/// When the watch has caught up with a change not shown by any answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Once it has reached this resourceVersion.
     Reached(u64),
-    /// Once it has brought that this incarnation is being deleted, or is deleted: after this state.
+    /// Once it has shown this incarnation being deleted, or gone, after this state.
     Left {
         /// The object's uid.
         uid: String,
-        /// The resourceVersion of the state before the change.
+        /// The resourceVersion before the change.
         revision: u64,
     },
-    /// That cannot be told: the API server has to be asked.
+    /// No way to tell: the API server has to be asked.
     Asked {
         /// False if the write may not have reached the API server.
         certain: bool,
@@ -106,19 +104,19 @@ pub enum Sight {
     Unknown,
 }
 
-/// What an event of the watch shows of an object.
+/// What a watch event shows of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It exists.
     There,
-    /// It exists, and is being deleted.
+    /// It exists, but is being deleted.
     Deleting,
     /// It is deleted, or has left the informer's view.
     Gone,
 }
 
 impl Seen {
-    /// Returns what an added or changed object shows.
+    /// What an added or changed object shows.
     pub fn of(object: &Object) -> Self {
         if object.deleting() {
             Self::Deleting
@@ -128,7 +126,6 @@ impl Seen {
     }
 }
 
-/// The version of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a> {
     uid: &'a str,
@@ -136,7 +133,6 @@ pub struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    /// Returns the version of an object.
     pub(super) fn of(object: &'a Object) -> Self {
         Self {
             uid: object.uid(),
@@ -154,13 +150,13 @@ impl<'a> Version<'a> {
     }
 }
 
-/// A plugin, or the host itself, as the author of own writes. Only its own reads wait for what nobody
-/// knows of them.
+/// A plugin, or the host itself, as the author of own writes. Only its own reads wait when nobody
+/// knows what they did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Author(u64);
 
 impl Author {
-    /// Returns an author that is different from all others of this process.
+    /// Returns an author different from all others of this process.
     pub fn unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -171,19 +167,19 @@ impl Author {
 #[derive(Clone, Debug)]
 pub struct OwnWrite {
     known: Known,
-    /// An object that the host wrote, if the watch may never have seen it.
+    /// An object written by the host, if the watch may never have seen it.
     unseen: Option<Arc<Object>>,
     since: Instant,
     authors: Vec<Author>,
 }
 
 impl OwnWrite {
-    /// Reports whether a plugin, or the host, is an author of these writes.
+    /// Whether a plugin, or the host, is an author of these writes.
     pub fn is_by(&self, author: Author) -> bool {
         self.authors.contains(&author)
     }
 
-    /// Returns what a read shows, when the store has this version of the object.
+    /// What a read shows if the store has this version of the object.
     pub fn sight(&self, stored: Option<Version<'_>>) -> Sight {
         match (&self.known, stored) {
             (Known::Present(object), Some(stored))
@@ -206,15 +202,15 @@ impl OwnWrite {
     }
 }
 
-/// The writes that a store's watch has not received yet.
+/// The writes not yet received by a store's watch.
 #[derive(Default)]
 pub struct Overlay {
     entries: Mutex<Entries>,
-    /// The number of entries. Most reads find 0 and continue without the lock.
+    /// Number of entries. Most reads find 0 here and go on without locking.
     len: AtomicUsize,
     /// Notified when entries end.
     caught_up: Notify,
-    /// True if the informer selects objects: an object that leaves its view is then deleted for the
+    /// Whether the informer selects objects. An object leaving its view then looks deleted to the
     /// watch, and may come back.
     selects: bool,
 }
@@ -222,11 +218,11 @@ pub struct Overlay {
 #[derive(Default)]
 struct Entries {
     by_key: BTreeMap<ObjectKey, OwnWrite>,
-    /// The keys of entries that end once the watch has reached a resourceVersion, by that.
+    /// Entries that end once the watch has reached a resourceVersion, sorted by it.
     ends: BTreeSet<(u64, ObjectKey)>,
-    /// The hashes of the uids of the last deletions that the watch has brought, and when.
+    /// The watch's last deletions: hashes of the uids, and when they came.
     seen_deletions: VecDeque<(u64, Instant)>,
-    /// Since when none of them is missing. A list does not show what was deleted before it.
+    /// Since when no deletion is missing above. Deletions before a list are not shown by it.
     complete_since: Option<Instant>,
     hasher: RandomState,
 }
@@ -268,7 +264,7 @@ impl Entries {
         Some(removed)
     }
 
-    /// Removes what is over once the watch has reached a resourceVersion.
+    /// Removes entries that are over once the watch has reached a resourceVersion.
     fn reached(&mut self, revision: u64) {
         while let Some((end, key)) = self.ends.pop_first() {
             if end > revision {
@@ -291,7 +287,7 @@ impl Entries {
 }
 
 impl Overlay {
-    /// Creates the overlay of an informer that selects objects, or does not.
+    /// Creates the overlay of an informer, which may select objects.
     pub fn of(selects: bool) -> Self {
         Self {
             selects,
@@ -299,8 +295,8 @@ impl Overlay {
         }
     }
 
-    /// Adds the answer to a create, update or patch. `is_in_view` tells whether the informer selects
-    /// the object.
+    /// Adds the answer to a create, update or patch. `is_in_view` tells whether the informer
+    /// selects the object.
     pub fn wrote(&self, object: Arc<Object>, is_in_view: bool, author: Author, store: &Store) {
         let Some(revision) = object.revision() else {
             return;
@@ -341,7 +337,7 @@ impl Overlay {
                         stored
                     }
                 }
-                // A question to the API server that is on its way may be answered without this write.
+                // The API server's answer to a question already asked may not include this write.
                 Some(Known::Changed(until)) => Known::Changed(until.clone()),
                 Some(_) => return,
             };
@@ -349,9 +345,8 @@ impl Overlay {
         });
     }
 
-    /// Adds the deletion of an object, whose request was sent at `sent`. `uid` is empty when the API
-    /// server named none; `existed` is a resourceVersion at which this incarnation existed, if the
-    /// answer has one.
+    /// Adds the deletion of an object, requested at `sent`. `uid` is empty if the API server named
+    /// none; `existed` is a resourceVersion of this incarnation, if the answer has one.
     pub fn deleted(
         &self,
         key: &ObjectKey,
@@ -372,7 +367,7 @@ impl Overlay {
             });
             let is_it = |other: &str| uid.is_empty() || uid == other;
 
-            // The last state of this incarnation that is known.
+            // The last known state of this incarnation.
             let mut last = existed;
             let mut name = uid;
             if let Some((stored_uid, revision)) = &stored
@@ -403,7 +398,7 @@ impl Overlay {
                 _ => {}
             }
 
-            // Whether this deletion comes after what is known.
+            // Whether this deletion comes after everything known so far.
             let mut floor = store.revision();
             let is_last = match &known {
                 None => true,
@@ -412,7 +407,7 @@ impl Overlay {
                     if !self.selects && last.is_some_and(|last| last <= *at) {
                         return;
                     }
-                    // An object that had left the view may have been deleted later.
+                    // An object may have been deleted some time after leaving the view.
                     last = last.map(|last| last.max(*at));
                     last.is_some()
                 }
@@ -463,7 +458,7 @@ impl Overlay {
         });
     }
 
-    /// Adds a change that no answer shows.
+    /// Adds a change not shown by any answer.
     pub fn changed(&self, key: &ObjectKey, until: Until, author: Author, store: &Store) {
         self.change(|entries| {
             let has_caught_up = match &until {
@@ -503,7 +498,7 @@ impl Overlay {
                 {
                     return;
                 }
-                // An uncertain write may come after a certain one, which must be shown.
+                // An uncertain write may come after a certain one, and that one must be shown.
                 (Some(before), Until::Asked { certain: false }) => Until::Asked {
                     certain: !matches!(before, Known::Changed(Until::Asked { certain: false })),
                 },
@@ -513,8 +508,8 @@ impl Overlay {
         });
     }
 
-    /// Adds what the API server said when it was asked for an object: at the resourceVersion `at` it
-    /// had this state, or was not in the informer's view. The request began at `began`.
+    /// Adds what the API server answered when asked for an object: at resourceVersion `at` it had
+    /// this state, or was not in the informer's view. The request began at `began`.
     pub fn asked(
         &self,
         key: &ObjectKey,
@@ -543,8 +538,8 @@ impl Overlay {
         self.caught_up.notify_waiters();
     }
 
-    /// Drops the entry of a write that may not have reached the API server, which cannot be asked.
-    /// Reports whether the key had no other.
+    /// Drops the entry of a write that may not have reached the API server, if the API server
+    /// cannot be asked about it. Reports whether the key had no other.
     pub fn gave_up(&self, key: &ObjectKey) -> bool {
         let mut gave_up = false;
         self.change(|entries| {
@@ -560,8 +555,8 @@ impl Overlay {
         gave_up
     }
 
-    /// Removes the entries that the watch has caught up with by an event, which is already in the
-    /// store.
+    /// Removes the entries with which the watch has caught up by an event. The event is already in
+    /// the store.
     pub fn watched(&self, key: &ObjectKey, uid: &str, revision: u64, seen: Seen) {
         if self.is_empty() && seen != Seen::Gone {
             return;
@@ -577,7 +572,7 @@ impl Overlay {
                 entries.seen_deletions.push_back((hash, Instant::now()));
             }
             let known = entries.known(key);
-            // An object that leaves the view of a selecting informer seems gone as well.
+            // An object leaving a selecting informer's view looks gone as well.
             let is_deleted = seen == Seen::Gone && !self.selects;
             let is_shown = known.is_some_and(|known| match known {
                 Known::Deleted { uid: gone, existed } if gone != uid => {
@@ -616,9 +611,9 @@ impl Overlay {
         self.caught_up.notify_waiters();
     }
 
-    /// Removes entries after a list of this resourceVersion that began at `began`, when its objects
-    /// are in the store: it contains every write that was answered before. Returns the objects of
-    /// the removed entries that the list does not have, in the order of keys.
+    /// Removes entries after a list of this resourceVersion, started at `began`, once its objects
+    /// are in the store. It contains every write answered before it began. Returns the objects of
+    /// the removed entries missing from the list, in the order of keys.
     pub fn relisted(&self, began: Instant, revision: u64, store: &Store) -> Vec<Arc<Object>> {
         let mut gone = Vec::new();
         self.change(|entries| {
@@ -646,7 +641,7 @@ impl Overlay {
         gone
     }
 
-    /// Returns what is known of a key beyond the store.
+    /// What is known of a key beyond the store.
     pub fn get(&self, key: &ObjectKey) -> Option<OwnWrite> {
         if self.is_empty() {
             return None;
@@ -654,7 +649,7 @@ impl Overlay {
         self.entries.lock().by_key.get(key).cloned()
     }
 
-    /// Returns all entries in the order of keys.
+    /// All entries, in the order of keys.
     pub fn snapshot(&self) -> Vec<(ObjectKey, OwnWrite)> {
         if self.is_empty() {
             return Vec::new();
@@ -667,7 +662,7 @@ impl Overlay {
             .collect()
     }
 
-    /// Reports whether the watch has received all writes.
+    /// Whether the watch has received all writes.
     pub fn is_empty(&self) -> bool {
         self.len.load(Ordering::Acquire) == 0
     }
@@ -679,8 +674,8 @@ impl Overlay {
 
     fn change(&self, change: impl FnOnce(&mut Entries)) {
         let mut entries = self.entries.lock();
-        // An event that the store receives while `change` looks at it must wait for the lock, and
-        // then remove what it has overtaken.
+        // Pretend there is one more entry, so that an event reaching the store while `change` runs
+        // waits for the lock, and then removes what it has overtaken.
         self.len.store(entries.by_key.len() + 1, Ordering::Release);
         change(&mut entries);
         self.len.store(entries.by_key.len(), Ordering::Release);
@@ -688,8 +683,7 @@ impl Overlay {
 }
 
 impl Known {
-    /// Returns the resourceVersion at which the watch has caught up; None if no resourceVersion is
-    /// known for that.
+    /// The resourceVersion at which the watch has caught up; None if none is known.
     fn end(&self) -> Option<u64> {
         match self {
             Self::Present(object) => Some(Version::of(object).revision),

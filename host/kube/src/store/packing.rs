@@ -1,9 +1,9 @@
-//! The decision whether a store's objects are compressed. It is tried on a sample in the
-//! background, once there are enough objects.
+//! Decides whether a store's objects are compressed. Once there are enough objects, it is tried on
+//! a sample in the background.
 //!
-//! Training and packing run on a blocking thread (`spawn_blocking`). Readers and the watch wait for
-//! neither: only the sample is taken, and each small batch of packed objects swapped in, under the
-//! lock.
+//! Training and packing run on a blocking thread (`spawn_blocking`), so readers and the watch wait
+//! for neither. The lock is held only to take the sample and to swap in each small batch of packed
+//! objects.
 
 use std::{
     sync::{
@@ -20,16 +20,16 @@ use super::{
     entry::{Codec, Entry},
 };
 
-/// The minimum number of objects. Fewer do not justify a dictionary, and are too few to train it.
+/// The minimum number of objects. Fewer don't justify a dictionary, and are too few to train it.
 const OBJECTS: usize = 1_000;
-/// The minimum number of bytes. Fewer do not justify the time.
+/// The minimum number of bytes. Fewer don't justify the time.
 const BYTES: usize = 8 << 20;
-/// The maximum compression ratio of the sample: packed bytes by plain bytes.
+/// The worst acceptable compression ratio of the sample: packed bytes by plain bytes.
 const RATIO: f64 = 0.5;
-/// The maximum number of objects in the sample, and their maximum size in bytes.
+/// The sample's maximum number of objects, and their maximum size in bytes.
 const SAMPLE: usize = 1_000;
 const SAMPLE_BYTES: usize = 6 << 20;
-/// The number of objects that are swapped in at once.
+/// How many objects are swapped in at once.
 const BATCH: usize = 64;
 
 /// The compression mode of a host's stores.
@@ -53,12 +53,11 @@ pub enum Packing {
     Off,
 }
 
-/// The compression trial of a store, and its result.
 #[derive(Default)]
 pub(super) struct Trial {
-    /// The next trial starts at this many bytes; the maximum if there is none.
+    /// The next trial starts at this many bytes; `usize::MAX` if there is none.
     from: AtomicUsize,
-    /// The compression ratio of the sample, if it was good enough.
+    /// The sample's compression ratio, if it was good enough.
     ratio: OnceLock<f64>,
 }
 
@@ -77,7 +76,7 @@ impl Trial {
 }
 
 impl Store {
-    /// Returns the compression ratio of the sample, if the objects are compressed.
+    /// The sample's compression ratio, if the objects are compressed.
     pub fn packing_ratio(&self) -> Option<f64> {
         self.trial.ratio.get().copied()
     }
@@ -152,7 +151,7 @@ impl Store {
         let mut inner = self.inner.write();
 
         for (at, packed, plain) in packed {
-            // An object that has changed meanwhile was packed when it was stored.
+            // An object changed meanwhile was already packed when it was stored.
             if inner.slots[at].as_ref().is_some_and(|now| now.is(&plain)) {
                 inner.bytes = inner.bytes + packed.heap_bytes() - plain.heap_bytes();
                 inner.slots[at] = Some(packed);
@@ -165,24 +164,29 @@ impl Store {
 
 fn pack(store: &Weak<Store>) {
     let began = Instant::now();
-    let Some(held) = store.upgrade() else { return };
-    if held.codec.get().is_none() {
-        let sample = held.sample();
+    let Some(strong) = store.upgrade() else {
+        return;
+    };
+    if strong.codec.get().is_none() {
+        let sample = strong.sample();
         match Codec::train(&sample) {
             Some((codec, ratio)) if ratio <= RATIO => {
-                let _only_once = held.trial.ratio.set(ratio);
-                let _only_once = held.codec.set(codec);
+                let _only_once = strong.trial.ratio.set(ratio);
+                let _only_once = strong.codec.set(codec);
             }
             tried => {
                 let ratio = tried.map(|(_, ratio)| ratio);
                 tracing::debug!(
                     ?ratio,
-                    objects = held.len(),
+                    objects = strong.len(),
                     "a cache gains too little by compression"
                 );
                 // A later trial may succeed with more data.
-                held.trial.from.store(
-                    held.read(|inner| inner.bytes).saturating_mul(4).max(BYTES),
+                strong.trial.from.store(
+                    strong
+                        .read(|inner| inner.bytes)
+                        .saturating_mul(4)
+                        .max(BYTES),
                     Ordering::Relaxed,
                 );
                 return;
@@ -190,9 +194,9 @@ fn pack(store: &Weak<Store>) {
         }
     }
 
-    let before = held.bytes();
+    let before = strong.bytes();
     let mut from = Some(0);
-    drop(held);
+    drop(strong);
 
     while let Some(at) = from {
         let Some(store) = store.upgrade() else { return };

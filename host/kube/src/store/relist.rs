@@ -1,7 +1,7 @@
-//! A relist: a list that is compared with the store while it arrives.
+//! A relist: compares a list with the store while it arrives.
 //!
-//! An object that the store has in the same version (uid and resourceVersion) is dropped at once,
-//! so a relist of unchanged objects needs one bit per object. The store is unchanged until
+//! If the store has an object in the same version (uid and resourceVersion), it is dropped right
+//! away, so a relist of unchanged objects needs one bit per object. The store stays unchanged until
 //! [`Writer::finish`], and then changes under one lock. The writer must not change the store in
 //! between: an object added meanwhile would count as not listed.
 
@@ -11,21 +11,20 @@ use operetta_core::object::{Object, ObjectKey};
 
 use super::{Store, Writer, taken};
 
-/// The state of a relist in progress.
+/// A relist in progress.
 pub struct Relist {
     store: Arc<Store>,
     /// A bit for each slot whose object was found, in any version.
     seen: Vec<u64>,
-    /// The objects whose version differs from the store's.
+    /// The objects that differ in version from the store's.
     changed: BTreeMap<ObjectKey, Arc<Object>>,
-    /// The highest resourceVersion found.
     revision: u64,
 }
 
-/// The changes of a relist.
+/// The changes made by a relist.
 #[derive(Debug, Default)]
 pub struct Relisted {
-    /// The new or changed objects, each with its old version first, in the order of keys.
+    /// The new or changed objects in the order of keys, each after its old version.
     pub changed: Vec<(Option<Arc<Object>>, Arc<Object>)>,
     /// The deleted objects in their last state, in the order of keys.
     pub gone: Vec<Arc<Object>>,
@@ -41,7 +40,7 @@ impl Relist {
         }
     }
 
-    /// Adds an object of the list, without the fields that the cache prunes.
+    /// Adds an object of the list, already without the pruned fields.
     pub fn add(&mut self, object: Arc<Object>) {
         self.revision = self.revision.max(object.revision().unwrap_or_default());
         let stored = self.store.read(|inner| {
@@ -73,7 +72,7 @@ impl Relist {
         }
     }
 
-    /// Marks an object as listed but unreadable: its stored state is kept.
+    /// Marks an object as listed but unreadable, keeping its stored state.
     pub fn keep(&mut self, key: &ObjectKey) {
         if let Some(slot) = self.store.read(|inner| inner.find(key)) {
             self.mark(slot as usize);
@@ -87,7 +86,7 @@ impl Relist {
         self.seen[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Returns the number of objects whose version differs from the store's.
+    /// The number of objects that differ in version from the store's.
     pub fn changed(&self) -> usize {
         self.changed.len()
     }
@@ -105,7 +104,7 @@ impl Writer {
         Relist::begin(self.store.clone())
     }
 
-    /// Replaces the content of the store by that of a relist, atomically.
+    /// Replaces the store's content with that of a relist, atomically.
     pub fn finish(&mut self, relist: Relist) -> Relisted {
         let store = &self.store;
         let revision = relist.revision;

@@ -4,13 +4,13 @@ use operetta_core::{manifest::IndexKey, object::ObjectKey};
 
 use super::{Inner, Lookup, entry::Entry, index::key_of, sorted};
 
-/// A store at one moment. Writers wait for it, so hold it briefly.
+/// A store at one moment. Writers wait for it, so be brief.
 pub struct Snapshot<'a> {
     pub(super) inner: &'a Inner,
 }
 
 impl<'a> Snapshot<'a> {
-    /// Returns the highest resourceVersion that the watch has brought; 0 before the first.
+    /// The highest resourceVersion from the watch; 0 before the first.
     pub fn revision(&self) -> u64 {
         self.inner.revision
     }
@@ -20,7 +20,7 @@ impl<'a> Snapshot<'a> {
         self.inner.slots[self.inner.find(key)? as usize].as_ref()
     }
 
-    /// Reports whether an index was declared.
+    /// Whether an index was declared.
     pub fn has_index(&self, index: &IndexKey) -> bool {
         self.inner
             .indexes
@@ -29,8 +29,8 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Iterates over the objects of one namespace, or of all, in the order of keys after `after`.
-    /// Each costs an access to its slot. [`Lookup::All`] sorts the keys if the store keeps no
-    /// order.
+    /// Each costs an access to its slot. [`Lookup::All`] sorts the keys if the store doesn't
+    /// maintain their order.
     pub fn walk(
         &self,
         lookup: &Lookup,
@@ -49,7 +49,7 @@ impl<'a> Snapshot<'a> {
 
         let slots = &inner.slots;
         let sorted = (*lookup == Lookup::All && order.is_none()).then(|| sorted(slots));
-        // The key after which a page starts may be before the namespace.
+        // The page may start after a key from before the namespace.
         let is_before = move |slot| {
             let key = key_of(slots, slot);
             after.is_some_and(|after| key <= (after.namespace.as_deref(), after.name.as_str()))

@@ -1,6 +1,6 @@
-//! Lists of all namespaces when the host may not watch the kind in all of them: the objects that
-//! both the host and the plugin may see, from one cache per namespace. A page is consistent within
-//! each namespace, but not across namespaces.
+//! Lists of all namespaces when the host may not watch the kind in all of them: the objects visible
+//! to both the host and the plugin, from one cache per namespace. A page is consistent within each
+//! namespace, but not across namespaces.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl PluginApi {
-    /// Lists all namespaces that the plugin may list and the host may watch, in the order of keys.
-    /// The resourceVersion is the lowest of the caches.
+    /// Lists all namespaces the plugin may list and the host may watch, in the order of keys. The
+    /// resourceVersion is the lowest of the caches'.
     pub(super) async fn list_parts(
         &self,
         resource: &Arc<ApiResource>,
@@ -67,7 +67,7 @@ impl PluginApi {
             return Err(not_watchable(resource, None));
         }
 
-        // One more than the page shows whether there is another page.
+        // One more than the page, to find out whether there is another page.
         let wanted = options.limit.map(|limit| limit.max(1).saturating_add(1));
         let mut found = Vec::new();
         let mut revision = u64::MAX;
