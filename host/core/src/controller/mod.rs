@@ -349,8 +349,10 @@ impl Shared {
         let took = start.elapsed();
         self.guard.ended(&request.key, &result);
 
-        if let (Some(pending), Some(record), Err(_)) =
-            (&self.pending_triggers, &request.record, &result)
+        let is_retried =
+            matches!(&result, Err(failure) if !matches!(failure, Failure::Terminal(_)));
+        if let (Some(pending), Some(record), true) =
+            (&self.pending_triggers, &request.record, is_retried)
         {
             // The retry has the same triggers.
             pending.restore(&request.key, record.triggers());

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Request;
 use operetta_core::{
-    object::{Object, ObjectKey},
+    object::{Object, ObjectKey, selector::of_name},
     status::{ApiError, ErrorKind},
 };
 use serde::Deserialize;
@@ -145,7 +145,7 @@ impl Informer {
 
     /// A list of one object: it needs no permission beyond the informer's own list and watch.
     fn question(&self, key: &ObjectKey) -> Result<Request<Vec<u8>>, ApiError> {
-        let mut fields = format!("metadata.name={}", key.name);
+        let mut fields = of_name(&key.name);
         if !self.scope.fields.is_empty() {
             fields = format!("{fields},{}", self.scope.fields);
         }

@@ -134,9 +134,11 @@ impl Late {
     }
 
     async fn raw(&self, method: &str, path: &str, content_type: &str, body: Option<Value>) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let request = RawRequest {
             method: method.into(),
             path: path.replace("NS", &self.namespace),
+            query: query.to_owned(),
             content_type: Some(content_type.to_owned()),
             body: body.map(|body| body.to_string()),
             ..RawRequest::default()
@@ -200,6 +202,34 @@ async fn subresources_and_raw_writes_are_seen() {
             })
         })
         .await;
+    }
+}
+
+/// A write that does not show the object: the next read asks the API server for that object alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_with_commas_in_its_name_is_asked_for() {
+    let late = Late::new("lag-odd-names").await;
+    let kind = GroupVersionKind::new("rbac.authorization.k8s.io/v1", "Role");
+    let name = "a,b=c";
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/NS/roles";
+    for round in 0..ROUNDS {
+        let annotations = json!({"n": round.to_string()});
+        let labels = json!({"round": round.to_string()});
+        let metadata = json!({"name": name, "annotations": annotations, "labels": labels, "finalizers": ["example.com/kept"]});
+        let made = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata});
+        late.create(&kind, made).await;
+
+        let selected = format!("{path}?labelSelector=round%3D{round}");
+        late.raw("DELETE", &selected, "application/json", None)
+            .await;
+        late.shows(&kind, name, |object| {
+            object.is_some_and(|object| object["metadata"]["deletionTimestamp"].is_string())
+        })
+        .await;
+
+        let none = json!({"metadata": {"finalizers": null}});
+        late.patch(&kind, name, None, &none).await;
+        late.shows(&kind, name, |object| object.is_none()).await;
     }
 }
 
