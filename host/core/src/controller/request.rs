@@ -36,12 +36,13 @@ pub enum Failure {
     /// The reconciler asks to be retried with backoff.
     #[error("{0}")]
     Retry(String),
-    /// The reconciler wants a retry with backoff.
+    /// The reconciler asks to be retried after this delay.
     #[error("{0}")]
     RetryAfter(String, std::time::Duration),
-    /// The reconciler wants a retry after this delay.
+    /// The reconciler asks not to be retried until the object changes.
     #[error("{0}")]
     Terminal(String),
+    /// The sandbox ended the call. The worker retries with backoff: the next call may succeed.
     #[error("{0}")]
     Fault(Fault),
 }

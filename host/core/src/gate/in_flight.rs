@@ -258,7 +258,7 @@ impl Seat {
         }
 
         // The requests that were in flight at the first 429 say the same once more.
-        if state.shrank.is_none_or(|shrank| self.began >= shrank) {
+        if state.shrank.is_none_or(|shrank| self.began > shrank) {
             state.seats = (state.seats * DECREASE).max(FEWEST.min(state.most));
             state.shrank = Some(Instant::now());
         }
@@ -333,7 +333,7 @@ mod tests {
             send(seats.flow(300, 100), 5, REQUEST)
         );
         let ratio = f64::from(three) / f64::from(one);
-        assert!((2.8..3.2).contains(&ratio), "{three} to {one}");
+        assert!((2.6..3.2).contains(&ratio), "{three} to {one}");
         assert!(one + three > 3_900, "no seat stays empty");
     }
 
@@ -388,8 +388,9 @@ mod tests {
             "{waits:?}"
         );
 
+        // The busy one goes on for 3.4 s: it keeps its half.
         let sent = tokio::join!(send(quiet, 100, REQUEST), busy);
-        assert!(sent.0 <= 1_550, "it has saved up: {}", sent.0);
+        assert!(sent.0 <= 1_750, "it has saved up: {}", sent.0);
     }
 
     #[tokio::test(start_paused = true)]

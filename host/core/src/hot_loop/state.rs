@@ -20,6 +20,7 @@ pub const SLOWEST: Duration = Duration::from_secs(60);
 /// Delays of a slowed key before it is quarantined: 1 + 2 + … + 32 + 4 × 60 s, five minutes in
 /// total for somebody to notice.
 pub const ROUNDS: u32 = 10;
+/// How long a quarantine lasts.
 pub const QUARANTINE: Duration = Duration::from_secs(600);
 /// How many keys of a controller are remembered, at 200 bytes each. Loops of further keys go
 /// undetected.

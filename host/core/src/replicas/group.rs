@@ -132,6 +132,7 @@ impl Group {
         self.members.remove(&epoch).is_some()
     }
 
+    /// Returns the member of this epoch.
     pub fn get(&self, epoch: Epoch) -> Option<&Member> {
         self.members.get(&epoch)
     }

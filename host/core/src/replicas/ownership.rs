@@ -64,6 +64,7 @@ pub struct SentHandOver {
 }
 
 impl SentHandOver {
+    /// Notes a hand-over of these shards.
     pub fn new(version: String, shards: Vec<Shard>) -> Self {
         Self { version, shards }
     }

@@ -126,6 +126,7 @@ impl Seen {
     }
 }
 
+/// One version of an object: its uid tells incarnations apart, its revision orders them.
 #[derive(Clone, Copy, Debug)]
 pub struct Version<'a> {
     uid: &'a str,
