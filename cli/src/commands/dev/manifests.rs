@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use operetta_apiserver::apimachinery::yaml;
 use serde_json::Value;
 
 /// The files in the order in which they are applied.
@@ -109,9 +109,9 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
     };
 
     let mut objects = Vec::new();
-    for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document)
-            .with_context(|| format!("{} is not YAML", path.display()))?;
+    for document in documents(&text) {
+        let object =
+            object(&document).with_context(|| format!("{} is not YAML", path.display()))?;
         if object.is_null() {
             continue;
         }
@@ -131,6 +131,27 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
     }
 
     Ok(objects)
+}
+
+/// Splits a file at the lines that separate documents, as kubectl does.
+fn documents(text: &str) -> Vec<String> {
+    let is_separator = |line: &&str| {
+        let rest = line.strip_prefix("---").map(str::trim);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+    };
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let documents = lines.split(|line| is_separator(&line));
+    documents.map(<[&str]>::concat).collect()
+}
+
+/// Reads a document as `kubectl apply` does, which knows YAML 1.1: `yes` is a boolean and `0755` is
+/// 493.
+fn object(document: &str) -> Result<Value> {
+    let converted = yaml::to_json(document.as_bytes())?;
+    match converted.strict_error() {
+        Some(duplicates) => bail!(duplicates),
+        None => Ok(serde_json::from_slice(&converted.json)?),
+    }
 }
 
 #[cfg(test)]
@@ -160,9 +181,24 @@ mod tests {
     }
 
     #[test]
+    fn files_are_read_as_kubectl_reads_them() {
+        let text = "apiVersion: v1\nkind: X\nmetadata: {name: y}\nspec: {enabled: yes, mode: 0755, n: on, text: 'no'}\n--- # more\n";
+        let folder = folder("object.yaml", text);
+        let manifests = Manifests::read(folder.path(), "dev").expect("read");
+        let object = &manifests.of("object.yaml")[0];
+        let expected =
+            serde_json::json!({"enabled": true, "mode": 493, "false": true, "text": "no"});
+        assert_eq!(object["spec"], expected);
+    }
+
+    #[test]
     fn unusable_file_is_named() {
         for (text, expected) in [
             ("{", "object.yaml is not YAML"),
+            (
+                "apiVersion: v1\nkind: X\nkind: Y\n",
+                "key \"kind\" already set",
+            ),
             (
                 "a: 1\n",
                 "object.yaml has a document without apiVersion, kind or metadata.name",
