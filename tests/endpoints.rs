@@ -228,4 +228,39 @@ async fn explanation_names_only_what_the_user_may_get(
         status == 200 && text.contains("ConfigMap"),
         "{status} {text}"
     );
+
+    // A plugin that reads a Secret elsewhere before it writes.
+    let name = own.name();
+    let elsewhere = "/api/v1/namespaces/kube-system/secrets/treasure";
+    let written = format!("/api/v1/namespaces/{name}/configmaps/written");
+    let requests = json!([
+        {"method": "GET", "path": elsewhere},
+        {
+            "method": "PATCH", "path": written, "contentType": "application/merge-patch+json",
+            "body": r#"{"data":{"number":"1"}}"#,
+        },
+        {"method": "GET", "path": elsewhere},
+    ]);
+    own.create_object(kinds::CONFIG_MAP, json!({"metadata": {"name": "written"}}))
+        .await;
+    let reads = DropIn::new("reads", guest("fixture-misbehave"));
+    own.drop_in(&reads.config(json!({"do": "send", "requests": requests})))
+        .await;
+
+    let path = format!("/why/core/v1/configmaps/{name}/written");
+    let shown =
+        operetta_testkit::eventually("the write is explained", async || match get(&path).await {
+            (200, text) if text.contains(&format!("{name}/reads")) => Ok(text),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    assert!(
+        !shown.contains("treasure") && !shown.contains("\"hidden\":0"),
+        "{shown}"
+    );
+    let facts = get(&path.replace("/why/", "/facts/")).await.1;
+    assert!(
+        facts.contains("reads") && !facts.contains("treasure"),
+        "{facts}"
+    );
 }

@@ -229,6 +229,7 @@ impl Chain<'_> {
             return step;
         }
 
+        self.hidden += write.left_out;
         step.by = Writer::Plugin(Box::new(writer(write)));
         let reconcile = &write.reconcile;
         for trigger in &reconcile.triggers {

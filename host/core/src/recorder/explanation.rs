@@ -13,8 +13,8 @@ pub struct Explanation {
     /// Older changes recorded but not explained because of the limit. For an object that changes
     /// very often, not all of them are counted.
     pub older: usize,
-    /// How many objects were left out, and changes whose Plugin was, because the asker may not read
-    /// them.
+    /// How many objects, triggers and calls were left out, and changes whose Plugin was, because the
+    /// asker may not read them.
     pub hidden: usize,
     /// Replicas of the host that did not answer, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

@@ -25,8 +25,12 @@ pub struct WriteFact {
     pub reconcile: Reconcile,
     /// The write's position among the reconcile's calls.
     pub at: usize,
-    /// True if the asker may not read the Plugin: only the time and the write are left.
+    /// True if the asker may not read the Plugin or the object that it reconciled: only the time and
+    /// the write are left.
     pub is_hidden: bool,
+    /// How many triggers and calls were left out because the asker may not read their objects.
+    #[serde(default)]
+    pub left_out: usize,
 }
 
 impl WriteFact {
@@ -52,6 +56,7 @@ impl WriteFact {
             reconcile,
             at: 0,
             is_hidden: true,
+            left_out: 0,
         }
     }
 }
@@ -117,6 +122,7 @@ impl Recorder {
                     reconcile: recorded.reconcile.clone(),
                     at,
                     is_hidden: false,
+                    left_out: 0,
                 }));
                 facts.writes.len() - before < MAX_FACTS
             });

@@ -5,7 +5,7 @@
 //! if the user may read them, and only counted otherwise. Each replica knows just its own
 //! reconciles, so the one being asked asks the others, with the user's token.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use axum::{
@@ -16,7 +16,7 @@ use futures::future::join_all;
 use operetta_core::{
     object::{ObjectKey, kind::GroupVersionKind},
     recorder::{
-        Facts, Recorded,
+        Facts, Recorded, WriteFact,
         explain::{Explanation, FactSource, Question, explain},
         record::{CallRecord, ObjectRef, Reconcile},
     },
@@ -38,6 +38,9 @@ use crate::{
 /// The longest response of another replica, in bytes.
 const MAX_FACTS: usize = 32 << 20;
 
+/// How many permissions of the user one request asks for.
+const MAX_REVIEWS: usize = 500;
+
 /// An object's path: group, version, plural, namespace and name.
 pub(crate) type ObjectPath = Path<(String, String, String, String, String)>;
 
@@ -50,6 +53,8 @@ pub(crate) struct Visible<'a> {
     asker: Option<Asker>,
     /// The replicas that didn't answer, and why.
     silent: Mutex<BTreeMap<String, String>>,
+    /// The user's permissions, as far as they were asked for.
+    known: Mutex<HashMap<Required, bool>>,
 }
 
 impl<'a> Visible<'a> {
@@ -63,6 +68,7 @@ impl<'a> Visible<'a> {
             forwarder,
             asker,
             silent: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -152,14 +158,17 @@ impl<'a> Visible<'a> {
         &self.manager.context
     }
 
-    /// Returns this replica's records. For Plugins the user may not read, only the writes and their
-    /// times remain.
+    /// Returns this replica's records. For Plugins and reconciled objects the user may not read, only
+    /// the writes and their times remain; otherwise, triggers and calls about other objects are left
+    /// out.
     async fn local(&self, object: &ObjectRef) -> Facts {
         let Facts { changes, writes } = self.context().recorder.facts(object);
         let mut shown = Vec::new();
         for write in writes {
-            shown.push(if self.may_see_plugin(&write.plugin).await {
-                write
+            let is_visible = self.may_see_plugin(&write.plugin).await
+                && self.may_get(&write.reconcile.object()).await;
+            shown.push(if is_visible {
+                self.readable(write).await
             } else {
                 write.hidden()
             });
@@ -176,14 +185,8 @@ impl<'a> Visible<'a> {
             return true;
         };
         let namespace = plugin.namespace.as_deref().unwrap_or_default();
-        asker
-            .may(&Required::plugin_resource(
-                "get",
-                "plugins",
-                namespace,
-                &plugin.name,
-            ))
-            .await
+        let required = Required::plugin_resource("get", "plugins", namespace, &plugin.name);
+        self.may(asker, required).await
     }
 
     /// Asks another replica, which checks the user's permissions itself.
@@ -248,11 +251,27 @@ impl Visible<'_> {
             key.namespace.as_deref(),
             &key.name,
         );
-        asker.may(&required).await
+        self.may(asker, required).await
     }
-}
 
-impl Visible<'_> {
+    /// Asks once for each permission. The answer is no once there are too many: otherwise one request
+    /// about a busy plugin would cost thousands of reviews.
+    async fn may(&self, asker: &Asker, required: Required) -> bool {
+        let known = {
+            let known = self.known.lock();
+            let answer = known.get(&required).copied();
+            answer.or((known.len() >= MAX_REVIEWS).then_some(false))
+        };
+        match known {
+            Some(answer) => answer,
+            None => {
+                let answer = asker.may(&required).await;
+                self.known.lock().insert(required, answer);
+                answer
+            }
+        }
+    }
+
     /// Reports whether the user may read the object of a call.
     async fn may_read(&self, call: &CallRecord) -> bool {
         let Some(asker) = &self.asker else {
@@ -265,12 +284,36 @@ impl Visible<'_> {
             |plural: &str| Required::get(Some(group), plural, call.namespace.as_deref(), name);
 
         match call.is_raw {
-            true => asker.may(&required(&call.resource)).await,
+            true => self.may(asker, required(&call.resource)).await,
             false => match self.context().cluster.discovery.resolve(&kind).await {
-                Ok(resource) => asker.may(&required(&resource.plural)).await,
+                Ok(resource) => self.may(asker, required(&resource.plural)).await,
                 Err(_) => false,
             },
         }
+    }
+
+    /// Leaves out triggers and calls about objects that the user may not read.
+    async fn readable(&self, mut write: WriteFact) -> WriteFact {
+        let calls = &mut write.reconcile.calls;
+        if write.at >= calls.len() {
+            return write;
+        }
+        // The write itself is about the object in question.
+        let after = calls.split_off(write.at + 1);
+        let own = calls.pop();
+        let mut hidden = self.hide(&mut write.reconcile).await;
+        write.at = write.reconcile.calls.len();
+        write.reconcile.calls.extend(own);
+        for call in after {
+            if self.may_read(&call).await {
+                write.reconcile.calls.push(call);
+            } else {
+                hidden += 1;
+            }
+        }
+
+        write.left_out = hidden;
+        write
     }
 
     /// Removes triggers and calls about objects the user may not read, and returns how many.
