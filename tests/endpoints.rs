@@ -1,7 +1,10 @@
 //! The endpoints for users on a real API server: what a token of the cluster opens, and what it
 //! does not.
 
-use operetta_testkit::{ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest, https};
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest, https, kinds,
+};
+use serde_json::json;
 
 /// A namespace in which the plugin `touch` runs and has logged.
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
