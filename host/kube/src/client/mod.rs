@@ -5,6 +5,7 @@ pub mod api_client;
 mod cached_reads;
 pub mod connect;
 pub mod diagnosis;
+pub(crate) mod no_ops;
 pub mod object_api;
 pub mod observed;
 pub mod own_token;

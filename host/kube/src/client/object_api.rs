@@ -32,6 +32,7 @@ use crate::{
     client::{
         answers::{object, unreadable},
         api_client::{ApiClient, Identity},
+        no_ops::NoOps,
         own_writes::Sent,
         requests,
     },
@@ -60,6 +61,8 @@ pub struct PluginApi {
     /// Records the permissions needed by calls; None for the host, whose permissions are in
     /// deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
+    /// The writes that changed nothing.
+    pub(crate) no_ops: NoOps,
     /// Calls denied by RBAC; none for the host.
     pub(crate) refused: Arc<RefusedCalls>,
     /// The last call denied by RBAC.
@@ -186,6 +189,7 @@ impl PluginApi {
             watched,
             on_demand,
             recorded,
+            no_ops: NoOps::default(),
             refused,
             refusal,
         }
@@ -330,6 +334,10 @@ impl PluginApi {
             return Ok(Written::Unchanged(unchanged));
         }
         let suppressible = self.suppressible(resource, &write);
+        let before = suppressible
+            .as_ref()
+            .and_then(|_| self.version_before(resource, &write))
+            .map(|before| (before, self.no_ops.hash(&write)));
 
         let Write {
             action, options, ..
@@ -378,7 +386,14 @@ impl PluginApi {
         if status == StatusCode::CREATED {
             self.note_created(permission);
         }
-        Self::wrote(&text, resource, sent)
+        let written = Self::wrote(&text, resource, sent)?;
+        if let (Some((before, hash)), Written::Stored(after)) = (before, &written)
+            && before.uid() == after.uid()
+            && before.resource_version() == after.resource_version()
+        {
+            self.no_ops.note(&resource.kind, after, hash);
+        }
+        Ok(written)
     }
 
     async fn send_delete(

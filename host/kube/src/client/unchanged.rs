@@ -1,5 +1,6 @@
 //! Suppressed writes: an update (also of the status) or a merge patch is not sent if it would leave
-//! the cached object unchanged. The plugin gets the cached object, just as the API server would
+//! the cached object unchanged, or has done so before in this version of the object
+//! ([`no_ops`](super::no_ops)). The plugin gets the cached object, just as the API server would
 //! have answered.
 //!
 //! These writes are always sent, because they depend on more than the object's content:
@@ -68,7 +69,23 @@ impl PluginApi {
                 .cache
                 .unknown(self.author, key.namespace.as_deref(), Some(&key.name));
         let cached = informer.cache.get(key).filter(|_| unknown.is_empty());
-        cached.filter(|cached| leaves(cached.json(), change))
+        cached.filter(|cached| {
+            let is_known = || {
+                let hash = self.no_ops.hash(write);
+                self.no_ops.knows(&write.kind, cached, hash)
+            };
+            leaves(cached.json(), change) || is_known()
+        })
+    }
+
+    /// The version of the object that a write would change, as far as it is cached.
+    pub(crate) fn version_before(
+        &self,
+        resource: &ApiResource,
+        write: &Write,
+    ) -> Option<Arc<Object>> {
+        let key = write.key()?;
+        self.cached_whole(resource, key)?.cache.get(key)
     }
 
     /// The permission for a write, if the write could be suppressed once known to be allowed.
