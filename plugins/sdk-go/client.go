@@ -76,8 +76,9 @@ func Get[T any, P Pointer[T]](ctx context.Context, client *Client, key Key) (P, 
 	return object, nil
 }
 
-// List reads every page of a list of Ts. It returns a [BadRequest] error if a selector does not parse or an index is
-// not declared, and an [Expired] error if a live list expired between two pages.
+// List reads every page of a list of Ts. It returns a [BadRequest] error if a selector does not parse, an index is not
+// declared or an object does not fit the type ([ListEach] has the others), and an [Expired] error if a live list expired
+// between two pages.
 func List[T any, P Pointer[T]](ctx context.Context, client *Client, options ListOptions) ([]T, error) {
 	var all []T
 	for {
@@ -88,6 +89,41 @@ func List[T any, P Pointer[T]](ctx context.Context, client *Client, options List
 		all = append(all, items...)
 		if options.Continue = next; next == "" {
 			return all, nil
+		}
+	}
+}
+
+// A Misfit is an object of a list that does not fit its Go type.
+type Misfit struct {
+	// Key is the object's key.
+	Key Key
+	// Err names the field.
+	Err error
+}
+
+// ListEach reads every page of a list of Ts, object by object: one that does not fit the type hides no other. It
+// returns an error as [List] does.
+func ListEach[T any, P Pointer[T]](ctx context.Context, client *Client, options ListOptions) ([]T, []Misfit, error) {
+	var all []T
+	var misfits []Misfit
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		page, err := client.api.List(KindOf[T, P](), options)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, text := range page.Items {
+			var item T
+			if err := decode(text, P(&item)); err != nil {
+				misfits = append(misfits, Misfit{Key: keyOf(text), Err: err})
+				continue
+			}
+			all = append(all, item)
+		}
+		if options.Continue = page.Continue; page.Continue == "" {
+			return all, misfits, nil
 		}
 	}
 }

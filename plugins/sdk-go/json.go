@@ -65,9 +65,18 @@ func decode(text []byte, object Object) error {
 		value.Elem().SetZero()
 	}
 	if err := json.Unmarshal(text, object); err != nil {
-		return malformed("this %s does not fit the type %T: %v", kind, object, err)
+		return malformed("%s %s does not fit the type %T: %v", kind, keyOf(text), object, err)
 	}
 	return nil
+}
+
+// keyOf returns the key of an object, as far as the text has it.
+func keyOf(text []byte) Key {
+	var object struct {
+		Metadata struct{ Namespace, Name string }
+	}
+	_ = json.Unmarshal(text, &object)
+	return Key{Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}
 }
 
 // decodeMap reads a JSON object; numbers stay as they are written. The map keeps the text.

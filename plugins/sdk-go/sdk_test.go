@@ -356,6 +356,24 @@ func TestUndecodableObjectIsATerminalError(t *testing.T) {
 	}
 }
 
+func TestListEachReportsAnUndecodableObjectAndHasTheOthers(t *testing.T) {
+	cluster := operettatest.New(t)
+	for name, data := range map[string]string{"a": `{"x":"1"}`, "b": `7`, "c": `{"x":"3"}`} {
+		text := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%s}`, name, data)
+		if err := cluster.AddJSON(operetta.KindOf[loose](), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := operetta.List[loose](t.Context(), cluster.Client(), operetta.ListOptions{})
+	if err == nil || !strings.Contains(err.Error(), "ns/b does not fit the type") || !strings.Contains(err.Error(), "data") {
+		t.Errorf("got %v", err)
+	}
+	all, misfits, err := operetta.ListEach[loose](t.Context(), cluster.Client(), operetta.ListOptions{})
+	if err != nil || len(all) != 2 || len(misfits) != 1 || misfits[0].Key.Name != "b" {
+		t.Errorf("got %v, %v, %v", all, misfits, err)
+	}
+}
+
 func TestUndecodableConfigIsATerminalError(t *testing.T) {
 	cluster := operettatest.New(t)
 	cluster.SetConfig(map[string]any{"word": 7})

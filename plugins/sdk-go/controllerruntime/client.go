@@ -149,11 +149,32 @@ func (c *kubeClient) List(_ context.Context, list client.ObjectList, opts ...cli
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":%s,"items":[`, listKind.GroupVersion(), listKind.Kind, metadata)
-	text.Write(bytes.Join(items, []byte(",")))
-	text.WriteString("]}")
-	return decode(text.Bytes(), list)
+	text := func(items ...[]byte) []byte {
+		var text bytes.Buffer
+		fmt.Fprintf(&text, `{"apiVersion":%q,"kind":%q,"metadata":%s,"items":[`, listKind.GroupVersion(), listKind.Kind, metadata)
+		text.Write(bytes.Join(items, []byte(",")))
+		text.WriteString("]}")
+		return text.Bytes()
+	}
+	err = decode(text(items...), list)
+	if err == nil {
+		return nil
+	}
+	// It does not say which of the items it is about.
+	for _, item := range items {
+		alone := reflect.New(reflect.TypeOf(list).Elem()).Interface().(client.ObjectList)
+		if err := decode(text(item), alone); err != nil {
+			return fmt.Errorf("%s: %w", target{kind, keyOf(item)}, err)
+		}
+	}
+	return err
+}
+
+// keyOf returns the key of an object, as far as the text has it.
+func keyOf(text []byte) client.ObjectKey {
+	var object metav1.PartialObjectMetadata
+	_ = json.Unmarshal(text, &object)
+	return client.ObjectKeyFromObject(&object)
 }
 
 // asked converts list options to the host's. It also returns the field requirements that need a function of IndexField.

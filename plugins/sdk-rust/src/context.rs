@@ -5,8 +5,10 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
-use crate::json::{decode, encode, from_str, with_type};
-use crate::options::{DeleteOptions, ListOptions, Page, Patch, PatchType, Read, WriteOptions};
+use crate::json::{decode, encode, from_str, key, with_type};
+use crate::options::{
+    DeleteOptions, ListOptions, Misfit, Page, Patch, PatchType, Read, WriteOptions,
+};
 use crate::{
     ApiError, DynamicApi, Error, GroupVersionKind, Kind, Object, ObjectKey, Request, ResultExt,
 };
@@ -94,9 +96,36 @@ impl Context {
     ///
     /// # Errors
     /// Returns an [`ApiError`]: bad-request if a selector does not parse or an index is not
-    /// declared, expired if a live list expires between two pages.
+    /// declared, expired if a live list expires between two pages, malformed if one object does not
+    /// fit the type. [`list_each`](Self::list_each) has the others.
     pub fn list<T: Kind>(&self, options: ListOptions) -> Result<Vec<T>, ApiError> {
         self.list_all(&T::gvk(), options)
+    }
+
+    /// Reads every page of a list, object by object: one that does not fit the type hides no other.
+    ///
+    /// # Errors
+    /// Returns an [`ApiError`], as [`list`](Self::list) does.
+    pub fn list_each<T: Kind>(
+        &self,
+        options: ListOptions,
+    ) -> Result<Vec<Result<T, Misfit>>, ApiError> {
+        let kind = T::gvk();
+        let mut options = options;
+        let mut all = Vec::new();
+        loop {
+            let page = self.backend.list(&kind, &options)?;
+            all.extend(page.items.iter().map(|text| {
+                decode(&kind, text).map_err(|error| Misfit {
+                    key: key(text),
+                    error,
+                })
+            }));
+            options.continue_token = page.continue_token;
+            if options.continue_token.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     /// Reads one page of a list.

@@ -88,7 +88,9 @@ pub use manifest::{Mapping, Predicate, RateLimiter, Source};
 pub use mapping::MapEvent;
 pub use only_metadata::OnlyMetadata;
 pub use operetta_api::{Cause, ErrorKind, GroupVersionKind, ObjectKey, Status};
-pub use options::{DeleteOptions, ListOptions, Page, Patch, Propagation, Read, WriteOptions};
+pub use options::{
+    DeleteOptions, ListOptions, Misfit, Page, Patch, Propagation, Read, WriteOptions,
+};
 pub use owners::{
     AlreadyOwned, controller_of, is_controlled_by, owner_reference, set_controller_reference,
 };

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::Object;
+use crate::{ApiError, Object, ObjectKey};
 
 /// The source of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -146,6 +146,15 @@ pub struct Page<T> {
     pub resource_version: String,
     /// The token for [`ListOptions::continue_from`]; `None` on the last page.
     pub continue_token: Option<String>,
+}
+
+/// An object of a list that does not fit its Rust type.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Names the field.
+    pub error: ApiError,
 }
 
 /// Options of create, update and patch.

@@ -11,13 +11,15 @@ pub(crate) struct Fault(Box<Message>);
 
 struct Message {
     text: String,
+    /// The position in the text that was read, in bytes.
+    at: Option<usize>,
 }
 
 impl Fault {
     #[cold]
     #[inline(never)]
     pub(super) fn new(text: String) -> Self {
-        Self(Box::new(Message { text }))
+        Self(Box::new(Message { text, at: None }))
     }
 
     #[cold]
@@ -61,7 +63,13 @@ impl Fault {
         self.0
             .text
             .push_str(&format!(" at line {line} column {column}"));
+        self.0.at = Some(at);
         self
+    }
+
+    /// Returns the position that [`Self::at`] has added.
+    pub(super) fn position(&self) -> Option<usize> {
+        self.0.at
     }
 
     fn custom(message: impl fmt::Display) -> Self {

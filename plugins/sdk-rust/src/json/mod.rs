@@ -24,7 +24,7 @@ pub(crate) use self::float::decimal;
 use self::read::Reader;
 use self::write::Writer;
 pub(crate) use self::write::float;
-use crate::{ApiError, GroupVersionKind, Object};
+use crate::{ApiError, GroupVersionKind, Object, ObjectKey};
 
 /// Writes a value as JSON.
 ///
@@ -134,17 +134,83 @@ pub(crate) fn decode<T: DeserializeOwned>(
     kind: &GroupVersionKind,
     text: &str,
 ) -> Result<T, ApiError> {
-    from_str(text).map_err(|error| misfit(kind, std::any::type_name::<T>(), &error))
+    from_str(text).map_err(|error| misfit(kind, std::any::type_name::<T>(), text, &error))
 }
 
+/// Names the object and the field, because a list may have one such object among many.
 #[cold]
 #[inline(never)]
-fn misfit(kind: &GroupVersionKind, name: &str, error: &Fault) -> ApiError {
+fn misfit(kind: &GroupVersionKind, name: &str, text: &str, error: &Fault) -> ApiError {
     let name = name
         .rfind(':')
         .and_then(|at| name.get(at + 1..))
         .unwrap_or(name);
-    ApiError::malformed(format!("this {kind} does not fit the type {name}: {error}"))
+    let field = error.position().map(|at| path_at(text, at));
+    let field = match field.as_deref() {
+        None | Some("") => String::new(),
+        Some(path) => format!(" at {path}"),
+    };
+    let object = key(text);
+    ApiError::malformed(format!(
+        "{kind} {object} does not fit the type {name}{field}: {error}"
+    ))
+}
+
+/// Returns the key of an object, as far as the text has it.
+#[cold]
+#[inline(never)]
+pub(crate) fn key(text: &str) -> ObjectKey {
+    let object: Value = from_str(text).unwrap_or_default();
+    let field = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+    ObjectKey {
+        namespace: field("namespace"),
+        name: field("name").unwrap_or_default(),
+    }
+}
+
+/// Returns the path of the value that ends at a position or has it inside, such as
+/// `.spec.ports[0].port`; as much of it as can be read.
+#[cold]
+#[inline(never)]
+fn path_at(text: &str, at: usize) -> String {
+    let mut path = String::new();
+    let (mut text, mut at) = (text, at);
+    while let Ok(Some((step, value, end))) = child_at(text, at) {
+        path.push_str(&step);
+        at = at.saturating_sub(end - value.len());
+        text = value;
+    }
+    path
+}
+
+/// Finds the member or item that has a position: its step in the path, its text and its end.
+fn child_at(text: &str, at: usize) -> Result<Option<(String, &str, usize)>, Fault> {
+    let mut reader = Reader::new(text);
+    match reader.peek() {
+        b'{' => {
+            reader.open(b'{', &"an object")?;
+            while let Some((key, _)) = reader.key()? {
+                let step = format!(".{key}");
+                let value = reader.skip()?;
+                if at <= reader.at {
+                    return Ok(Some((step, value, reader.at)));
+                }
+            }
+        }
+        b'[' => {
+            reader.open(b'[', &"an array")?;
+            let mut index = 0;
+            while reader.item(b']')? {
+                let value = reader.skip()?;
+                if at <= reader.at {
+                    return Ok(Some((format!("[{index}]"), value, reader.at)));
+                }
+                index += 1;
+            }
+        }
+        _ => {}
+    }
+    Ok(None)
 }
 
 /// Reports whether two objects are semantically equal: an absent field, `null`, `[]` and `{}` do

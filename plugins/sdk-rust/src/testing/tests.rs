@@ -589,11 +589,39 @@ fn object_of_wrong_type_is_terminal() {
     assert!(error.is_terminal());
 
     assert!(
-        error
-            .to_string()
-            .starts_with("this Foo.e.dev/v1 does not fit the type Foo: invalid type: string"),
+        error.to_string().starts_with(
+            "Foo.e.dev/v1 ns/a does not fit the type Foo at .spec.size: invalid type: string"
+        ),
         "{error}"
     );
+}
+
+#[test]
+fn list_reports_an_object_of_wrong_type_and_has_the_others() {
+    let foo = |name: &str, size: serde_json::Value| {
+        DynamicObject::new(&Foo::gvk(), ("ns", name)).with("spec", json!({"size": size}))
+    };
+    let cluster = Cluster::new()
+        .with(foo("a", json!(1)))
+        .with(foo("b", json!("big")))
+        .with(foo("c", json!(3)));
+    let ctx = cluster.context();
+
+    let error = ctx
+        .list::<Foo>(ListOptions::new())
+        .expect_err("one of them");
+    let expected = "Foo.e.dev/v1 ns/b does not fit the type Foo at .spec.size: invalid type";
+    assert!(error.to_string().contains(expected), "{error}");
+
+    let each = ctx.list_each::<Foo>(ListOptions::new()).expect("lists");
+    let names: Vec<_> = each
+        .iter()
+        .map(|item| match item {
+            Ok(foo) => foo.name().to_owned(),
+            Err(misfit) => format!("not {}", misfit.key),
+        })
+        .collect();
+    assert_eq!(names, ["a", "not ns/b", "c"]);
 }
 
 #[test]
