@@ -114,7 +114,9 @@ fn yaml(text: &str, seed: Bounded<'_>) -> Result<Value, Problem> {
     let options = serde_saphyr::options! {
         budget: budget,
         duplicate_keys: DuplicateKeyPolicy::Error,
-        strict_booleans: true,
+        // YAML 1.1, as kubectl reads the same file.
+        strict_booleans: false,
+        legacy_octal_numbers: true,
         with_snippet: false,
     };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
@@ -236,7 +238,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let inner = self.deeper()?;
         let mut object = Map::new();
 
-        while let Some(key) = map.next_key::<String>()? {
+        while let Some(key) = map.next_key_seed(Key)? {
             self.count()?;
             if object.insert(key, map.next_value_seed(inner)?).is_some() {
                 return Err(A::Error::custom("duplicate key"));
@@ -244,6 +246,49 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         }
 
         Ok(Value::Object(object))
+    }
+}
+
+/// A key as `sigs.k8s.io/yaml` makes one of a scalar: `n: 1` has the key `false`.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_bool<E>(self, key: bool) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_i64<E>(self, key: i64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_u64<E>(self, key: u64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_f64<E>(self, key: f64) -> Result<String, E> {
+        Ok(key.to_string())
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<String, E> {
+        Ok(key.to_owned())
+    }
+
+    fn visit_string<E>(self, key: String) -> Result<String, E> {
+        Ok(key)
     }
 }
 
@@ -273,12 +318,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_reads_as_serde_yaml_did() {
+    fn yaml_reads_as_kubectl_reads_it() {
         let text = "a: yes\nb: [~, null, true, 0x1F, 1e3, .5, -7, 18446744073709551615]\nc: {d: 'x', e: 2026-01-01}\n\
-                    f: |\n  text\n";
+                    f: |\n  text\nmode: 0755\nn: off\n1: 'no'\n";
         let expected = json!({
-            "a": "yes", "b": [null, null, true, 31, 1000.0, 0.5, -7, 18446744073709551615u64],
-            "c": {"d": "x", "e": "2026-01-01"}, "f": "text\n",
+            "a": true, "b": [null, null, true, 31, 1000.0, 0.5, -7, 18446744073709551615u64],
+            "c": {"d": "x", "e": "2026-01-01"}, "f": "text\n", "mode": 493, "false": false, "1": "no",
         });
         assert_eq!(
             config_object("config.yaml", text).map(Value::Object),
