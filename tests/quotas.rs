@@ -131,36 +131,42 @@ async fn plugin_over_quota_waits_alone() {
     waiting_requests_end_with_consent(control_plane, &host).await;
     who_makes_the_host_cache_too_much(control_plane, &host).await;
     invented_owners_wait_for_room(control_plane, &host).await;
-    throttled_plugin_says_what_it_waits_for(&noisy).await;
+    throttled_plugin_says_what_it_waits_for(control_plane).await;
     older_plugins_stay_when_the_host_restarts(control_plane, &mut host).await;
 
     host.assert_sound();
 }
 
-/// A quota that bites is seen where people look.
-async fn throttled_plugin_says_what_it_waits_for(noisy: &TestNamespace<'_>) {
-    let message = noisy
-        .until_condition("floods", "Throttled", "True", "Throttled")
+/// A quota that bites is seen where people look: many workers wait for twenty requests a second.
+async fn throttled_plugin_says_what_it_waits_for(control_plane: &'static ControlPlane) {
+    let namespace = stage(control_plane, "throttled").await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/target", namespace.name());
+    let requests = vec![json!({"method": "GET", "path": path}); 20];
+    for number in 0..16 {
+        namespace
+            .create_touchable(&format!("target-{number}"))
+            .await;
+    }
+    let code = DropIn::new("code", guest("fixture-misbehave")).code();
+    namespace.create_object(kinds::CONFIG_MAP, code).await;
+    let spec = json!({
+        "source": {"configMap": {"name": "code"}}, "serviceAccountName": "plugin",
+        "config": {"do": "send", "requests": requests}, "controllers": [{"name": "misbehave", "workers": 16}],
+    });
+    let plugin = json!({"metadata": {"name": "asks"}, "spec": spec});
+    namespace.create_object(kinds::PLUGIN, plugin).await;
+
+    let message = namespace
+        .until_condition("asks", "Throttled", "True", "Throttled")
         .await;
     assert!(
         message.contains("its requests waited") && message.contains("(quotas.plugin.apiQps)"),
         "{message}"
     );
-
-    eventually("an Event says so", async || {
-        let events = noisy.kubectl(&["get", "events", "-o", "json"]);
-        let events: Value = serde_json::from_str(&events).map_err(|error| error.to_string())?;
-        let of_plugin = |event: &&Value| {
-            event["reason"] == "Throttled" && event["involvedObject"]["name"] == "floods"
-        };
-        let found = events["items"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(of_plugin);
-        found.map(|_| ()).ok_or_else(|| format!("{events}"))
-    })
-    .await;
+    let event = namespace
+        .until_event(kinds::PLUGIN, "asks", "Throttled")
+        .await;
+    assert_eq!(event, message);
 }
 
 /// Requests that wait for their quota when consent is withdrawn are not sent. Those of all workers
