@@ -140,7 +140,7 @@ fn documents(text: &str) -> Vec<String> {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
     };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let documents = lines.split(|line| is_separator(&line));
+    let documents = lines.split(is_separator);
     documents.map(<[&str]>::concat).collect()
 }
 

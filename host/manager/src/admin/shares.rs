@@ -2,7 +2,7 @@
 //! namespaces ([`Seats`]), so that nobody's requests keep others waiting or fill the memory.
 //!
 //! An answer keeps its seat until it is written. It is written in small pieces, and a reader who
-//! takes longer than [`LONGEST`] loses the rest: otherwise a thousand connections that do not read
+//! takes longer than 30 seconds loses the rest: otherwise a thousand connections that do not read
 //! would each keep an answer of megabytes.
 
 use std::{
