@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn objects_without_namespace_get_that_of_the_session() {
-        let text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: p}\n---\n---\napiVersion: v1\nkind: X\nmetadata: {name: y, namespace: z}\n";
+        let text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: p}\n---\n---\napiVersion: v1\nkind: X\nmetadata: {name: other, namespace: z}\n";
         let folder = folder("rbac.yaml", text);
         let manifests = Manifests::read(folder.path(), "dev").expect("read");
         let namespaces: Vec<_> = manifests
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn files_are_read_as_kubectl_reads_them() {
-        let text = "apiVersion: v1\nkind: X\nmetadata: {name: y}\nspec: {enabled: yes, mode: 0755, n: on, text: 'no'}\n--- # more\n";
+        let text = "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: {enabled: yes, mode: 0755, n: on, text: 'no'}\n--- # more\n";
         let folder = folder("object.yaml", text);
         let manifests = Manifests::read(folder.path(), "dev").expect("read");
         let object = &manifests.of("object.yaml")[0];

@@ -598,7 +598,7 @@ fn object_of_wrong_type_is_terminal() {
 
 #[test]
 fn list_reports_an_object_of_wrong_type_and_has_the_others() {
-    let foo = |name: &str, size: serde_json::Value| {
+    let foo = |name: &str, size: Value| {
         DynamicObject::new(&Foo::gvk(), ("ns", name)).with("spec", json!({"size": size}))
     };
     let cluster = Cluster::new()
@@ -608,12 +608,12 @@ fn list_reports_an_object_of_wrong_type_and_has_the_others() {
     let ctx = cluster.context();
 
     let error = ctx
-        .list::<Foo>(ListOptions::new())
+        .list::<Foo>(ListOptions::default())
         .expect_err("one of them");
     let expected = "Foo.e.dev/v1 ns/b does not fit the type Foo at .spec.size: invalid type";
     assert!(error.to_string().contains(expected), "{error}");
 
-    let each = ctx.list_each::<Foo>(ListOptions::new()).expect("lists");
+    let each = ctx.list_each::<Foo>(ListOptions::default()).expect("lists");
     let names: Vec<_> = each
         .iter()
         .map(|item| match item {
