@@ -42,8 +42,8 @@ fn reads() -> Vec<u8> {
 }
 
 impl Stage {
-    /// Drops the plugin in, and waits until it watches: what a view lists while it opens may be
-    /// delivered twice, and fail twice.
+    /// Drops the plugin in, and waits until it watches: what it then fails of is an event, and no
+    /// list.
     async fn watches(&self, plugin: &str, wasm: Vec<u8>) {
         self.namespace.drop_in(&DropIn::new(plugin, wasm)).await;
         self.namespace

@@ -422,6 +422,9 @@ impl Inner {
         } else {
             Visibility::Hidden
         };
+        // An object that comes now is delivered once: either it is in the store already, or its event
+        // finds the location visible.
+        let _paused = visible.then(|| informer.pause());
         let mut locations = self.locations.lock();
         let before = locations.insert(location.clone(), visibility);
         let mut undecided = Vec::new();
@@ -441,7 +444,6 @@ impl Inner {
             return visible;
         }
 
-        // From here on, the informer delivers changes itself. Some may be delivered twice.
         for object in informer
             .cache
             .store

@@ -215,6 +215,12 @@ impl Informer {
         }
     }
 
+    /// Holds back events until the returned guard is dropped. Don't hold it for long, nor subscribe
+    /// meanwhile.
+    pub(crate) fn pause(&self) -> impl Sized + '_ {
+        self.dispatch.lock()
+    }
+
     /// Follows the state.
     pub fn state(&self) -> watch::Receiver<InformerState> {
         self.state.subscribe()
