@@ -12,7 +12,7 @@
 //! increase, multiplicative decrease, as TCP has it: RFC 5681).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -40,7 +40,10 @@ struct State {
     /// The number of seats now: fewer than configured after a 429.
     seats: f64,
     taken: usize,
-    flows: BTreeMap<u64, FlowState>,
+    flows: HashMap<u64, FlowState>,
+    /// The requests that wait, by flow and oldest first. None is empty: most of the time nobody
+    /// waits, however many flows there are.
+    waiting: BTreeMap<u64, VecDeque<Waiter>>,
     next_id: u64,
     /// The virtual time: the service of the flow that got the last seat.
     clock: f64,
@@ -56,7 +59,6 @@ struct FlowState {
     taken: usize,
     /// The seconds for which its requests have occupied seats, divided by its weight.
     served: f64,
-    waiting: VecDeque<Waiter>,
 }
 
 struct Waiter {
@@ -77,13 +79,15 @@ pub struct Seat {
     charged: f64,
 }
 
-/// What a request waits for.
+/// What a request waits for before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortage {
+pub enum Delay {
+    /// The quota of requests in each second ([`CallRate`](super::throttle::CallRate)).
+    Rate,
     /// Its flow has as many requests in flight as it may have.
-    Flow,
+    InFlight,
     /// All seats of the host are taken.
-    Host,
+    Shared,
 }
 
 impl Seats {
@@ -94,7 +98,8 @@ impl Seats {
             most: seats,
             seats,
             taken: 0,
-            flows: BTreeMap::new(),
+            flows: HashMap::new(),
+            waiting: BTreeMap::new(),
             next_id: 0,
             clock: 0.0,
             average: FIRST_GUESS,
@@ -113,7 +118,6 @@ impl Seats {
             limit: usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
             taken: 0,
             served: 0.0,
-            waiting: VecDeque::new(),
         };
         state.flows.insert(id, flow);
 
@@ -124,7 +128,8 @@ impl Seats {
     }
 
     /// Returns the number of requests in flight, and the number of seats now.
-    pub fn usage(&self) -> (usize, usize) {
+    #[cfg(test)]
+    fn usage(&self) -> (usize, usize) {
         let state = self.0.lock();
         (state.taken, state.available())
     }
@@ -136,9 +141,11 @@ impl Seats {
             let Some((waiter, charged)) = given else {
                 return;
             };
-            // A request that is no longer there gives its seat back, which takes the lock.
-            let seat = Seat::new(waiter.flow, charged);
-            drop(waiter.seat.send(seat));
+            // Without the lock, which the end of a seat or of a flow takes. A request that was
+            // cancelled in this very moment gives its seat back.
+            if let Some(charged) = charged {
+                drop(waiter.seat.send(Seat::new(waiter.flow, charged)));
+            }
         }
     }
 }
@@ -149,18 +156,25 @@ impl State {
         self.seats as usize
     }
 
-    /// Takes a seat for the request that is next; None if nobody waits who may have one.
-    fn give_next(&mut self) -> Option<(Waiter, f64)> {
+    /// Takes a seat for the request that is next, and returns by how much it is charged: not at
+    /// all, and without a seat, if it was cancelled. None if nobody waits who may have a seat.
+    fn give_next(&mut self) -> Option<(Waiter, Option<f64>)> {
         if self.taken >= self.available() {
             return None;
         }
-        let (&id, _) = self
-            .flows
-            .iter()
-            .filter(|(_, flow)| flow.taken < flow.limit && !flow.waiting.is_empty())
+
+        let waiting = self.waiting.keys();
+        let (id, _) = waiting
+            .filter_map(|id| Some((*id, self.flows.get(id)?)))
+            .filter(|(_, flow)| flow.taken < flow.limit)
             .min_by(|(_, one), (_, other)| one.served.total_cmp(&other.served))?;
-        let waiter = self.flows.get_mut(&id)?.waiting.pop_front()?;
-        let charged = self.take(id);
+        let queue = self.waiting.get_mut(&id)?;
+        let waiter = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&id);
+        }
+
+        let charged = (!waiter.seat.is_closed()).then(|| self.take(id));
         Some((waiter, charged))
     }
 
@@ -178,12 +192,12 @@ impl State {
     }
 
     /// Returns what a new request of a flow would wait for; None if a seat is free.
-    fn shortage(&self, id: u64) -> Option<Shortage> {
+    fn delay(&self, id: u64) -> Option<Delay> {
         let flow = self.flows.get(&id)?;
         if flow.taken >= flow.limit {
-            Some(Shortage::Flow)
+            Some(Delay::InFlight)
         } else if self.taken >= self.available() {
-            Some(Shortage::Host)
+            Some(Delay::Shared)
         } else {
             None
         }
@@ -192,36 +206,36 @@ impl State {
 
 impl Flow {
     /// Waits for a seat, and returns it with what it waited for. Cancel it by dropping the future.
-    pub async fn begin(self: &Arc<Self>) -> (Option<Seat>, Option<Shortage>) {
+    pub async fn begin(self: &Arc<Self>) -> (Option<Seat>, Option<Delay>) {
         let (sender, receiver) = oneshot::channel();
-        let shortage = {
+        let delay = {
             let mut state = self.seats.0.lock();
             let clock = state.clock;
+            let waits = state.waiting.contains_key(&self.id);
             if let Some(flow) = state.flows.get_mut(&self.id)
                 && flow.taken == 0
-                && flow.waiting.is_empty()
+                && !waits
             {
                 flow.served = flow.served.max(clock);
             }
 
             // Whoever may have a free seat has it, so a free one here is free for this request.
-            let Some(shortage) = state.shortage(self.id) else {
+            let Some(delay) = state.delay(self.id) else {
                 let charged = state.take(self.id);
                 drop(state);
                 return (Some(Seat::new(self.clone(), charged)), None);
             };
 
-            if let Some(flow) = state.flows.get_mut(&self.id) {
-                flow.waiting.push_back(Waiter {
-                    flow: self.clone(),
-                    seat: sender,
-                });
-            }
-            shortage
+            let waiter = Waiter {
+                flow: self.clone(),
+                seat: sender,
+            };
+            state.waiting.entry(self.id).or_default().push_back(waiter);
+            delay
         };
 
         // The sender is dropped with the flow only, and the flow is held here.
-        (receiver.await.ok(), Some(shortage))
+        (receiver.await.ok(), Some(delay))
     }
 
     /// Charges as many requests as this, which are not sent: the API server did as much work.
@@ -428,7 +442,7 @@ mod tests {
     }
 
     /// A request of the model: waiting, or in flight.
-    type Request = Pin<Box<dyn Future<Output = (Option<Seat>, Option<Shortage>)>>>;
+    type Request = Pin<Box<dyn Future<Output = (Option<Seat>, Option<Delay>)>>>;
 
     #[tokio::test(start_paused = true)]
     async fn no_history_leaves_a_seat_empty_or_takes_too_many() {
@@ -436,8 +450,9 @@ mod tests {
             let mut random = StdRng::seed_from_u64(seed);
             let most = random.random_range(1..6);
             let seats = Seats::new(most);
+            let limit = 3;
             let flows: Vec<_> = (0..3)
-                .map(|_| (seats.flow(random.random_range(1..5), 3), 3_usize))
+                .map(|_| seats.flow(random.random_range(1..5), limit))
                 .collect();
             let mut waiting: Vec<(usize, Request)> = Vec::new();
             let mut taken: Vec<(usize, Seat)> = Vec::new();
@@ -446,7 +461,7 @@ mod tests {
                 match random.random_range(0..10) {
                     0..5 => {
                         let which = random.random_range(0..flows.len());
-                        let flow = flows[which].0.clone();
+                        let flow = flows[which].clone();
                         waiting.push((which, Box::pin(async move { flow.begin().await })));
                     }
                     5..8 if !taken.is_empty() => {
@@ -471,11 +486,11 @@ mod tests {
                 assert_eq!(seats.usage(), (taken.len(), most as usize));
                 assert!(taken.len() <= most as usize);
                 let of = |which: usize| taken.iter().filter(|(of, _)| *of == which).count();
-                for (which, (_, limit)) in flows.iter().enumerate() {
-                    assert!(of(which) <= *limit, "seed {seed}");
+                for which in 0..flows.len() {
+                    assert!(of(which) <= limit as usize, "seed {seed}");
                     let waits = waiting.iter().any(|(of, _)| *of == which);
                     assert!(
-                        !waits || of(which) == *limit || taken.len() == most as usize,
+                        !waits || of(which) == limit as usize || taken.len() == most as usize,
                         "seed {seed}: a request waits for nothing"
                     );
                 }

@@ -645,8 +645,9 @@ mod tests {
 
     use super::*;
     use crate::gate::{
+        in_flight::Delay,
         raw_request::Target,
-        throttle::{CallRate, Delay, Throttle},
+        throttle::{CallRate, Throttle},
     };
     use crate::{
         gate::operation::{Read, WriteAction},

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     gate::{
-        in_flight::{Flow, Seat, Shortage},
+        in_flight::{Delay, Flow, Seat},
         operation::Verb,
     },
     queue::{BucketRateLimiter, RateLimiter as _},
@@ -84,11 +84,9 @@ impl Throttle {
     pub async fn begin(&self) -> Option<Seat> {
         let flow = self.in_flight.as_ref()?;
         let began = Instant::now();
-        let (seat, shortage) = flow.begin().await;
-        match shortage {
-            Some(Shortage::Flow) => self.meter.delayed(Delay::InFlight, began.elapsed()),
-            Some(Shortage::Host) => self.meter.delayed(Delay::Shared, began.elapsed()),
-            None => {}
+        let (seat, delay) = flow.begin().await;
+        if let Some(delay) = delay {
+            self.meter.delayed(delay, began.elapsed());
         }
         seat
     }
@@ -101,17 +99,6 @@ impl Throttle {
             self.in_flight.iter().for_each(|flow| flow.charge(further));
         }
     }
-}
-
-/// What a request waits for before it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delay {
-    /// The quota of requests in each second.
-    Rate,
-    /// The namespace's quota of requests in flight.
-    InFlight,
-    /// Its share of the requests that all plugins of the host have in flight.
-    Shared,
 }
 
 /// Counters of a plugin's calls since it was loaded.

@@ -23,13 +23,13 @@ const MAX_OBJECTS: usize = 4_096;
 /// The most writes of an object: of its spec, of its status, by a few controllers.
 const MAX_WRITES: usize = 4;
 
-/// A write, by two hashes with different keys.
-type Hash = [u64; 2];
+/// A write, by a hash with a secret key.
+type Hash = u64;
 
 /// The writes of one plugin that changed nothing.
 #[derive(Default)]
 pub(crate) struct NoOps {
-    hashers: [RandomState; 2],
+    hasher: RandomState,
     known: Mutex<HashMap<(GroupVersionKind, ObjectKey), NoOpsOfObject>>,
 }
 
@@ -47,9 +47,7 @@ impl NoOps {
             action,
             options,
         } = write;
-        self.hashers
-            .each_ref()
-            .map(|hasher| hasher.hash_one((kind, action, options)))
+        self.hasher.hash_one((kind, action, options))
     }
 
     /// Notes that a write left the object in this version.
@@ -71,10 +69,11 @@ impl NoOps {
     }
 
     /// Whether this write has already changed nothing in this version of the object.
-    pub(crate) fn knows(&self, kind: &GroupVersionKind, object: &Object, write: Hash) -> bool {
+    pub(crate) fn knows(&self, object: &Object, write: &Write) -> bool {
         let known = self.known.lock();
-        let of_object = known.get(&(kind.clone(), object.key().clone()));
-        of_object.is_some_and(|known| known.is_about(object) && known.writes.contains(&write))
+        let of_object = known.get(&(write.kind.clone(), object.key().clone()));
+        of_object
+            .is_some_and(|known| known.is_about(object) && known.writes.contains(&self.hash(write)))
     }
 }
 
@@ -129,22 +128,22 @@ mod tests {
     #[test]
     fn write_is_known_for_one_version_of_one_incarnation() {
         let no_ops = NoOps::default();
-        let (one, other) = (no_ops.hash(&write("{}")), no_ops.hash(&write(r#"{"a":1}"#)));
-        no_ops.note(&kind(), &object("a", "u", "7"), one);
-        assert!(no_ops.knows(&kind(), &object("a", "u", "7"), one));
-        assert!(!no_ops.knows(&kind(), &object("a", "u", "7"), other));
+        let (one, other) = (write("{}"), write(r#"{"a":1}"#));
+        no_ops.note(&kind(), &object("a", "u", "7"), no_ops.hash(&one));
+        assert!(no_ops.knows(&object("a", "u", "7"), &one));
+        assert!(!no_ops.knows(&object("a", "u", "7"), &other));
         for later in [
             object("a", "u", "8"),
             object("a", "v", "7"),
             object("b", "u", "7"),
         ] {
-            assert!(!no_ops.knows(&kind(), &later, one));
+            assert!(!no_ops.knows(&later, &one));
         }
 
-        no_ops.note(&kind(), &object("a", "u", "7"), other);
-        assert!(no_ops.knows(&kind(), &object("a", "u", "7"), one), "both");
-        no_ops.note(&kind(), &object("a", "u", "8"), other);
-        assert!(!no_ops.knows(&kind(), &object("a", "u", "7"), one));
+        no_ops.note(&kind(), &object("a", "u", "7"), no_ops.hash(&other));
+        assert!(no_ops.knows(&object("a", "u", "7"), &one), "both");
+        no_ops.note(&kind(), &object("a", "u", "8"), no_ops.hash(&other));
+        assert!(!no_ops.knows(&object("a", "u", "7"), &one));
     }
 
     #[test]

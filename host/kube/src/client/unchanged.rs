@@ -69,13 +69,7 @@ impl PluginApi {
                 .cache
                 .unknown(self.author, key.namespace.as_deref(), Some(&key.name));
         let cached = informer.cache.get(key).filter(|_| unknown.is_empty());
-        cached.filter(|cached| {
-            let is_known = || {
-                let hash = self.no_ops.hash(write);
-                self.no_ops.knows(&write.kind, cached, hash)
-            };
-            leaves(cached.json(), change) || is_known()
-        })
+        cached.filter(|cached| leaves(cached.json(), change) || self.no_ops.knows(cached, write))
     }
 
     /// The version of the object that a write would change, as far as it is cached.

@@ -16,12 +16,14 @@ use std::{
 use axum::{
     body::{Body, Bytes, HttpBody, to_bytes},
     extract::Request,
+    http::StatusCode,
     middleware::Next,
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use http_body::{Frame, SizeHint};
 use operetta_core::gate::in_flight::{Flow, Seat, Seats};
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
 
 use super::headers::FORWARDED_BY;
 
@@ -135,13 +137,15 @@ async fn written_with(seat: Option<Seat>, response: Response) -> Response {
         return response;
     };
     let (parts, body) = response.into_parts();
-    // It is in memory already.
-    let body = match to_bytes(body, usize::MAX).await {
-        Ok(bytes) if bytes.is_empty() => Body::empty(),
-        Ok(bytes) => Body::new(Pieces::new(bytes, seat)),
-        Err(_) => Body::empty(),
-    };
-    Response::from_parts(parts, body)
+    match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => Response::from_parts(parts, Body::new(Pieces::new(bytes, seat))),
+        // Our own answers are in memory; that of another replica may end early.
+        Err(error) => (
+            StatusCode::BAD_GATEWAY,
+            format!("failed to read the answer: {error}"),
+        )
+            .into_response(),
+    }
 }
 
 /// An answer that is being written.
@@ -149,6 +153,8 @@ struct Pieces {
     /// None once it took too long.
     rest: Arc<Mutex<Option<(Bytes, Seat)>>>,
     left: usize,
+    /// Drops the rest when it is late.
+    deadline: AbortHandle,
 }
 
 impl Pieces {
@@ -156,13 +162,24 @@ impl Pieces {
         let left = bytes.len();
         let rest = Arc::new(Mutex::new(Some((bytes, seat))));
         let late = Arc::downgrade(&rest);
-        tokio::spawn(async move {
+        let deadline = tokio::spawn(async move {
             tokio::time::sleep(LONGEST).await;
             if let Some(rest) = late.upgrade() {
                 drop(rest.lock().take());
             }
         });
-        Self { rest, left }
+
+        Self {
+            rest,
+            left,
+            deadline: deadline.abort_handle(),
+        }
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        self.deadline.abort();
     }
 }
 

@@ -48,8 +48,6 @@ pub struct CrashJournal {
     /// None if nothing is saved.
     file: Option<PathBuf>,
     table: Mutex<Table>,
-    /// The namespaces with a suspect in flight.
-    suspected: Mutex<HashSet<String>>,
     start: Mutex<Start>,
 }
 
@@ -65,7 +63,6 @@ struct Start {
 pub struct InFlight {
     journal: Arc<CrashJournal>,
     work: Work,
-    is_suspect: bool,
 }
 
 impl CrashJournal {
@@ -98,7 +95,6 @@ impl CrashJournal {
         let journal = Self {
             file,
             table: Mutex::new(table),
-            suspected: Mutex::default(),
             start: Mutex::new(start),
         };
         journal.remove_abandoned();
@@ -115,12 +111,12 @@ impl CrashJournal {
     /// Notes that a work begins. Returns None if it must wait: a suspect for another one of its
     /// namespace.
     pub fn begin(self: &Arc<Self>, work: Work) -> Option<InFlight> {
-        let is_suspect = self.verdict(&work) != Verdict::Ordinary;
-        if is_suspect && !self.suspected.lock().insert(work.namespace.clone()) {
+        let mut table = self.table.lock();
+        let is_suspect = table.verdict(&work) != Verdict::Ordinary;
+        if is_suspect && table.has_suspect_in_flight(&work.namespace) {
             return None;
         }
 
-        let mut table = self.table.lock();
         if table.begin(&work) {
             self.write(&table);
         }
@@ -129,7 +125,6 @@ impl CrashJournal {
         Some(InFlight {
             journal: self.clone(),
             work,
-            is_suspect,
         })
     }
 
@@ -141,7 +136,7 @@ impl CrashJournal {
     }
 
     /// Reports whether startup is over: each of these Plugins was reconciled and no work is in
-    /// flight, or ten minutes have passed. Once true, it stays true.
+    /// flight, or a minute has passed. Once true, it stays true.
     pub fn are_others_loaded(&self, mut plugins: impl Iterator<Item = ObjectKey>) -> bool {
         let busy = self.table.lock().is_busy();
         let mut start = self.start.lock();
@@ -207,10 +202,6 @@ impl Drop for InFlight {
         let mut table = self.journal.table.lock();
         table.end(&self.work);
         self.journal.write(&table);
-        drop(table);
-        if self.is_suspect {
-            self.journal.suspected.lock().remove(&self.work.namespace);
-        }
     }
 }
 

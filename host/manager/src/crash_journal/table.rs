@@ -196,6 +196,12 @@ impl Table {
         }
     }
 
+    /// Whether a suspect of this namespace is in flight.
+    pub fn has_suspect_in_flight(&self, namespace: &str) -> bool {
+        self.suspects()
+            .any(|entry| entry.in_flight && entry.work.namespace == namespace)
+    }
+
     /// Reports whether any work is in flight.
     pub fn is_busy(&self) -> bool {
         self.entries.iter().any(|entry| entry.in_flight)

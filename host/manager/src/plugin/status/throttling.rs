@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operetta_core::gate::throttle::Delay;
+use operetta_core::gate::in_flight::Delay;
 use tokio::time::Instant;
 
 use crate::{plugin::setup::assembly::Metered, tenancy::quotas::Quotas};
@@ -92,8 +92,7 @@ impl Throttled {
             waited,
             within,
         } = self;
-        let of_namespace = quotas.of_namespace(namespace);
-        let (what, quota) = match bound {
+        let (waiting, quota) = match bound {
             Bound::Cpu => {
                 let path = quotas.path(quotas.plugin.cpu.is_some(), namespace, "cpu");
                 ("its reconciles", format!("processor time ({path})"))
@@ -103,6 +102,7 @@ impl Throttled {
                 ("its requests", format!("requests in each second ({path})"))
             }
             Bound::Requests(Delay::InFlight) => {
+                let of_namespace = quotas.of_namespace(namespace);
                 let limit = of_namespace.api_in_flight.unwrap_or_default();
                 let path = quotas.path(false, namespace, "apiInFlight");
                 (
@@ -117,7 +117,7 @@ impl Throttled {
         };
 
         format!(
-            "in the last {} s {what} waited {:.1} s, added up, for the quota of {quota} of the host's configuration",
+            "in the last {} s {waiting} waited {:.1} s, added up, for the quota of {quota} of the host's configuration",
             within.as_secs(),
             waited.as_secs_f64()
         )
