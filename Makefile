@@ -2,7 +2,7 @@
 # Native builds name the whole workspace and a target in it. Cargo then enables the same features of a dependency every time, and compiles
 # it once.
 .DEFAULT_GOAL := help
-.PHONY: help programs demo audit check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-density bench-start bench-dev bench-replicas bench-scale bench-server test-ha test-simulation soak soak-hostile soak-load fuzz fuzz-gate test-differential clean
+.PHONY: help programs demo audit check test test-rust test-go test-typescript test-page headlamp page test-python test-c test-embedded lint book build image release packages build-guests controlplane cluster generate generate-metrics generate-conformance generate-install bench bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-density bench-start bench-dev bench-replicas bench-outage bench-lag bench-scale bench-server test-adopt test-ha test-simulation soak soak-hostile soak-load fuzz fuzz-gate test-differential clean
 
 help: ## List the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -90,11 +90,11 @@ generate-conformance: build-guests controlplane programs ## Run the conformance 
 generate-install: controlplane programs ## Generate the chart's golden files, and its table of values in docs/install.md
 	@scripts/tools.sh && UPDATE_GENERATED=1 cargo test --locked --workspace --test install values
 
-bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-server $(if $(filter S,$(SIZE)),bench-density bench-scale) ## Run all benchmarks except bench-density and bench-scale; tables on stdout, JSON in target/bench (SIZE=S: small runs of all)
+bench: bench-queue bench-recorder bench-store bench-informer bench-call bench-many bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-outage bench-lag bench-server $(if $(filter S,$(SIZE)),bench-density bench-scale) ## Run all benchmarks except bench-density and bench-scale; tables on stdout, JSON in target/bench (SIZE=S: small runs of all)
 
 # Small runs show that each benchmark works; their figures mean little.
 ifeq ($(SIZE),S)
-bench-queue bench-recorder bench-store bench-informer bench-call bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-server: export ROUNDS = 1
+bench-queue bench-recorder bench-store bench-informer bench-call bench-fair bench-languages bench-e2e bench-cloud bench-idle bench-start bench-dev bench-replicas bench-outage bench-server: export ROUNDS = 1
 bench-many: export ROUNDS = 2
 bench-queue: export KEYS = 1000
 bench-store: export COPIES = 2
@@ -114,6 +114,9 @@ bench-density: export SETTLE = 5
 bench-dev: ONLY = c
 bench-dev: export EDITS = 1
 bench-replicas: ONLY = stale_writes
+bench-outage: OUTAGES = 5
+bench-outage: export LIMIT = 60
+bench-lag: export READS = 10
 bench-server: export OBJECTS = 500
 endif
 
@@ -171,11 +174,22 @@ bench-replicas: controlplane build ## Measure replicas: fail-over, requests, wat
 	@scripts/guests.sh rust
 	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench replicas
 
+bench-outage: controlplane build ## Measure how long keys take to recover from an outage of the API server, beside controller-runtime (OUTAGES=5,30 in seconds, 600 takes about an hour a round; ONLY=failing,changed,failing_changed,writes)
+	@scripts/guests.sh rust
+	OUTAGES=$(OUTAGES) ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench outage
+
+bench-lag: controlplane build ## Measure which cached reads miss an own write while watches are late, beside controller-runtime (LAGS=0,100,1000 in milliseconds; READS=100)
+	@scripts/guests.sh rust
+	LAGS=$(LAGS) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench lag
+
 bench-scale: controlplane build ## Measure a host with a million objects, 10,000 plugins and 1,000 keys a second, beside a model (ONLY=objects,plugins,rate,all; SERVER=real)
 	ONLY=$(ONLY) RUST_BACKTRACE=0 cargo bench --locked --workspace --bench scale
 
 bench-server: controlplane ## Measure the embedded API server beside kube-apiserver with etcd: start, memory, requests, watches
 	cargo bench --locked --workspace --bench server
+
+test-adopt: controlplane programs ## Run Go operators in their own process and as a process of the host, and compare the objects (CASES=folder of descriptions, SOURCES=folder of sources, ONLY="a b")
+	CASES="$(abspath $(CASES))" SOURCES="$(abspath $(SOURCES))" ONLY="$(ONLY)" RUST_BACKTRACE=0 cargo test --locked --workspace --test adopt -- --ignored --nocapture operators
 
 test-ha: controlplane programs ## Kill, stop, cut off and replace replicas at random (SEEDS=200 histories from FIRST=0, PARALLEL=5 at once)
 	@scripts/guests.sh rust

@@ -8,7 +8,8 @@
 # and a removed target/ need no new build.
 #
 # With KUBEBUILDER_ASSETS set (upstream's etcd and kube-apiserver) the script builds
-# only the supervisor, which takes seconds.
+# only the supervisor and gojson, which takes seconds. With the argument gojson it
+# builds that program alone, which says what Go makes of a text, for a fuzz target.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,6 +19,12 @@ cache=${OPERETTA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/operetta}/controlplane
 
 say() { echo "controlplane: $*"; }
 fail() { say "$@" >&2; exit 1; }
+
+only=${1:-} # a program
+case $only in
+    "" | gojson) ;;
+    *) fail "unknown program $only: only gojson is built alone" ;;
+esac
 
 # --- the programs to build --------------------------------------------------
 assets=${KUBEBUILDER_ASSETS:-}
@@ -66,19 +73,25 @@ content() {
         echo "$go_version $(go env GOOS GOARCH GOFLAGS | tr '\n' ' ') $names $ldflags"
     } | sha256 | cut -c1-32
 }
-# Two folders, because compiling Kubernetes takes minutes and the supervisor takes seconds.
+# Three folders, because compiling Kubernetes takes minutes and the others take seconds.
 components=$cache/components-$(content main.go parentdeath)
 supervisor=$cache/supervisor-$(content cmd parentdeath stages supervisor)
+gojson=$cache/gojson-$(content json)
 
 # --- return early if everything is there ------------------------------------
 complete() { # complete FOLDER NAME...
     local folder=$1 name
     for name in "${@:2}"; do [ -x "$folder/$name" ] || return 1; done
 }
-# shellcheck disable=SC2086  # the names are words
-built() { complete "$components" $names && complete "$supervisor" controlplane; }
+built() {
+    complete "$gojson" gojson || return 1
+    # shellcheck disable=SC2086  # the names are words
+    [ -n "$only" ] || { complete "$components" $names && complete "$supervisor" controlplane; }
+}
 linked() {
     local name
+    [ "$bin/gojson" -ef "$gojson/gojson" ] || return 1
+    [ -z "$only" ] || return 0
     for name in $names; do [ "$bin/$name" -ef "$components/$name" ] || return 1; done
     [ "$bin/controlplane" -ef "$supervisor/controlplane" ]
 }
@@ -105,19 +118,26 @@ keep() {
     mv -T "$1" "$2" 2>/dev/null || { rm -rf "${2:?}" && mv "$1" "$2"; }
 }
 # shellcheck disable=SC2086
-if ! complete "$components" $names; then
+if [ -z "$only" ] && ! complete "$components" $names; then
     say "compiling Kubernetes $kubernetes from its Go modules, about 5 minutes the first time"
     mkdir "$temporary/components"
     build "$temporary/components/components" .
     for name in $names; do ln -s components "$temporary/components/$name"; done
     keep "$temporary/components" "$components"
 fi
-if ! complete "$supervisor" controlplane; then
+if [ -z "$only" ] && ! complete "$supervisor" controlplane; then
     say "compiling the supervisor"
     mkdir "$temporary/supervisor"
     # A separate program takes 10 MB of memory instead of 100, and starts at once.
     build "$temporary/supervisor/controlplane" ./cmd/controlplane
     keep "$temporary/supervisor" "$supervisor"
+fi
+
+if ! complete "$gojson" gojson; then
+    say "compiling gojson"
+    mkdir "$temporary/gojson"
+    build "$temporary/gojson/gojson" ./json
+    keep "$temporary/gojson" "$gojson"
 fi
 
 # --- link the programs under their names ------------------------------------
@@ -126,6 +146,9 @@ link() { # link FILE: replaces an old link atomically
     ln -sfn "$1" "$bin/.$name.$$"
     mv -f "$bin/.$name.$$" "$bin/$name"
 }
-for name in $names; do link "$components/$name"; done
-link "$supervisor/controlplane"
+if [ -z "$only" ]; then
+    for name in $names; do link "$components/$name"; done
+    link "$supervisor/controlplane"
+fi
+link "$gojson/gojson"
 say "built in $bin"

@@ -8,6 +8,8 @@ export RUST_BACKTRACE=0
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
+# The target golang asks it.
+scripts/controlplane.sh gojson
 mkdir -p target/tools
 # Does nothing if this version is installed.
 cargo install --quiet --locked --root target/tools --version 0.13.1 cargo-fuzz

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # guests.sh [rust]: builds every plugin in this repository as a component: the examples and the SDKs' conformance plugins to
-# target/plugins/NAME.wasm, and the guests of the tests. `operetta build` builds the projects in other languages than Rust,
-# if their files have changed. With `rust` it builds only the Rust plugins, which need no other toolchain.
+# target/plugins/NAME.wasm, and the guests of the tests. Programs that run as processes go to target/processes/NAME.wasm.
+# `operetta build` builds the projects in other languages than Rust, if their files have changed. With `rust` it builds only
+# the Rust plugins, which need no other toolchain.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${CARGO_TARGET_DIR:-target}
 
 rust="sample-controller pod-tracker hostile conformance-rust"
-fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-touch-v1 fixture-touch-v2"
+fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-own-writes fixture-touch-v1 fixture-touch-v2"
 # Built separately: otherwise every guest would have the SDK features that these need.
 featured="fixture-kube-rs"
 # NAME FOLDER SDK
@@ -27,6 +28,11 @@ conformance-c              plugins/sdk-c/conformance            plugins/sdk-c
 mapper-typescript          tests/guests/mapper-typescript   plugins/sdk-js
 mapper-controllerruntime   tests/guests/mapper-controllerruntime plugins/sdk-go
 k8s-types-go               tests/guests/k8s-types-go        plugins/sdk-go
+"
+# NAME FOLDER
+processes="
+process-go                 tests/guests/process-go
+process-operator           tests/guests/process-operator
 "
 # For `make bench-languages`.
 if [ -n "${BENCH:-}" ]; then
@@ -74,15 +80,26 @@ scripts/tools.sh
 # The tests have built it, with the features that they need.
 [ -n "${BUILT:-}" ] || cargo build --locked --quiet --workspace --bin operetta
 built=0
-while read -r name folder sdk; do
-    [ -n "$name" ] || continue
-    stamp="target/plugins/.$name.sources"
-    # The project, its SDK, the contract and the build.
-    now=$(sources "$folder" "$sdk" wit cli/src/commands/build host/wasm/src/compiler/snapshot.rs scripts/requirements.txt)
-    if [ -f "target/plugins/$name.wasm" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then continue; fi
+# build NAME FOLDER OUTPUT SOURCE...: builds a project, if one of these files has changed.
+build() {
+    local name=$1 folder=$2 output=$3 stamp now
+    shift 3
+    stamp="${output%/*}/.$name.sources"
+    now=$(sources "$folder" "$@")
+    if [ -f "$output" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$now" ]; then return; fi
     echo "guests: $name"
-    OPERETTA_TOOLS=$PWD/target/tools "$target/debug/operetta" build "$folder" -o "target/plugins/$name.wasm"
+    OPERETTA_TOOLS=$PWD/target/tools "$target/debug/operetta" build "$folder" -o "$output"
     echo "$now" >"$stamp"
     built=$((built + 1))
+}
+while read -r name folder sdk; do
+    [ -n "$name" ] || continue
+    # The project, its SDK, the contract and the build.
+    build "$name" "$folder" "target/plugins/$name.wasm" "$sdk" wit cli/src/commands/build host/wasm/src/compiler/snapshot.rs scripts/requirements.txt
 done <<<"$projects"
-echo "guests: $(echo "$rust" | wc -w) in Rust, $(echo "$projects" | grep -c .) in other languages ($built built now), $(echo "$fixtures $featured" | wc -w) fixtures"
+mkdir -p target/processes
+while read -r name folder; do
+    [ -n "$name" ] || continue
+    build "$name" "$folder" "target/processes/$name.wasm" cli/src/commands/build
+done <<<"$processes"
+echo "guests: $(echo "$rust" | wc -w) in Rust, $(echo "$projects$processes" | grep -c .) in other languages ($built built now), $(echo "$fixtures $featured" | wc -w) fixtures"

@@ -23,7 +23,7 @@ guests() {
     say "cargo clippy for wasm32-wasip2"
     scripts/toolchain.sh
     cargo clippy --locked --quiet --target wasm32-wasip2 \
-        -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-first-plugin -p fixture-mapper -p fixture-misbehave -p fixture-touch -p fixture-touch-v1 -p fixture-touch-v2 \
+        -p operetta-sdk -p conformance-rust -p sample-controller -p pod-tracker -p fixture-first-plugin -p fixture-mapper -p fixture-misbehave -p fixture-own-writes -p fixture-touch -p fixture-touch-v1 -p fixture-touch-v2 \
         -- -D warnings
 }
 
@@ -63,8 +63,8 @@ go() {
     local unformatted module
     unformatted=$(git ls-files -z "*.go" ":!cli/templates" | xargs -0 gofmt -l)
     [ -z "$unformatted" ] || fail "not formatted: $unformatted"
-    (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/...)
-    for module in scripts/image plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance tests/guests/*-go* examples/*/go benches/peers/{go,cloud-manager}; do
+    (cd deploy/controlplane && command go vet ./supervisor/... ./parentdeath/... ./stages/... ./cmd/... ./json/...)
+    for module in scripts/image cli/src/commands/adopt/helper plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance tests/guests/*-go* examples/*/go benches/peers/{go,cloud-manager}; do
         (cd "$module" && command go vet ./...)
     done
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# peers.sh [go|e2e]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
+# peers.sh [go|e2e|consistency]: builds the benchmarks' peers (benches/peers) into target/peers. Without an argument those that answer rounds:
 # peer-go with client-go and controller-runtime, peer-kube-rs and peer-kube-rs-store with kube-rs, and peer-leader; with `go` only
 # those in Go; with `e2e` the sample-controller on controller-runtime and on kube-rs, the cloud-manager on controller-runtime, and the host
-# beside them with its compiler, those in Rust in the profile production. It reports a peer that cannot be built; the benchmarks then run without that peer.
+# beside them with its compiler, those in Rust in the profile production; with `consistency` peer-outage and peer-lag. It reports a peer that
+# cannot be built; the benchmarks then run without that peer.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 out=$PWD/target/peers
@@ -53,6 +54,11 @@ if [ "${1:-}" = e2e ]; then
     rust_build production operetta-host --package operetta-host
     rust_build production operetta-compiler --package operetta-compiler
     rust_programs production peer-kube-rs-sample-controller
+    exit 0
+fi
+if [ "${1:-}" = consistency ]; then
+    go_peer peer-outage ./outage
+    go_peer peer-lag ./lag
     exit 0
 fi
 go_peer peer-go .

@@ -31,6 +31,7 @@ test_go() {
     local module result=0
     inside deploy/controlplane go test ./supervisor/... || result=1
     inside scripts/image env CGO_ENABLED=0 go test ./... || result=1
+    inside cli/src/commands/adopt/helper env CGO_ENABLED=0 go test ./... || result=1
     for module in plugins/sdk-go plugins/sdk-go/controllerruntime plugins/sdk-go/conformance tests/guests/k8s-types-go examples/*/go; do
         inside "$module" go test ./... || result=1
     done

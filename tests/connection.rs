@@ -141,6 +141,44 @@ async fn each_failure_of_the_connection_is_named_in_time() {
 }
 
 #[tokio::test]
+async fn missing_namespace_of_the_host_is_named_in_time() {
+    let control_plane = ControlPlane::shared().await;
+    let namespace = control_plane.namespace("reader").await;
+    control_plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        namespace.name(),
+        "--clusterrole=cluster-admin",
+        &format!("--serviceaccount={}:plugin", namespace.name()),
+    ]);
+
+    // Only with all rights is it the namespace that is missing, and not a Role in it.
+    let host = spawn(
+        control_plane,
+        &HostOptions {
+            config: "namespace: nowhere".to_owned(),
+            kubeconfig: Some(control_plane.kubeconfig_of(namespace.name(), "plugin")),
+            ..HostOptions::default()
+        },
+    )
+    .await;
+    until_named(&host, "api-server", &["create namespace nowhere"]).await;
+
+    // And it asks once a second, not as often as it can.
+    let asked = || {
+        let labels = ["code=\"404\"", "method=\"POST\""];
+        host.metric("rest_client_requests_total", &labels)
+    };
+    let before = asked();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let requests = asked() - before;
+    assert!(
+        requests < 20.0,
+        "{requests} requests to create a Lease in 3 s"
+    );
+}
+
+#[tokio::test]
 async fn host_exits_if_the_api_server_is_too_old() {
     let control_plane = ControlPlane::shared().await;
     let folder = tempfile::tempdir().expect("a folder");

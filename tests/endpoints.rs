@@ -1,10 +1,13 @@
 //! The endpoints for users on a real API server: what a token of the cluster opens, and what it
 //! does not.
 
+use std::time::Duration;
+
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, TestNamespace, guest, https, kinds,
 };
 use serde_json::json;
+use tokio::{net::TcpStream, time::timeout};
 
 /// A namespace in which the plugin `touch` runs and has logged.
 async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamespace<'static> {
@@ -18,17 +21,21 @@ async fn stage(control_plane: &'static ControlPlane, prefix: &str) -> TestNamesp
     namespace
 }
 
-#[tokio::test]
-async fn endpoints_open_to_whom_the_api_server_authorizes() {
-    let control_plane = ControlPlane::shared().await;
+/// A host with all of its endpoints.
+async fn open_host(control_plane: &ControlPlane) -> Host {
     let config =
         "{healthAddress: '127.0.0.1:0', secureEndpoints: {address: '127.0.0.1:0'}}".to_owned();
     let options = HostOptions {
         config,
         ..HostOptions::default()
     };
+    Host::start(control_plane, &options).await
+}
 
-    let host = Host::start(control_plane, &options).await;
+#[tokio::test]
+async fn endpoints_open_to_whom_the_api_server_authorizes() {
+    let control_plane = ControlPlane::shared().await;
+    let host = open_host(control_plane).await;
     let secure = host.logged("secure").expect("an address");
     let own = stage(control_plane, "reader").await;
     let other = stage(control_plane, "other").await;
@@ -88,11 +95,11 @@ async fn endpoints_open_to_whom_the_api_server_authorizes() {
     let followed = format!("{}?follow=true", log_of(&own));
     let reads = get(&followed);
     let revokes = async {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         own.kubectl(&["delete", "rolebinding", "reader"]);
     };
     let both = async { tokio::join!(reads, revokes).0 };
-    let (status, text) = tokio::time::timeout(std::time::Duration::from_secs(60), both)
+    let (status, text) = timeout(Duration::from_secs(60), both)
         .await
         .expect("the log ends");
     assert!(
@@ -266,4 +273,50 @@ async fn explanation_names_only_what_the_user_may_get(
         facts.contains("reads") && !facts.contains("treasure"),
         "{facts}"
     );
+}
+
+#[tokio::test]
+async fn address_with_many_idle_connections_shuts_nobody_out() {
+    let control_plane = ControlPlane::shared().await;
+    let host = open_host(control_plane).await;
+    let secure = host.logged("secure").expect("an address");
+    let health = host.logged("health").expect("an address");
+
+    for (address, limit) in [(&secure, 64), (&health, 16)] {
+        // Eight more than one address may have.
+        let mut idle = Vec::new();
+        for _ in 0..limit + 8 {
+            idle.push(TcpStream::connect(address).await.expect("connected"));
+        }
+
+        // A busy host takes its time to accept the last one, and may accept some in another order.
+        let closed = operetta_testkit::eventually("connections are closed", async || {
+            match idle.iter().filter(|idle| is_closed(idle)).count() {
+                closed @ 0..8 => Err(format!("{address}: {closed} closed")),
+                closed => Ok(closed),
+            }
+        });
+        assert_eq!(closed.await, 8, "{address}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let closed = idle.iter().filter(|idle| is_closed(idle)).count();
+        assert_eq!(
+            closed, 8,
+            "{address}: connections within the limit are closed"
+        );
+
+        if *address == secure {
+            // Nobody knows the request, but somebody answers.
+            assert_eq!(https::get(&secure, "/metrics", &[]).await.0, 401);
+        } else {
+            assert_eq!(https::get_plain(&health, "/livez").await.0, 200);
+        }
+        drop(idle);
+    }
+    host.assert_sound();
+}
+
+/// Reports whether the host has closed a connection on which it sends nothing.
+fn is_closed(connection: &TcpStream) -> bool {
+    let read = connection.try_read(&mut [0; 1]);
+    !read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }

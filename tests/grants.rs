@@ -9,7 +9,7 @@ use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds,
     run_what_it_says,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const HOST: &str = "system:serviceaccount:operetta-system:operetta";
 const TO_HOST: &str = "--serviceaccount=operetta-system:operetta";
@@ -517,6 +517,80 @@ async fn reserved_namespaces_are_refused_whatever_their_labels() {
     );
 
     host.assert_sound();
+}
+
+#[tokio::test]
+async fn grant_belongs_to_the_namespace_of_its_account() {
+    let (control_plane, options) = narrow().await;
+    let host = Host::start(&control_plane, &options).await;
+    let namespace = control_plane.namespace("owner").await;
+    let other = control_plane.namespace("owned").await;
+    namespace.consenting("plugin").await;
+    let to_plugin = format!("--serviceaccount={}:plugin", namespace.name());
+    // `view` has no rules without the controller that aggregates them.
+    control_plane.kubectl(&[
+        "create",
+        "clusterrole",
+        "reader",
+        "--verb=get,list,watch",
+        "--resource=configmaps",
+    ]);
+    other.kubectl(&[
+        "create",
+        "rolebinding",
+        "a",
+        "--clusterrole=reader",
+        &to_plugin,
+    ]);
+    let wide = format!("{}-wide", namespace.name());
+    control_plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &wide,
+        "--clusterrole=reader",
+        &to_plugin,
+    ]);
+
+    host.grant(namespace.name(), &[]);
+    let uid = control_plane.kubectl(&[
+        "get",
+        "namespace",
+        namespace.name(),
+        "-o=jsonpath={.metadata.uid}",
+    ]);
+    let name = format!("operetta-host:{}:plugin", namespace.name());
+    for (kind, at) in [
+        ("role", Some(namespace.name())),
+        ("rolebinding", Some(namespace.name())),
+        ("role", Some(other.name())),
+        ("rolebinding", Some(other.name())),
+        ("clusterrole", None),
+        ("clusterrolebinding", None),
+    ] {
+        let mut args = vec![
+            "get",
+            kind,
+            &name,
+            "-o=jsonpath={.metadata.ownerReferences}",
+        ];
+        args.extend(at.iter().flat_map(|at| ["-n", *at]));
+        let owners: Value = serde_json::from_str(&control_plane.kubectl(&args)).expect("JSON");
+        let expected = json!([{
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "name": namespace.name(),
+            "uid": uid.trim(),
+        }]);
+        assert_eq!(owners, expected, "{kind} in {at:?}");
+    }
+
+    // In another cluster, an owner of this one would delete them.
+    let printed = host.run(&["grant", "-n", namespace.name(), "-o", "yaml"]);
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    assert!(
+        printed.contains(&name) && !printed.contains("ownerReferences"),
+        "{printed}"
+    );
 }
 
 #[tokio::test]

@@ -258,14 +258,15 @@ impl EmbeddedServer {
         }
     }
 
-    /// Serves what CustomResourceDefinitions define, deletes the objects of deleted ones, and runs
-    /// the controllers. Never ends. One call is enough: with a second one, two of each controller
+    /// Serves what CustomResourceDefinitions define, deletes the objects of deleted ones, runs the
+    /// controllers, and forgets past changes after five to ten minutes. Never ends. One call is enough: with a second one, two of each controller
     /// would work against each other.
     pub async fn run(&self) {
         let administrator = self.administrator();
         tokio::join!(
             custom_controller::run(&self.shared, &administrator),
             controllers::run(&self.shared, &self.api, &self.controllers),
+            self.api.compact(),
         );
     }
 }

@@ -11,6 +11,12 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
+/// A test suite makes thousands of objects and deletes them; glibc's allocator would keep most of
+/// their memory.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 type BoxError = Box<dyn std::error::Error>;
 
 /// The name of the context in the kubeconfig.

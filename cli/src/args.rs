@@ -1,5 +1,6 @@
 //! The command line. Flags that kubectl also has have the same meaning.
 
+mod adopt;
 mod dev;
 mod grant;
 mod help;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use operetta_compiler::CompilerArgs;
 pub use operetta_host::{ClusterArgs, RunArgs};
 
+pub use adopt::AdoptArgs;
 pub use dev::DevArgs;
 pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
@@ -92,6 +94,13 @@ pub enum Command {
     /// check it. The language's own toolchain does the compiling.
     #[command(after_help = examples::BUILD)]
     Build(BuildArgs),
+    /// Make a Plugin of a Go operator's Deployment (experimental)
+    ///
+    /// Build a Go operator as it is, render its kustomization, Helm chart or YAML, and print the
+    /// manifests with a Plugin in the place of the Deployment. RBAC and everything else stay as
+    /// they are. First report on stderr what the operator needs, and what of it works in the host.
+    #[command(after_help = examples::ADOPT)]
+    Adopt(AdoptArgs),
     /// Generate the CRD's schema from the code, or RBAC from a component
     #[command(after_help = examples::GENERATE)]
     Generate(GenerateArgs),

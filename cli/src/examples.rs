@@ -13,6 +13,9 @@ pub const INSTALL: &str = "Examples:
   # Install or upgrade the host, and wait until it runs
   operetta install --image registry.example.com/operetta:0.1.0 --wait
 
+  # Install hosts for the namespaces with the label operetta.dev/class=untrusted
+  operetta install --class untrusted --image registry.example.com/operetta:0.1.0 --wait
+
   # Print the objects, with one replica and the ServiceMonitor
   operetta install --replicas 1 --with monitoring --dry-run=client -o yaml";
 
@@ -20,6 +23,9 @@ pub const INSTALL: &str = "Examples:
 pub const UNINSTALL: &str = "Examples:
   # Uninstall the host, and keep the Plugins
   operetta uninstall
+
+  # Uninstall the hosts of a trust class
+  operetta uninstall --class untrusted
 
   # Uninstall the host and delete all Plugins
   operetta uninstall --delete-plugins";
@@ -58,7 +64,24 @@ pub const BUILD: &str = "Examples:
   operetta bundle --fast build/greeter.wasm | kubectl apply --server-side -f -
 
   # Build another folder, and pass arguments to its compiler
-  operetta build ./greeter -o greeter.wasm -- --features extra";
+  operetta build ./greeter -o greeter.wasm -- --features extra
+
+  # Build a Go operator that was not written for Operetta (experimental)
+  operetta build ./operator --main ./cmd/manager --ldflags '-X main.version=1.2.3'";
+
+/// The examples of `operetta adopt`.
+pub const ADOPT: &str = "Examples:
+  # Report what the operator in this folder needs, and what of it works
+  operetta adopt --check
+
+  # Build it to build/NAME.wasm, and print the Plugin and the other manifests
+  operetta adopt > manifests.yaml
+
+  # Take a chart with values, and print the manifests only
+  operetta adopt --manifests charts/operator --set replicas=1 -n operators --no-build
+
+  # Print the Deployment that a Plugin has replaced
+  kubectl get plugin manager -n operators -o yaml | operetta adopt --unadopt -";
 
 /// The examples of `operetta generate`.
 pub const GENERATE: &str = "Examples:

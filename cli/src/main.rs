@@ -45,6 +45,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::Dev(args) => commands::dev::dev(&args).await,
         Command::Test(args) => return commands::test::test(&args).await,
         Command::Build(args) => commands::build::build(&args).await,
+        Command::Adopt(args) => commands::adopt::adopt(&args).await,
         Command::Generate(args) => commands::generate::generate(args).await,
         Command::Explain(args) => commands::explain::explain(&args),
         Command::Completion(args) => commands::completion::completion(&args),

@@ -7,7 +7,7 @@
 
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap};
 use operetta_manager::plugin::source::{
-    artifact::{ArtifactError, stored},
+    artifact::{ArtifactError, SizeLimit, stored},
     parts::{DIGEST, PARTS, PartsError, Split},
 };
 
@@ -108,6 +108,10 @@ fn component(
     key: Option<&str>,
     limit: usize,
 ) -> Result<Vec<u8>, ArtifactError> {
+    let limit = SizeLimit {
+        bytes: limit,
+        setting: "maxWasmBytes",
+    };
     stored(config_map.clone(), key)?.decompress(limit)
 }
 

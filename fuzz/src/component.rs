@@ -4,7 +4,7 @@
 //!
 //! The input: the file.
 
-use operetta_wasm::{Format, LoadError, check, inspect};
+use operetta_wasm::{Format, LoadError, LoadLimits, check, inspect};
 use wasmparser::{Validator, WasmFeatures};
 
 /// The size limit of a component, in bytes.
@@ -29,7 +29,7 @@ pub fn component(data: &[u8]) {
     let valid = Validator::new_with_features(WasmFeatures::all())
         .validate_all(data)
         .is_ok();
-    match check(data, LIMIT) {
+    match check(data, &limits(LIMIT)) {
         Ok(inspection) => {
             assert_eq!(
                 (inspection.format, &inspection.error),
@@ -74,6 +74,18 @@ pub fn component(data: &[u8]) {
     }
     // A limit of one byte less than the file refuses it.
     if let Some(less) = data.len().checked_sub(1) {
-        assert!(matches!(check(data, less), Err(LoadError::TooLarge { .. })));
+        assert!(matches!(
+            check(data, &limits(less)),
+            Err(LoadError::TooLarge { .. })
+        ));
+    }
+}
+
+/// Limits that allow a component of this size, whatever it is.
+fn limits(bytes: usize) -> LoadLimits {
+    LoadLimits {
+        max_wasm_bytes: bytes,
+        max_process_bytes: bytes,
+        ..LoadLimits::default()
     }
 }

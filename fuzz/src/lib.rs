@@ -10,10 +10,12 @@ mod artifact;
 mod component;
 mod config;
 mod consent;
+mod golang;
 mod jsonpath;
 mod list;
 mod load;
 mod manifest;
+mod metrics;
 mod object;
 mod path;
 mod raw;
@@ -21,9 +23,9 @@ mod selector;
 mod watch;
 
 pub use self::{
-    artifact::artifact, component::component, config::config, consent::consent, jsonpath::jsonpath,
-    list::list, load::load, manifest::manifest, object::object, path::path, raw::raw,
-    selector::selector, watch::watch,
+    artifact::artifact, component::component, config::config, consent::consent, golang::golang,
+    jsonpath::jsonpath, list::list, load::load, manifest::manifest, metrics::metrics,
+    object::object, path::path, raw::raw, selector::selector, watch::watch,
 };
 
 /// Splits the input at the first byte `at`, which belongs to neither part. Without that byte, the

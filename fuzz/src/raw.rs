@@ -2,12 +2,15 @@
 //! escapes only in the name of an object, where they hide no other path. So it is sent as it was
 //! checked. The API server finds the same resource, namespace, name
 //! and subresource in it as the gate does, by the rules of its RequestInfo (apiserver's
-//! `endpoints/request/requestinfo.go`).
+//! `endpoints/request/requestinfo.go`). A proxied request with the same head has the same target.
 //!
 //! The input: method, path, query, content type, accept and body, separated by `|`.
 
 use http::{HeaderValue, Uri};
-use operetta_core::gate::raw_request::{RawRequest, ResourcePath, Target};
+use operetta_core::gate::{
+    proxied_request::ProxiedRequest,
+    raw_request::{RawRequest, ResourcePath, Target},
+};
 use percent_encoding::percent_decode_str;
 
 /// Checks the module's invariants on one input.
@@ -39,7 +42,23 @@ pub fn raw(data: &[u8]) {
             return;
         }
     };
-    let RawRequest { path, query, .. } = &request;
+    let RawRequest {
+        method,
+        path,
+        query,
+        ..
+    } = &request;
+    let proxied = ProxiedRequest {
+        method: method.clone(),
+        path: path.clone(),
+        query: query.clone(),
+        ..ProxiedRequest::default()
+    };
+    assert_eq!(
+        proxied.target().as_ref(),
+        Ok(&target),
+        "an operator's process addresses the same"
+    );
     assert!(
         path.starts_with('/') && !path.contains("//") && !path.ends_with('/'),
         "{path:?}"

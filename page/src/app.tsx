@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { getMe } from "./api/request.ts";
+import { signOut } from "./api/session.ts";
 import { fitted } from "./model/graph.ts";
 import { format, parse, type Route } from "./model/route.ts";
 import { InformersPage } from "./pages/informers.tsx";
@@ -86,9 +87,9 @@ function Head({ page, onHelp }: { page: Route["page"]; onHelp: () => void }) {
         <button type="button" onClick={onHelp} aria-label="Keys" aria-keyshortcuts="?">
           ?
         </button>
-        <form method="post" action="/page/sign-out">
-          <button type="submit">Sign out</button>
-        </form>
+        <button type="button" onClick={() => void signOut()}>
+          Sign out
+        </button>
       </div>
     </header>
   );

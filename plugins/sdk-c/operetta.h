@@ -502,6 +502,13 @@ typedef struct {
 /* Sends a request and returns the response. If the host cannot deliver the request, the body is a metav1.Status. */
 const operetta_raw_response *operetta_raw(const operetta_raw_request *request);
 
+/* Takes the API server's warnings about the calls since the last time, in order: fields that it dropped, such as `unknown
+ * field "spec.colour"`, deprecated versions, remarks of webhooks and policies. The texts end with NULL. The host reports
+ * each text once in the plugin's log, so most plugins need not ask. At most 64 texts and 16 KiB are kept until they are
+ * taken; later ones are dropped. A call that the host answers itself has none: a cached read, or a write that would change
+ * nothing. */
+const char *const *operetta_take_warnings(void);
+
 /* ---- Events, log, configuration, faults ------------------------------------------------------------------------- */
 
 typedef enum { OPERETTA_NORMAL, OPERETTA_WARNING } operetta_event_type;

@@ -91,6 +91,17 @@ func (l lifted) bytes() []byte {
 	return append([]byte{}, unsafe.Slice((*byte)(l.follow().at), l.skip(4).word())...)
 }
 
+// texts lifts a list<string>; nil if it is empty.
+func (l lifted) texts() []string {
+	var texts []string
+	text, count := l.follow(), l.skip(4).word()
+	for range count {
+		texts = append(texts, text.text())
+		text = text.skip(8)
+	}
+	return texts
+}
+
 // optional lifts an option<string>.
 func (l lifted) optional() string {
 	if l.byte() == 0 {

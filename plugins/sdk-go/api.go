@@ -116,6 +116,7 @@ type API interface {
 	Patch(kind GroupVersionKind, key Key, patch RawPatch) ([]byte, error)
 	Delete(kind GroupVersionKind, key Key, options DeleteOptions) error
 	Raw(request RawRequest) RawResponse
+	TakeWarnings() []string
 	Emit(event Event)
 	LogEnabled(level LogLevel) bool
 	Log(level LogLevel, message string, fields []LogField)

@@ -270,6 +270,14 @@ func (c *Client) Raw(ctx context.Context, request RawRequest) (RawResponse, erro
 	return c.api.Raw(request), nil
 }
 
+// TakeWarnings returns the API server's warnings about the calls since the last time, in order: fields that it dropped,
+// such as `unknown field "spec.colour"`, deprecated versions, remarks of webhooks and policies. The host reports each
+// text once in the plugin's log, so most plugins need not ask.
+//
+// At most 64 texts and 16 KiB are kept until they are taken; later ones are dropped. A call that the host answers itself
+// has none: a cached read, or a write that would change nothing.
+func (c *Client) TakeWarnings() []string { return c.api.TakeWarnings() }
+
 // Event records an Event about an object, as `kubectl describe` shows it. It returns at once and cannot fail: the host
 // writes Events in the background, aggregated and rate limited.
 func (c *Client) Event(object Object, eventType EventType, reason, note string) {

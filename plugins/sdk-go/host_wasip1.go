@@ -33,6 +33,9 @@ func importDelete(arguments, result unsafe.Pointer)
 //go:wasmimport operetta:controller/raw@0.1.0 send
 func importSend(method, path, query string, hasType uint32, contentType string, hasAccept uint32, accept string, hasBody uint32, body string, cached uint32, result unsafe.Pointer)
 
+//go:wasmimport operetta:controller/warnings@0.1.0 take
+func importTakeWarnings(result unsafe.Pointer)
+
 //go:wasmimport operetta:controller/events@0.1.0 emit
 func importEmit(arguments unsafe.Pointer)
 
@@ -219,6 +222,10 @@ func (host) Raw(r RawRequest) RawResponse {
 			Status: int(at.half()), ContentType: at.skip(4).text(), RetryAfter: at.skip(12).seconds(), Body: at.skip(20).bytes(),
 		}
 	})
+}
+
+func (host) TakeWarnings() []string {
+	return call(func(result unsafe.Pointer) { importTakeWarnings(result) }, lifted.texts)
 }
 
 func (host) Emit(event Event) {

@@ -155,6 +155,14 @@ async fn writes(stage: &Stage, id: &str) -> Result<(), Ended> {
                 Err(Ended::Failed("the Widget was made".to_owned()))
             })
         }
+        "create-warning" => {
+            stage
+                .saw(id, json!({}), r#"unknown field "spec.wrong""#)
+                .await?;
+            let made = stage.namespace.get(WIDGET, "warned-made").await;
+            let spec = made.map(|made| made["spec"].to_string());
+            same("spec of warned-made", spec.unwrap_or_default(), "{}")
+        }
         "update" => {
             stage
                 .config_map(target, json!({"word": "old", "kept": "yes"}))

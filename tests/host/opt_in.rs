@@ -228,6 +228,23 @@ async fn opt_in_label_can_be_removed_not_changed() {
 }
 
 #[tokio::test]
+async fn namespace_writer_cannot_change_the_class() {
+    let user = User::new("class-editor").await;
+    let mut given = namespace("class-given", Some("enabled"));
+    given["metadata"]["labels"]["operetta.dev/class"] = "a".into();
+    assert_refused(&user.send(&["create"], "class-given", &given), "create");
+    user.control_plane.apply(&given.to_string());
+
+    // Without the label, the plugins would run beside those of all namespaces without a class.
+    for label in ["operetta.dev/class=b", "operetta.dev/class-"] {
+        let output = user.kubectl(&["label", "namespace", "class-given", label, "--overwrite"]);
+        assert_refused(&output, label);
+    }
+    assert_done(&user.kubectl(&["label", "namespace", "class-given", "team=y"]));
+    assert_done(&user.kubectl(&["label", "namespace", "class-given", "operetta.dev/plugins-"]));
+}
+
+#[tokio::test]
 async fn the_verb_enable_gives_the_right_where_it_is_given() {
     let user = User::new("opt-in-enabler").await;
     for name in ["opt-in-here", "opt-in-there"] {

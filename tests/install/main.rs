@@ -80,6 +80,7 @@ fn overlays_change_only_what_they_name() {
     let unrestricted = [
         "ClusterRole operetta-unrestricted",
         "ClusterRoleBinding operetta-unrestricted",
+        "ClusterRoleBinding operetta-teardown",
         "ValidatingAdmissionPolicy epochs.operetta.dev",
         "ValidatingAdmissionPolicyBinding epochs.operetta.dev",
     ];

@@ -1,4 +1,4 @@
-//! A browser's side of the page, without a browser: requests with a cookie or a header, and
+//! A browser's side of the page, without a browser: requests with a token in a header, and
 //! server-sent events.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Browser {
     client: Client,
     address: String,
-    cookie: Option<String>,
+    authorization: Option<String>,
 }
 
 /// A whole response.
@@ -58,11 +58,11 @@ impl Browser {
         config.default_retry = false;
         let client = Client::try_from(config).expect("a client");
 
-        let cookie = token.map(|token| format!("operetta-token={token}"));
+        let authorization = token.map(|token| format!("Bearer {token}"));
         Self {
             client,
             address: address.to_owned(),
-            cookie,
+            authorization,
         }
     }
 
@@ -77,8 +77,8 @@ impl Browser {
             .method(method)
             .uri(path)
             .header(header::HOST, &self.address);
-        if let Some(cookie) = &self.cookie {
-            request = request.header(header::COOKIE, cookie);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
         }
 
         for (name, value) in headers {

@@ -2,7 +2,31 @@
 
 use operetta_testkit::https;
 
-use crate::{Stage, browser::Browser, token};
+use crate::{
+    Stage,
+    browser::{Browser, Response},
+    token,
+};
+
+/// What a browser keeps of a sign-in.
+struct Session {
+    /// The cookie, as it is sent back.
+    cookie: String,
+    secret: String,
+}
+
+impl Session {
+    fn of(response: &Response) -> Self {
+        let attribute = "data-secret=\"";
+        let secret = response.body.split(attribute).nth(1);
+        let secret = secret.and_then(|rest| rest.split('"').next());
+        let cookie = response.header("set-cookie").split(';').next();
+        Self {
+            cookie: cookie.unwrap_or_default().to_owned(),
+            secret: secret.unwrap_or_default().to_owned(),
+        }
+    }
+}
 
 #[tokio::test]
 async fn nothing_but_assets_is_served_without_a_token() {
@@ -69,8 +93,13 @@ async fn nothing_but_assets_is_served_without_a_token() {
     stage.host.assert_sound();
 }
 
+/// Reports whether a response to a sign-in goes on to this path.
+fn goes_to(response: &Response, path: &str) -> bool {
+    response.status == 200 && response.body.contains(&format!("data-next=\"{path}\""))
+}
+
 #[tokio::test]
-async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
+async fn sign_in_keeps_the_token_from_the_browser() {
     let stage = Stage::new("sign-in").await;
     let nobody = Browser::new(stage.host.admin_address(), None);
     let origin = format!("http://{}", stage.host.admin_address());
@@ -89,19 +118,18 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
             &form(&token, "/page/kinds?q=a"),
         )
         .await;
-    assert_eq!(
-        (response.status, response.header("location")),
-        (303, "/page/kinds?q=a"),
-        "{response:?}"
-    );
+    assert!(goes_to(&response, "/page/kinds?q=a"), "{response:?}");
+    assert!(!format!("{response:?}").contains(&token), "{response:?}");
 
     let cookie = response.header("set-cookie");
     for attribute in ["HttpOnly", "SameSite=Strict", "Path=/page"] {
         assert!(cookie.contains(attribute), "{cookie}");
     }
+    let Session { cookie: id, secret } = Session::of(&response);
+    assert_eq!(id.len(), "operetta-session=".len() + 64, "{cookie}");
     assert!(
-        cookie.starts_with(&format!("operetta-token={token};")) && !cookie.contains("Secure"),
-        "{cookie}"
+        secret.len() == 64 && !id.ends_with(&secret) && !cookie.contains("Secure"),
+        "{response:?}"
     );
 
     let policy = response.header("content-security-policy");
@@ -114,12 +142,28 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
     assert_eq!(response.header("referrer-policy"), "no-referrer");
     assert_eq!(response.header("cache-control"), "no-store");
 
-    let user = Browser::new(stage.host.admin_address(), Some(&token));
-    let me = user.get("/page/api/me").await.json();
+    let user = format!("system:serviceaccount:{}:user", stage.namespace.name());
+    let both = [
+        ("cookie", id.as_str()),
+        ("x-operetta-session", secret.as_str()),
+    ];
+    let me = nobody.request("GET", "/page/api/me", &both, "").await;
+    assert_eq!(me.json()["user"], user);
+
+    // Another port's server gets the cookie of whoever visits it, and nothing for it.
+    let api = nobody.request("GET", "/page/api/me", &both[..1], "").await;
     assert_eq!(
-        me["user"],
-        format!("system:serviceaccount:{}:user", stage.namespace.name())
+        (api.status, api.json()["reason"].as_str()),
+        (401, Some("TokenMissing"))
     );
+    let shell = nobody.request("GET", "/page/plugins", &both[..1], "").await;
+    assert!(
+        shell.status == 200 && shell.body.contains("<script") && !shell.body.contains(&user),
+        "{shell:?}"
+    );
+    let swapped = [("cookie", id.as_str()), ("x-operetta-session", &id[17..])];
+    let api = nobody.request("GET", "/page/api/me", &swapped, "").await;
+    assert_eq!(api.status, 401);
 
     // No redirect to another site.
     for next in [
@@ -131,11 +175,7 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
         let response = nobody
             .request("POST", "/page/sign-in", &same, &form(&token, next))
             .await;
-        assert_eq!(
-            (response.status, response.header("location")),
-            (303, "/page/plugins"),
-            "{next}"
-        );
+        assert!(goes_to(&response, "/page/plugins"), "{next}: {response:?}");
     }
 
     // The form again, with the reason.
@@ -173,7 +213,10 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
         &[],
     ] {
         for path in ["/page/sign-in", "/page/sign-out"] {
-            let response = user.request("POST", path, headers, &form(&token, "")).await;
+            let headers = [headers, &both].concat();
+            let response = nobody
+                .request("POST", path, &headers, &form(&token, ""))
+                .await;
             assert_eq!(response.status, 403, "{path} {headers:?}");
             assert!(
                 !response.headers.contains_key("set-cookie"),
@@ -182,14 +225,27 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
         }
     }
 
-    let out = user.request("POST", "/page/sign-out", &same, "").await;
+    // Without the secret, only the browser's cookie goes.
+    let kept = [&same[..], &both[..1]].concat();
+    nobody.request("POST", "/page/sign-out", &kept, "").await;
+    let me = nobody.request("GET", "/page/api/me", &both, "").await;
+    assert_eq!(me.status, 200);
+
+    let with_secret = [&same[..], &both].concat();
+    let out = nobody
+        .request("POST", "/page/sign-out", &with_secret, "")
+        .await;
     assert!(
         out.status == 303
             && out
                 .header("set-cookie")
-                .starts_with("operetta-token=; Max-Age=0"),
+                .starts_with("operetta-session=; Max-Age=0"),
         "{out:?}"
     );
+    let me = nobody.request("GET", "/page/api/me", &both, "").await;
+    assert_eq!(me.status, 401);
+    let shell = nobody.request("GET", "/page/plugins", &both[..1], "").await;
+    assert_eq!(shell.status, 303);
 
     stage.host.assert_sound();
 }
@@ -198,14 +254,32 @@ async fn sign_in_keeps_a_valid_token_in_a_strict_cookie() {
 async fn secure_endpoints_serve_the_page_and_probes_do_not() {
     let stage = Stage::new("secure").await;
     let secure = stage.host.logged("secure").expect("an address");
-    let cookie = format!("operetta-token={}", token(&stage.namespace, "user"));
-    let (status, text) = https::get(&secure, "/page/api/me", &[("cookie", &cookie)]).await;
+    let token = token(&stage.namespace, "user");
+    let authorization = format!("Bearer {token}");
+    let bearer = [("authorization", authorization.as_str())];
+    let (status, text) = https::get(&secure, "/page/api/me", &bearer).await;
     assert!(status == 200 && text.contains(":user\""), "{status} {text}");
 
     let (status, _) = https::get(&secure, "/page/api/me", &[]).await;
     assert_eq!(status, 401);
 
-    // The other endpoints take no cookie, which another site's form could bring.
-    let (status, _) = https::get(&secure, "/metrics", &[("cookie", &cookie)]).await;
+    // The other endpoints take no session, even one with its secret.
+    let origin = format!("http://{}", stage.host.admin_address());
+    let signed_in = Browser::new(stage.host.admin_address(), None)
+        .request(
+            "POST",
+            "/page/sign-in",
+            &[("origin", &origin)],
+            &format!("token={token}"),
+        )
+        .await;
+    let Session { cookie, secret } = Session::of(&signed_in);
+    let both = [
+        ("cookie", cookie.as_str()),
+        ("x-operetta-session", secret.as_str()),
+    ];
+    let (status, _) = https::get(&secure, "/page/api/me", &both).await;
+    assert_eq!(status, 200);
+    let (status, _) = https::get(&secure, "/metrics", &both).await;
     assert_eq!(status, 401);
 }

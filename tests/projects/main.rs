@@ -1,11 +1,13 @@
 //! A new project in each language builds, passes its tests and runs, by the very commands in its
 //! README.
 
+mod adopt;
 mod component;
 mod dev;
 mod dev_cluster;
 mod dev_interpreted;
 mod fast;
+mod process;
 mod tutorials;
 
 use std::{

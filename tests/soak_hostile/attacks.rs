@@ -1,5 +1,5 @@
-//! The attacks of hostile tenants. They run one after another, each with the permissions of a
-//! namespace's owner and within the default limits.
+//! The attacks of hostile tenants, by plugins and by people. They run one after another, each with
+//! the permissions of a namespace's owner and within the default limits.
 
 use std::time::Duration;
 
@@ -11,12 +11,17 @@ use operetta_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::canaries::Canaries;
+use crate::{
+    canaries::Canaries,
+    people::{PARENT, PLUGIN},
+};
 
 /// The number of keys of an attack's plugins.
 const KEYS: u32 = 64;
 
 const ROLE_BINDING: Kind = Kind("rbac.authorization.k8s.io/v1", "RoleBinding");
+const SERVICE: Kind = Kind("v1", "Service");
+const CLAIM: Kind = Kind("v1", "PersistentVolumeClaim");
 
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +59,23 @@ pub enum Attack {
     BindingChurn,
     /// Code that is replaced continually.
     CodeChurn,
+    /// The page of an object that owns large ones, read by many people at once.
+    PageReaders,
+    /// Questions about the causes of an object's changes, two hundred at once.
+    Questions,
+    /// Thousands of followed logs and live tables that nobody reads.
+    SlowReaders,
+    /// Retries of all failed keys, a hundred at once.
+    Retries,
+    /// Connections without a token, with wrong tokens, and with handshakes and headers that never
+    /// end.
+    Strangers,
+    /// Metrics scraped without a pause.
+    Scrapes,
 }
 
 impl Attack {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::YamlAliases,
         Self::SlowCompiles,
         Self::SourcesWithoutRights,
@@ -74,6 +92,12 @@ impl Attack {
         Self::MissingKinds,
         Self::BindingChurn,
         Self::CodeChurn,
+        Self::PageReaders,
+        Self::Questions,
+        Self::SlowReaders,
+        Self::Retries,
+        Self::Strangers,
+        Self::Scrapes,
     ];
 
     pub fn name(self) -> &'static str {
@@ -94,7 +118,26 @@ impl Attack {
             Self::MissingKinds => "missing-kinds",
             Self::BindingChurn => "binding-churn",
             Self::CodeChurn => "code-churn",
+            Self::PageReaders => "page-readers",
+            Self::Questions => "questions",
+            Self::SlowReaders => "slow-readers",
+            Self::Retries => "retries",
+            Self::Strangers => "strangers",
+            Self::Scrapes => "scrapes",
         }
+    }
+
+    /// Reports whether people make the attack too, with requests to the host (people.rs).
+    pub fn is_by_people(self) -> bool {
+        matches!(
+            self,
+            Self::PageReaders
+                | Self::Questions
+                | Self::SlowReaders
+                | Self::Retries
+                | Self::Strangers
+                | Self::Scrapes
+        )
     }
 
     /// Starts the attack.
@@ -145,6 +188,11 @@ impl Attack {
             Self::MissingKinds => ground.missing_kinds().await,
             Self::BindingChurn => ground.misbehaving(1, "touch", json!([])).await,
             Self::CodeChurn => ground.replace_code(0).await,
+            Self::PageReaders => ground.family().await,
+            Self::Questions => ground.plugin("touch").await,
+            Self::SlowReaders => ground.plugin("log-flood").await,
+            Self::Retries => ground.plugin("trap").await,
+            Self::Strangers | Self::Scrapes => {}
         }
     }
 
@@ -204,9 +252,61 @@ impl<'a> Ground<'a> {
 
     /// Ends the attack by deleting its objects.
     pub async fn clear(&self) {
-        for kind in [kinds::CONFIG_MAP, kinds::PLUGIN, ROLE_BINDING] {
+        for kind in [
+            kinds::CONFIG_MAP,
+            kinds::PLUGIN,
+            ROLE_BINDING,
+            kinds::SECRET,
+            SERVICE,
+            CLAIM,
+            kinds::SERVICE_ACCOUNT,
+        ] {
             self.namespace.delete_all(kind).await;
         }
+    }
+
+    /// Creates an object that owns 31 objects of each of five kinds, with annotations of 250 KB
+    /// each.
+    async fn family(&self) {
+        let parent = json!({"metadata": {"name": PARENT}});
+        let parent = self
+            .namespace
+            .create_object(kinds::CONFIG_MAP, parent)
+            .await;
+
+        let owner = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": PARENT, "uid": parent["metadata"]["uid"],
+        });
+        let annotations = json!({"bulk": "x".repeat(250_000)});
+        let claim = json!({
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        });
+        let children = [
+            (kinds::CONFIG_MAP, json!({})),
+            (kinds::SECRET, json!({})),
+            (kinds::SERVICE_ACCOUNT, json!({})),
+            (SERVICE, json!({"clusterIP": "None"})),
+            (CLAIM, claim),
+        ];
+
+        for number in 0..31_usize.div_ceil(self.divisor) {
+            for (kind, spec) in &children {
+                let mut child = json!({"metadata": {
+                    "name": format!("child-{number}"), "ownerReferences": [owner],
+                    "annotations": annotations,
+                }});
+                if *spec != json!({}) {
+                    child["spec"] = spec.clone();
+                }
+                self.namespace.create_object(*kind, child).await;
+            }
+        }
+    }
+
+    /// Runs the plugin that people read from and retry.
+    async fn plugin(&self, what: &str) {
+        self.misbehaving_as(&[PLUGIN.to_owned()], what, json!([]))
+            .await;
     }
 
     async fn yaml_aliases(&self) {
@@ -281,6 +381,14 @@ impl<'a> Ground<'a> {
 
     /// Runs `count` plugins whose workers all misbehave as `what` names.
     async fn misbehaving(&self, count: usize, what: &str, requests: Value) {
+        let names: Vec<String> = (0..count)
+            .map(|number| format!("{what}-{number}"))
+            .collect();
+        self.misbehaving_as(&names, what, requests).await;
+    }
+
+    /// Runs plugins of these names as [`Ground::misbehaving`] does.
+    async fn misbehaving_as(&self, names: &[String], what: &str, requests: Value) {
         let code = format!("{what}-code");
         let component = DropIn::compressed(&code, &guest("fixture-misbehave"));
         self.namespace
@@ -294,8 +402,8 @@ impl<'a> Ground<'a> {
             "controllers": [{"name": "misbehave", "workers": KEYS}],
         });
 
-        for number in 0..count {
-            let plugin = json!({"metadata": {"name": format!("{what}-{number}")}, "spec": spec});
+        for name in names {
+            let plugin = json!({"metadata": {"name": name}, "spec": spec});
             self.namespace.create_object(kinds::PLUGIN, plugin).await;
         }
     }

@@ -187,7 +187,7 @@ impl fmt::Display for Times {
 }
 
 /// Returns a percentile in milliseconds.
-fn percentile(took: &[Duration], part: usize) -> f64 {
+pub fn percentile(took: &[Duration], part: usize) -> f64 {
     let mut took = took.to_vec();
     took.sort_unstable();
     took.get(took.len() * part / 100)

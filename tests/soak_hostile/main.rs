@@ -7,7 +7,8 @@
 //!
 //! 1. alone, for a tenth of the time;
 //! 2. beside each attack of attacks.rs in turn, which a tenant makes as a user and with plugins,
-//!    together for four tenths;
+//!    together for four tenths. Those of people.rs are requests to the endpoints for users; beside
+//!    them an honest user reads a log, and the test prints how long that took;
 //! 3. beside the whole hostile corpus, for half of the time. Each of its guests is a plugin in one
 //!    namespace, where Pods change continually, so that each guest that loads is reconciled
 //!    repeatedly.
@@ -30,6 +31,7 @@
 mod attacks;
 mod canaries;
 mod latency;
+mod people;
 
 use std::time::{Duration, Instant};
 
@@ -44,6 +46,8 @@ use serde_json::{Value, json};
 use attacks::{Attack, Ground};
 use canaries::Canaries;
 use latency::{Honest, Times};
+use parking_lot::Mutex;
+use people::{Crowd, Reader, Visits};
 
 const POD: Kind = Kind("v1", "Pod");
 /// The factor by which the host's memory may grow between the first third and the end.
@@ -80,7 +84,9 @@ async fn honest_plugins_keep_working_beside_hostile_tenants() {
     on(&the_host_s);
 
     // The whole corpus runs in one namespace.
-    let config = "quotas: {namespace: {plugins: 1000, controllers: 1000}}".to_owned();
+    let config = "{quotas: {namespace: {plugins: 1000, controllers: 1000}}, \
+                  secureEndpoints: {address: '127.0.0.1:0'}}"
+        .to_owned();
     let options = HostOptions {
         config,
         ..HostOptions::default()
@@ -99,10 +105,12 @@ async fn honest_plugins_keep_working_beside_hostile_tenants() {
     // The short run of `make test` only checks that the honest plugins keep working; its latencies
     // mean little.
     let divisor = if seconds < FULL { 10 } else { 1 };
+    let reader = Reader::new(&host, &honest.plugins[0]);
     let stage = Stage {
         control_plane: &control_plane,
         host: &host,
         honest,
+        reader,
         canaries,
         alone,
         divisor,
@@ -151,6 +159,7 @@ struct Stage<'a> {
     control_plane: &'a ControlPlane,
     host: &'a Host,
     honest: Honest<'a>,
+    reader: Reader,
     canaries: Canaries,
     /// The latencies without an attack.
     alone: Times,
@@ -164,10 +173,15 @@ impl Stage<'_> {
         let ground = Ground::new(self.control_plane, attack, &self.canaries, self.divisor).await;
 
         attack.start(&ground).await;
+        let crowd = Crowd::start(attack, &ground.namespace, self.host, self.divisor);
+        let visits = Mutex::<Visits>::default();
         let beside = tokio::select! {
             () = attack.go_on(&ground) => unreachable!("an attack never ends by itself"),
+            () = self.reader.visit(&visits) => unreachable!("the visits never end"),
             beside = self.honest.touch(attack.name(), time) => beside,
         };
+        let is_by_people = crowd.is_some();
+        drop(crowd);
 
         self.host.assert_sound();
         println!(
@@ -175,6 +189,9 @@ impl Stage<'_> {
             attack.name(),
             beside.beside(&self.alone)
         );
+        if is_by_people {
+            println!("soak-hostile: {:<22} {}", attack.name(), visits.lock());
+        }
 
         assert!(
             beside.host_bytes < MOST,
@@ -302,7 +319,11 @@ async fn drop_in(namespace: &TestNamespace<'_>, fixture: Fixture) -> bool {
     // A ConfigMap holds at most a mebibyte, including the overhead of base64.
     let fits = compressed.object().to_string().len() < 1_000_000;
     if fits {
-        namespace.drop_in(&compressed).await;
+        let mut object = compressed.object();
+        if fixture.is_warm() {
+            object["metadata"]["annotations"]["operetta.dev/warm"] = json!("true");
+        }
+        namespace.create_object(kinds::CONFIG_MAP, object).await;
     }
     fits
 }

@@ -166,14 +166,27 @@ fn track(shared: &Arc<Shared>, stored: &StoredObject, changed: &mut Value) {
     Fields(Arc::clone(shared)).track(&write, Some(&before), changed);
 }
 
+/// Returns the other definitions of the same group without their versions. The schemas in these may
+/// take megabytes, and only names may conflict.
 fn other_definitions(shared: &Shared, key: &ObjectKey) -> Vec<Value> {
     let listing = shared.store.list(&definitions(), &ListQuery::default());
     let items = listing.map(|listing| listing.items).unwrap_or_default();
-    items
+    let others = items
         .iter()
-        .filter(|other| other.key() != key)
-        .filter_map(|other| other.to_value().ok())
+        .filter(|other| other.key() != key && group(other.key()) == group(key));
+
+    others
+        .filter_map(|other| {
+            let mut definition = other.to_value().ok()?;
+            definition["spec"].as_object_mut()?.remove("versions");
+            Some(definition)
+        })
         .collect()
+}
+
+/// Returns the group of a definition: its name is `PLURAL.GROUP`.
+fn group(key: &ObjectKey) -> Option<&str> {
+    key.name().split_once('.').map(|(_, group)| group)
 }
 
 /// Serves a definition if it is established, and stops serving it if not.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     embedded, prune,
-    schema::{Schema, is_meta_field},
+    schema::{Additional, Items, Schema, is_meta_field},
 };
 
 fn is_forbidden_null(value: &Value, schema: Option<&Schema>) -> bool {
@@ -121,22 +121,29 @@ fn prune_defaults_at(schema: &mut Schema, root: &Schema, steps: &mut Vec<Step>) 
         schema.default = extract(object, steps);
     }
 
-    if let Some(super::schema::Additional::Schema(additional)) = &mut schema.additional_properties {
+    // What has no defaults stays shared with the schema that was given.
+    if let Some(Additional::Schema(additional)) = &mut schema.additional_properties
+        && additional.has_defaults()
+    {
         steps.push(Step::Key("*".to_owned()));
-        prune_defaults_at(additional, root, steps);
+        prune_defaults_at(additional.make_mut(), root, steps);
         steps.pop();
     }
 
-    if let Some(super::schema::Items::One(item)) = &mut schema.items {
+    if let Some(Items::One(item)) = &mut schema.items
+        && item.has_defaults()
+    {
         steps.push(Step::Item);
-        prune_defaults_at(item, root, steps);
+        prune_defaults_at(item.make_mut(), root, steps);
         steps.pop();
     }
 
-    for (name, property) in &mut schema.properties {
-        steps.push(Step::Key(name.clone()));
-        prune_defaults_at(property, root, steps);
-        steps.pop();
+    for (name, property) in schema.properties.iter_mut() {
+        if property.has_defaults() {
+            steps.push(Step::Key(name.clone()));
+            prune_defaults_at(property.make_mut(), root, steps);
+            steps.pop();
+        }
     }
 }
 
@@ -190,9 +197,38 @@ mod tests {
     fn prunes_default_values() {
         let schema = schema(json!({"type": "object", "properties": {
             "s": {"type": "object", "default": {"a": 1, "x": 2}, "properties": {"a": {"type": "integer"}}}}}));
+        let pruned = prune_defaults(&schema);
+        let field = pruned.properties.get("s").expect("a field");
+        assert_eq!(field.default, Some(json!({"a": 1})));
+    }
+
+    #[test]
+    fn shares_what_has_no_defaults() {
+        let plain = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}});
+        let schema = schema(json!({"type": "object", "properties": {
+            "plain": plain,
+            "mixed": {"type": "object", "properties": {
+                "with": {"type": "object", "default": {"x": 1}}, "without": plain}}}}));
+        let pruned = prune_defaults(&schema);
+        let at = |schema: &Schema, names: &[&str]| {
+            let found = names
+                .iter()
+                .try_fold(schema, |schema, name| schema.properties.get(name));
+            std::ptr::from_ref(found.expect("a field"))
+        };
+
+        for shared in [&["plain"][..], &["mixed", "without"]] {
+            assert_eq!(at(&pruned, shared), at(&schema, shared), "{shared:?}");
+        }
+        let with = schema.field("mixed").and_then(|mixed| mixed.field("with"));
         assert_eq!(
-            prune_defaults(&schema).properties["s"].default,
-            Some(json!({"a": 1}))
+            with.and_then(|with| with.default.clone()),
+            Some(json!({"x": 1})),
+            "the schema that was given stays"
+        );
+        assert_ne!(
+            at(&pruned, &["mixed", "with"]),
+            at(&schema, &["mixed", "with"])
         );
     }
 }

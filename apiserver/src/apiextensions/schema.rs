@@ -1,8 +1,13 @@
 //! The schema of a custom resource: `openAPIV3Schema` with the extensions of Kubernetes.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, btree_map},
+    iter,
+    ops::Deref,
+    sync::Arc,
+};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A schema, or a nested value validation inside of one.
@@ -46,12 +51,12 @@ pub struct Schema {
     pub one_of: Vec<Schema>,
     pub any_of: Vec<Schema>,
     pub not: Option<Box<Schema>>,
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: Schemas,
     pub additional_properties: Option<Additional>,
-    pub pattern_properties: BTreeMap<String, Schema>,
+    pub pattern_properties: Schemas,
     pub dependencies: BTreeMap<String, Dependency>,
     pub additional_items: Option<Additional>,
-    pub definitions: BTreeMap<String, Schema>,
+    pub definitions: Schemas,
     pub external_docs: Option<Value>,
     pub example: Option<Value>,
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
@@ -70,12 +75,116 @@ pub struct Schema {
     pub validations: Vec<Rule>,
 }
 
+/// A schema inside of another one. Copies of the outer one share it: a schema takes a kilobyte, a
+/// definition has thousands of them, and serving it needs several copies that differ at few places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nested(Arc<Schema>);
+
+impl Nested {
+    /// Returns the schema to change it, without a change to what shares it.
+    pub fn make_mut(&mut self) -> &mut Schema {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Deref for Nested {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Nested {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Schema::deserialize(deserializer).map(|schema| Self(Arc::new(schema)))
+    }
+}
+
+/// Schemas by the names of the fields that they are for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Schemas(BTreeMap<String, Nested>);
+
+impl Schemas {
+    /// Returns the schema of a field.
+    pub fn get(&self, name: &str) -> Option<&Schema> {
+        self.0.get(name).map(Deref::deref)
+    }
+
+    /// Reports whether there is a schema of a field.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Reports whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the names of the fields.
+    pub fn keys(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Returns the schemas, in the order of the names.
+    pub fn values(&self) -> impl Iterator<Item = &Schema> {
+        self.0.values().map(Deref::deref)
+    }
+
+    /// Returns the names with their schemas, in the order of the names.
+    pub fn iter(&self) -> Iter<'_> {
+        self.into_iter()
+    }
+
+    /// Returns the names with their schemas to change these.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut Nested)> {
+        self.0.iter_mut()
+    }
+
+    /// Sets the schema of a field.
+    pub fn insert(&mut self, name: String, schema: Schema) {
+        self.0.insert(name, Nested(Arc::new(schema)));
+    }
+
+    /// Removes all schemas.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Names with their schemas.
+pub type Iter<'a> = iter::Map<
+    btree_map::Iter<'a, String, Nested>,
+    fn((&'a String, &'a Nested)) -> (&'a String, &'a Schema),
+>;
+
+impl<'a> IntoIterator for &'a Schemas {
+    type Item = (&'a String, &'a Schema);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        let entry: fn((&'a String, &'a Nested)) -> (&'a String, &'a Schema) =
+            |(name, schema)| (name, &**schema);
+        self.0.iter().map(entry)
+    }
+}
+
+impl FromIterator<(String, Schema)> for Schemas {
+    fn from_iter<I: IntoIterator<Item = (String, Schema)>>(schemas: I) -> Self {
+        let nested = schemas
+            .into_iter()
+            .map(|(name, schema)| (name, Nested(Arc::new(schema))));
+        Self(nested.collect())
+    }
+}
+
 /// The schema of a list's items.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Items {
     /// One schema for all items.
-    One(Box<Schema>),
+    One(Nested),
     /// A schema for each position, which structural schemas forbid.
     Many(Vec<Schema>),
 }
@@ -87,7 +196,7 @@ pub enum Additional {
     /// Such fields are allowed, or not.
     Allowed(bool),
     /// Such fields are allowed and have a schema.
-    Schema(Box<Schema>),
+    Schema(Nested),
 }
 
 /// The fields that must be there if another one is.
@@ -203,6 +312,14 @@ impl Schema {
             || self.item().is_some_and(Self::has_rules)
             || self.additional().is_some_and(Self::has_rules)
             || self.properties.values().any(Self::has_rules)
+    }
+
+    /// Reports whether the schema, or one on the way to a field or item, has a default.
+    pub fn has_defaults(&self) -> bool {
+        self.default.is_some()
+            || self.item().is_some_and(Self::has_defaults)
+            || self.additional().is_some_and(Self::has_defaults)
+            || self.properties.values().any(Self::has_defaults)
     }
 
     /// Returns the schema as the root of a resource: its metadata is implied.

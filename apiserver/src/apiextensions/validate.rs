@@ -222,7 +222,7 @@ impl Validator {
 
         let mut others: Vec<_> = fields
             .iter()
-            .filter(|(key, _)| !schema.properties.contains_key(*key))
+            .filter(|(key, _)| !schema.properties.contains_key(key))
             .collect();
         others.sort_unstable_by_key(|(key, _)| *key);
 

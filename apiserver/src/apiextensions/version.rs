@@ -15,6 +15,7 @@ use super::{
 use crate::{
     apimachinery::{
         field::{FieldError, Path},
+        json,
         metadata::{self, Metadata},
         options::FieldValidation,
         status::Status,
@@ -31,8 +32,9 @@ use serde_json::{Value, json};
 pub struct CrdVersion {
     definition: Arc<Definition>,
     at: usize,
-    /// The schema as it was given.
-    raw_schema: Value,
+    /// The schema as it was given, as JSON: it is read for documents only, and its tree is ten times
+    /// as large.
+    raw_schema: Box<[u8]>,
     /// The schema with pruned defaults, by which objects are pruned and defaulted.
     pub(super) schema: Schema,
     pub(super) rules: Rules,
@@ -54,9 +56,9 @@ impl CrdVersion {
         let columns = Columns::of(version);
 
         let place = format!("/spec/versions/{at}/schema/openAPIV3Schema");
-        let raw_schema = raw.pointer(&place).cloned().unwrap_or(Value::Null);
+        let raw_schema = json::to_vec(raw.pointer(&place).unwrap_or(&Value::Null));
         Some(Self {
-            raw_schema,
+            raw_schema: raw_schema.into(),
             schema,
             rules,
             columns,
@@ -128,13 +130,17 @@ impl CrdVersion {
 
     /// Returns the OpenAPI v3 document with the version's schema and operations.
     pub fn openapi_v3(&self) -> Value {
-        openapi::document(&self.definition, self.version(), &self.raw_schema)
+        openapi::document(&self.definition, self.version(), &self.raw_schema())
     }
 
     /// Returns the definitions in the OpenAPI document of version 2 of its objects and lists, by
     /// their names.
     pub fn openapi_v2(&self) -> [(String, Value); 2] {
-        openapi_v2::definitions(&self.definition, self.version(), &self.raw_schema)
+        openapi_v2::definitions(&self.definition, self.version(), &self.raw_schema())
+    }
+
+    fn raw_schema(&self) -> Value {
+        json::read(&self.raw_schema).unwrap_or_default()
     }
 
     /// Returns the names of the fields that field selectors can use.

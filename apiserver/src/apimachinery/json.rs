@@ -15,13 +15,17 @@ use std::{
     io::Write as _,
 };
 
+pub(crate) use operetta_golang::json::write_string;
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
 use crate::golang::{self, Decoded};
 
 /// The deepest nesting of arrays and objects. The real server allows 10,000, on stacks that grow.
-pub(super) const MAX_DEPTH: usize = 127;
+pub const MAX_DEPTH: usize = 127;
+
+/// How many unknown and duplicate fields Go's decoder reports.
+pub(crate) const MAX_STRICT_ERRORS: usize = 100;
 
 /// A parsed JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +63,10 @@ pub enum SyntaxError {
 
 /// A text that was parsed.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed {
+pub struct Parsed {
     /// The value. The last of several fields with one name counts.
     pub value: Value,
-    /// The paths of the fields that occur more than once, in the order of the text.
+    /// The paths of the first hundred fields that occur more than once, in the order of the text.
     pub duplicates: Vec<String>,
 }
 
@@ -80,8 +84,12 @@ pub(crate) fn parse(text: &[u8]) -> Result<Node, SyntaxError> {
 /// # Errors
 ///
 /// As [`parse_value`].
-pub(crate) fn read(text: &[u8]) -> Result<Value, SyntaxError> {
-    Parser::document(text)
+pub fn read(text: &[u8]) -> Result<Value, SyntaxError> {
+    Parser::document(text).map_err(|error| match error {
+        // Go looks at the numbers of texts without a syntax error.
+        SyntaxError::Number(_) => parse(text).err().unwrap_or(error),
+        error => error,
+    })
 }
 
 /// Parses a JSON document as a plain value.
@@ -89,12 +97,15 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, SyntaxError> {
 /// # Errors
 ///
 /// The message that Go's `encoding/json` has for it.
-pub(crate) fn parse_value(text: &[u8]) -> Result<Parsed, SyntaxError> {
+pub fn parse_value(text: &[u8]) -> Result<Parsed, SyntaxError> {
     let node = parse(text)?;
 
     let mut duplicates: Vec<String> = Vec::new();
     node.visit_fields(None, &mut |path, is_repeated| {
-        if is_repeated && !duplicates.iter().any(|known| known == path) {
+        let is_new = || {
+            duplicates.len() < MAX_STRICT_ERRORS && !duplicates.iter().any(|known| known == path)
+        };
+        if is_repeated && is_new() {
             duplicates.push(path.to_owned());
         }
     });
@@ -103,6 +114,12 @@ pub(crate) fn parse_value(text: &[u8]) -> Result<Parsed, SyntaxError> {
         value: node.into_value()?,
         duplicates,
     })
+}
+
+/// Returns what strict field validation says about a field that occurs more than once.
+#[must_use]
+pub fn duplicate_field(path: &str) -> String {
+    format!("duplicate field {}", golang::quote(path))
 }
 
 /// Returns where the field of each path first occurs in a text: numbers that grow along the text.
@@ -263,9 +280,9 @@ pub(crate) fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a value as JSON, as [`write()`] does.
+/// Returns a value as JSON, as `write` does.
 #[must_use]
-pub(crate) fn to_vec(value: &Value) -> Vec<u8> {
+pub fn to_vec(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     write(value, &mut out);
     out
@@ -302,39 +319,6 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
     };
     // A Vec takes whatever is written to it.
     debug_assert!(written.is_ok());
-}
-
-/// Appends a string as [`write()`] does.
-pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
-    let is_escaped = |c: char| {
-        matches!(
-            c,
-            '"' | '\\' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}'
-        )
-    };
-
-    out.push(b'"');
-
-    let mut rest = text;
-    while let Some(at) = rest.find(is_escaped) {
-        out.extend_from_slice(&rest.as_bytes()[..at]);
-
-        let mut chars = rest[at..].chars();
-        match chars.next().unwrap_or_default() {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            '\u{8}' => out.extend_from_slice(b"\\b"),
-            '\u{c}' => out.extend_from_slice(b"\\f"),
-            c => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
-        }
-        rest = chars.as_str();
-    }
-
-    out.extend_from_slice(rest.as_bytes());
-    out.push(b'"');
 }
 
 /// Indents a JSON text by two spaces, as `encoding/json.Indent` does. Fields keep their order.
@@ -764,6 +748,17 @@ mod tests {
     }
 
     #[test]
+    fn finds_hundred_duplicate_fields() {
+        let fields: Vec<String> = (0..200)
+            .map(|at| format!(r#""{}":1"#, at / 2 % 150))
+            .collect();
+        let text = format!("[{{{0}}},{{{0}}}]", fields.join(","));
+        let parsed = parse_value(text.as_bytes()).expect("JSON");
+        assert_eq!(parsed.duplicates.len(), MAX_STRICT_ERRORS);
+        assert_eq!(parsed.duplicates[99], "[0].99");
+    }
+
+    #[test]
     fn refuses_malformed_text_in_gos_words() {
         for (text, expected) in [
             ("", "unexpected end of JSON input"),
@@ -797,9 +792,14 @@ mod tests {
                 "1e999",
                 "json: cannot unmarshal number 1e999 into Go value of type float64",
             ),
+            (
+                "[1e999,x]",
+                "invalid character 'x' looking for beginning of value",
+            ),
         ] {
             let error = parse_value(text.as_bytes()).expect_err("malformed");
             assert_eq!(error.to_string(), expected, "{text}");
+            assert_eq!(read(text.as_bytes()), Err(error), "{text}");
         }
     }
 
@@ -833,9 +833,7 @@ mod tests {
             assert_eq!(written, case.json, "{shown}");
 
             let duplicates = parsed.duplicates.iter();
-            let duplicates: Vec<_> = duplicates
-                .map(|path| format!("duplicate field \"{path}\""))
-                .collect();
+            let duplicates: Vec<_> = duplicates.map(|path| duplicate_field(path)).collect();
             assert_eq!(duplicates, case.strict, "{shown}");
 
             let stored = read(written.as_bytes()).expect("what was written");

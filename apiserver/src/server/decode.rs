@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::object_meta;
-use crate::apimachinery::json;
+use crate::{apimachinery::json, golang::quote};
 
 /// An object that was read from a request.
 #[derive(Clone, Debug, Default)]
@@ -45,10 +45,10 @@ pub fn decode_object(kind: &str, text: &[u8]) -> Result<Decoded, String> {
 pub fn in_order(text: &[u8], duplicates: &[String], unknown: &[String]) -> Vec<String> {
     let duplicate_messages = duplicates
         .iter()
-        .map(|path| (path, format!("duplicate field \"{path}\"")));
+        .map(|path| (path, json::duplicate_field(path)));
     let unknown_messages = unknown
         .iter()
-        .map(|path| (path, format!("unknown field \"{path}\"")));
+        .map(|path| (path, format!("unknown field {}", quote(path))));
     let mut messages: Vec<_> = duplicate_messages.chain(unknown_messages).collect();
 
     if messages.len() > 1 {

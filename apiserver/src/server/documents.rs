@@ -6,7 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::{apimachinery::json, builtin, server::OpenApiV2, shared::Shared};
+use crate::{
+    apiextensions::custom::Custom, apimachinery::json, builtin, server::OpenApiV2, shared::Shared,
+};
 
 /// Serves the documents.
 pub(crate) struct Documents {
@@ -84,7 +86,7 @@ impl Documents {
     /// Returns the document of version 2.
     pub fn version_2(&self) -> Arc<OpenApiV2> {
         let customs = self.shared.customs.all();
-        let revisions: Vec<u64> = customs.iter().map(|custom| custom.revision).collect();
+        let revisions = revisions(&customs);
         let mut made = self.version_2.lock();
         if let Some((of, document)) = &*made
             && *of == revisions
@@ -105,4 +107,14 @@ impl Documents {
         *made = Some((revisions, Arc::clone(&document)));
         document
     }
+
+    /// Forgets the document of version 2 if definitions have changed since.
+    pub fn forget_outdated(&self) {
+        let now = revisions(&self.shared.customs.all());
+        self.version_2.lock().take_if(|(of, _)| *of != now);
+    }
+}
+
+fn revisions(customs: &[Arc<Custom>]) -> Vec<u64> {
+    customs.iter().map(|custom| custom.revision).collect()
 }

@@ -29,6 +29,7 @@ pub mod resource;
 mod audit;
 mod body;
 mod call;
+mod compaction;
 mod create;
 mod decode;
 mod delete;

@@ -91,6 +91,28 @@ impl StoredObjects {
 
         objects
     }
+
+    /// Forgets the parsed objects that have changed since, or are gone.
+    pub(crate) fn forget_outdated(&self) {
+        self.cache
+            .lock()
+            .retain(|resource, cached| cached.changed == self.store.changed(resource));
+
+        let mut single = self.single.lock();
+        let is_outdated = |(resource, key): &(GroupResource, ObjectKey), revision| {
+            let object = self.store.get(resource, key);
+            object.is_none_or(|object| object.revision() != revision)
+        };
+        let outdated: Vec<_> = single
+            .iter()
+            .filter(|(at, (revision, _))| is_outdated(at, *revision))
+            .map(|(at, _)| at.clone())
+            .collect();
+
+        for at in &outdated {
+            single.pop(at);
+        }
+    }
 }
 
 impl Objects for StoredObjects {

@@ -31,8 +31,8 @@ pub(super) struct Inner {
     events: Events,
     /// The revision of the last change of each resource.
     changed: HashMap<GroupResource, u64>,
-    /// A sender for each resource that was ever watched, with the revision of the resource's last
-    /// change.
+    /// A sender for each resource that is watched, or was since the last compaction, with the
+    /// revision of the resource's last change.
     signals: HashMap<GroupResource, watch::Sender<u64>>,
     /// Carries the revision of the last change of any resource.
     any: watch::Sender<u64>,
@@ -251,6 +251,13 @@ impl Inner {
         self.any.send_replace(self.revision);
     }
 
+    /// Removes the changes up to a revision from the window, and what ended watches have left.
+    pub fn compact_to(&mut self, revision: u64) {
+        self.events.compact(revision);
+        self.signals.retain(|_, signal| signal.receiver_count() > 0);
+        self.signals.shrink_to_fit();
+    }
+
     pub fn compact_file(&mut self) -> Result<(), LogError> {
         let Some(mut log) = self.log.take() else {
             return Ok(());
@@ -318,8 +325,13 @@ impl Replayer for Inner {
     }
 
     fn remove(&mut self, resource: &GroupResource, key: &ObjectKey) {
-        if let Some(objects) = self.objects.get_mut(resource) {
-            objects.remove(key);
+        let Some(objects) = self.objects.get_mut(resource) else {
+            return;
+        };
+
+        objects.remove(key);
+        if objects.is_empty() {
+            self.objects.remove(resource);
         }
     }
 

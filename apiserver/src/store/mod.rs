@@ -11,8 +11,8 @@
 //! - **watches**: a [`Watcher`] sees each change after its revision, once and in order. It reads the
 //!   window and has no queue of its own, so a slow watcher costs no memory: it ends with
 //!   [`StoreError::Compacted`] once the window has moved past it;
-//! - **compaction**: the window holds a bounded number of changes and bytes ([`Window`]), and older
-//!   revisions are refused. A resource that has not changed since is still answered, because its
+//! - **compaction**: the window holds a bounded number of changes and bytes ([`Window`]), until they
+//!   are compacted ([`Store::compact_to`]), and older revisions are refused. A resource that has not changed since is still answered, because its
 //!   answer is exact.
 //!
 //! Objects are stored as compact JSON without `kind`, `apiVersion` and `resourceVersion`. The server
@@ -241,6 +241,12 @@ impl Store {
     /// Removes all past changes from the window, like etcd's compaction at the current revision.
     pub fn compact(&self) {
         self.inner.write().compact();
+    }
+
+    /// Removes the changes up to a revision from the window, like etcd's compaction at that revision.
+    /// A watch that has yet to see one of them ends with [`StoreError::Compacted`].
+    pub fn compact_to(&self, revision: u64) {
+        self.inner.write().compact_to(revision);
     }
 
     /// Replaces the log by a new file that holds all objects and no past changes.

@@ -40,7 +40,8 @@ impl Draft {
         tail.push(b'}');
 
         Self {
-            tail: Bytes::from(tail),
+            // A vector keeps the room that it grew into, up to half of it.
+            tail: Bytes::from(tail.into_boxed_slice()),
             uid: metadata
                 .get("uid")
                 .and_then(Value::as_str)
@@ -200,6 +201,21 @@ impl StoredObject {
     #[must_use]
     pub fn size(&self) -> usize {
         self.draft.tail.len()
+    }
+
+    /// The bytes that the object takes in memory, roughly.
+    pub(super) fn footprint(&self) -> usize {
+        self.own_footprint() + self.draft.tail.len()
+    }
+
+    /// The part of the footprint that this object does not share with its copies at other revisions.
+    pub(super) fn own_footprint(&self) -> usize {
+        let pairs = self.draft.labels.iter().chain(&self.draft.fields);
+        let pairs: usize = pairs
+            .map(|(name, value)| size_of::<(Box<str>, Box<str>)>() + name.len() + value.len())
+            .sum();
+
+        size_of::<Self>() + self.key.as_str().len() + self.draft.uid.len() + pairs
     }
 
     /// Reports whether writing `draft` would change nothing.

@@ -267,6 +267,117 @@ fn window_is_bounded_by_bytes() {
     assert!(store.oldest(&configmaps()) >= live.revision() - 7);
 }
 
+#[test]
+fn window_counts_labels_and_deleted_objects() {
+    const LABELS: usize = 40;
+    const BYTES: usize = 64 << 10;
+    let labels: BTreeMap<String, String> = (0..LABELS)
+        .map(|index| (format!("label-{index:030}"), "x".repeat(30)))
+        .collect();
+    let text: usize = labels
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+
+    let store = Store::new(Window {
+        events: 1_000_000,
+        bytes: BYTES,
+    });
+    for index in 0..200 {
+        let name = key(&index.to_string());
+        let draft = Draft::from_object(&json!({"metadata": {"labels": labels}}));
+        let created = store.create(&configmaps(), &name, draft).expect("created");
+        store
+            .delete(&configmaps(), &name, created.revision())
+            .expect("deleted");
+    }
+
+    // Each deletion keeps the labels three times: in the text, and as the labels of the object
+    // before and after.
+    let kept = usize::try_from(store.revision() - store.oldest(&configmaps())).expect("few");
+    assert!(kept >= 4, "{kept}");
+    assert!(kept / 2 * 3 * text <= BYTES, "{kept}");
+}
+
+#[test]
+fn stored_text_takes_no_more_room_than_it_needs() {
+    for length in [0, 300, 5_000, 70_000] {
+        let object = json!({"metadata": {"name": "a"}, "data": "x".repeat(length)});
+        let tail = Draft::from_object(&object).tail().clone();
+
+        let tail = tail.try_into_mut().expect("nothing else holds it");
+        assert_eq!(tail.capacity(), tail.len());
+    }
+}
+
+#[test]
+fn compaction_keeps_what_is_after_its_revision() {
+    let store = Store::new(Window::default());
+    let secrets = GroupResource::new("", "secrets");
+    let untouched = store.revision();
+    let first = store
+        .create(&configmaps(), &key("a"), draft(1))
+        .expect("created");
+    let second = store
+        .update(&configmaps(), &key("a"), draft(2), first.revision())
+        .expect("updated");
+    let last = store
+        .update(&configmaps(), &key("a"), draft(3), second.revision())
+        .expect("updated");
+    let mut behind = store
+        .watch(&configmaps(), first.revision())
+        .expect("a watch");
+    let (_, mut follower) = store.follow();
+
+    store.compact_to(second.revision());
+
+    assert_eq!(
+        names(&store, Some(second.revision())).expect("a list"),
+        [("a".to_owned(), 2)]
+    );
+    assert!(matches!(
+        names(&store, Some(first.revision())),
+        Err(StoreError::Compacted { .. })
+    ));
+    assert!(matches!(behind.poll(), Err(StoreError::Compacted { .. })));
+    let mut level = store
+        .watch(&configmaps(), second.revision())
+        .expect("a watch");
+    let seen = level.poll().expect("events").events;
+    assert_eq!(
+        seen.iter()
+            .map(|event| event.revision())
+            .collect::<Vec<_>>(),
+        [last.revision()]
+    );
+
+    // Other resources are as they were then, and everything goes on.
+    let mut other = store.watch(&secrets, untouched).expect("a watch");
+    store.compact_to(u64::MAX);
+    store
+        .create(&secrets, &key("b"), draft(4))
+        .expect("created");
+    assert_eq!(other.poll().expect("events").events.len(), 1);
+    assert_eq!(follower.poll().expect("events").len(), 1);
+}
+
+#[tokio::test]
+async fn watch_after_others_have_ended_wakes_up() {
+    let store = Store::new(Window::default());
+    drop(store.watch(&configmaps(), store.revision()));
+    store.compact_to(store.revision());
+
+    let mut watcher = store
+        .watch(&configmaps(), store.revision())
+        .expect("a watch");
+    store.compact_to(store.revision());
+    let (batch, _) = tokio::join!(watcher.next(), async {
+        tokio::task::yield_now().await;
+        store.create(&configmaps(), &key("a"), draft(0))
+    });
+    assert_eq!(batch.expect("events").events.len(), 1);
+}
+
 #[tokio::test]
 async fn watcher_sees_each_change_once_in_order() {
     let store = Store::new(Window::default());

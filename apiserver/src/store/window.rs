@@ -12,7 +12,8 @@ use super::{GroupResource, object::StoredObject};
 pub struct Window {
     /// The most changes.
     pub events: usize,
-    /// Roughly the most bytes of objects that only the window still holds.
+    /// Roughly the most bytes of memory for the changes and for objects that only the window still
+    /// holds.
     pub bytes: usize,
 }
 
@@ -55,8 +56,16 @@ impl Event {
         self.object.revision()
     }
 
-    fn size(&self) -> usize {
-        self.previous.as_ref().map_or(0, |previous| previous.size()) + size_of::<Self>()
+    /// The bytes that the event takes in memory, roughly. The object after the change is not part of
+    /// it: it is live, or the next event of it has it as the one before. Only a deleted one is a copy.
+    fn footprint(&self) -> usize {
+        let previous = self.previous.as_ref();
+        let deleted = (self.kind == EventKind::Deleted).then(|| self.object.own_footprint());
+
+        size_of::<Self>()
+            + size_of::<GroupResource>()
+            + previous.map_or(0, |previous| previous.footprint())
+            + deleted.unwrap_or_default()
     }
 }
 
@@ -97,7 +106,7 @@ impl Events {
     }
 
     pub fn push(&mut self, resource: &GroupResource, event: Event) {
-        self.bytes += event.size();
+        self.bytes += event.footprint();
         self.order.push_back(resource.clone());
         match self.by_resource.get_mut(resource) {
             Some(events) => events.push_back(Arc::new(event)),
@@ -120,16 +129,38 @@ impl Events {
             return false;
         };
 
-        if let Some(event) = self
-            .by_resource
-            .get_mut(&resource)
-            .and_then(VecDeque::pop_front)
-        {
-            self.bytes -= event.size();
+        let Some(events) = self.by_resource.get_mut(&resource) else {
+            return true;
+        };
+
+        let event = events.pop_front();
+        if events.is_empty() {
+            self.by_resource.remove(&resource);
+        }
+        if let Some(event) = event {
+            self.bytes -= event.footprint();
             self.compacted.insert(resource, event.revision());
         }
 
         true
+    }
+
+    /// Removes the events up to a revision, and gives back the room that they took.
+    pub fn compact(&mut self, revision: u64) {
+        while self.first().is_some_and(|first| first <= revision) {
+            self.pop();
+        }
+
+        self.order.shrink_to_fit();
+        self.by_resource
+            .values_mut()
+            .for_each(VecDeque::shrink_to_fit);
+    }
+
+    /// The revision of the oldest event.
+    fn first(&self) -> Option<u64> {
+        let events = self.by_resource.get(self.order.front()?)?;
+        events.front().map(|event| event.revision())
     }
 
     /// Removes all events.

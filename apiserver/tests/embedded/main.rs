@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod collection;
+mod compaction;
 mod copies;
 mod custom;
 mod encodings;

@@ -1,6 +1,7 @@
 //! The flags that select a host and the user's identity at it.
 
 use clap::Args;
+use operetta_api::Class;
 
 use super::values;
 use crate::commands::HostAddress;
@@ -15,6 +16,10 @@ pub struct HostArgs {
     /// The namespace of the host's Service [default: operetta-system]
     #[arg(long, env = "OPERETTA_HOST_NAMESPACE", value_name = "NAMESPACE", value_parser = values::namespace)]
     pub host_namespace: Option<String>,
+    /// The trust class of the hosts, for the Plugins of namespaces with the label
+    /// operetta.dev/class [default: the hosts without a class]
+    #[arg(long, env = "OPERETTA_HOST_CLASS", value_name = "CLASS")]
+    pub host_class: Option<Class>,
     /// The ServiceAccount in the Plugin's namespace whose token is sent to the host, for a
     /// kubeconfig with a client certificate
     #[arg(long, value_name = "NAME", value_parser = values::object_name)]
@@ -34,6 +39,7 @@ impl std::fmt::Debug for HostArgs {
         let Self {
             host,
             host_namespace,
+            host_class,
             service_account,
             token: _secret,
         } = self;
@@ -42,6 +48,7 @@ impl std::fmt::Debug for HostArgs {
         shown
             .field("host", host)
             .field("host_namespace", host_namespace)
+            .field("host_class", host_class)
             .field("service_account", service_account);
         shown.finish_non_exhaustive()
     }

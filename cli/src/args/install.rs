@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use operetta_api::Class;
 
 use super::{ClusterArgs, Output, values};
 
@@ -10,6 +11,10 @@ use super::{ClusterArgs, Output, values};
 pub struct InstallArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// Install hosts of a trust class beside those without one: they run the plugins of namespaces
+    /// with the label operetta.dev/class=NAME
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<Class>,
     /// The host's image [default: operetta, with the version of this program as its tag]
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
@@ -45,8 +50,11 @@ pub struct InstallArgs {
 pub struct UninstallArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// Uninstall the hosts of a trust class, and nothing else
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<Class>,
     /// Also delete the CustomResourceDefinition, and with it all Plugins in the cluster
-    #[arg(long)]
+    #[arg(long, conflicts_with = "class")]
     pub delete_plugins: bool,
     /// The longest time to wait until the host has stopped, such as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = values::duration)]

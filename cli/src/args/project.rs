@@ -45,6 +45,19 @@ pub struct BuildArgs {
     /// Compress quickly, and leave the compile check to the host: for development
     #[arg(long)]
     pub fast: bool,
+    /// Build a Go program that runs as a process, even if its module requires Operetta's SDK
+    #[arg(long)]
+    pub process: bool,
+    /// A program's main package, such as ./cmd/controller [default: DIR, ./cmd, ./cmd/manager, ./cmd/NAME
+    /// or the only one]
+    #[arg(long, value_name = "PACKAGE")]
+    pub main: Option<String>,
+    /// A program's build tags, separated by commas
+    #[arg(long, value_name = "TAGS")]
+    pub tags: Option<String>,
+    /// A program's flags for Go's linker, such as "-X main.version=1.2.3"
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub ldflags: Option<String>,
     /// Arguments for the language's compiler
     #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
     pub compiler_args: Vec<String>,

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::args::BundleArgs;
 use operetta_manager::plugin::{
+    config::text::config_object,
     drop_in::{COMPONENT_DIGEST, SERVICE_ACCOUNT},
     source::{
         artifact::PLUGIN_LABEL,
@@ -224,16 +225,24 @@ fn check_names(args: &BundleArgs) -> Result<()> {
     Ok(())
 }
 
+/// Reads a file with configuration. Returns its key and its text, which the host accepts.
 fn config(path: &Path) -> Result<(&'static str, String)> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("failed to read {}", path.display()))?;
-    let mapping = serde_yaml_ng::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
-    mapping.with_context(|| format!("{} is not a JSON object or YAML mapping", path.display()))?;
 
-    let json = path
+    let is_json = path
         .extension()
         .is_some_and(|extension| extension == "json");
-    Ok((if json { "config.json" } else { "config.yaml" }, text))
+    let key = if is_json {
+        "config.json"
+    } else {
+        "config.yaml"
+    };
+    if let Err(problem) = config_object(key, &text) {
+        bail!("the host would refuse {}: {problem}", path.display());
+    }
+
+    Ok((key, text))
 }
 
 #[cfg(test)]
@@ -336,7 +345,46 @@ mod tests {
             );
 
             let stored = artifact::stored(made.clone(), None).expect("a component");
-            assert_eq!(stored.decompress(1 << 20), Ok(component.clone()));
+            let limit = artifact::SizeLimit {
+                bytes: 1 << 20,
+                setting: "maxWasmBytes",
+            };
+            assert_eq!(stored.decompress(limit), Ok(component.clone()));
+        }
+    }
+
+    #[test]
+    fn configuration_is_read_as_the_host_reads_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text, expected) in [
+            ("a.yaml", "a: yes\n017: inf\n", Ok("config.yaml")),
+            ("a.json", "{\"a\": 1}", Ok("config.json")),
+            (
+                "a.json",
+                "a: 1",
+                Err("config.json is not a JSON object: line 1"),
+            ),
+            ("a.yaml", "a: 1\na: 2", Err("a key stands twice")),
+            (
+                "a.yaml",
+                "a: &x 1\nb: *x",
+                Err("anchors, aliases or merge keys"),
+            ),
+            ("a.yaml", "- a", Err("config.yaml is not a YAML mapping")),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("written");
+            match (config(&path), expected) {
+                (Ok(read), expected) => {
+                    assert_eq!(expected, Ok(read.0), "{text}");
+                    assert_eq!(read.1, text);
+                }
+                (Err(error), expected) => {
+                    let part = expected.expect_err(text);
+                    assert!(error.to_string().contains(part), "{error}");
+                    assert!(error.to_string().contains(name), "{error}");
+                }
+            }
         }
     }
 

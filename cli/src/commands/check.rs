@@ -9,7 +9,7 @@ use operetta_core::{
 };
 use operetta_host::terminal;
 use operetta_wasm::{
-    Allocation, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, inspect,
+    Allocation, Component, Engine, EngineConfig, Format, LoadError, LoadLimits, Plugin, inspect,
 };
 use serde_json::json;
 
@@ -49,6 +49,11 @@ pub async fn check(args: CheckArgs) -> Result<()> {
         Format::NotWasm => "not WebAssembly",
     };
 
+    let manifest = match &loaded {
+        Ok(Component::Plugin(plugin)) => Some(plugin.manifest()),
+        _ => None,
+    };
+
     let report = json!({
         "file": args.file.display().to_string(),
         "format": format,
@@ -60,25 +65,29 @@ pub async fn check(args: CheckArgs) -> Result<()> {
             SnapshotRecord::Taken => json!({"taken": true}),
             SnapshotRecord::Skipped(reason) => json!({"taken": false, "reason": reason}),
         }),
-        "manifest": loaded.as_ref().ok().map(Plugin::manifest),
+        "process": matches!(loaded, Ok(Component::Process(_))),
+        "manifest": manifest,
         "error": loaded.as_ref().err().map(|error| json!({"reason": error.reason().as_str(), "message": error.to_string()})),
     });
 
     match args.output {
         Some(Output::Json) => print_document(&(serde_json::to_string_pretty(&report)? + "\n"))?,
         Some(Output::Yaml) => print_document(&serde_yaml_ng::to_string(&report)?)?,
-        None => print(&human(&report, loaded.as_ref().ok().map(Plugin::manifest)))?,
+        None => print(&human(&report, manifest))?,
     }
 
     loaded.map(drop).map_err(refused)
 }
 
-/// Loads a component as the host does.
+/// Loads a plugin as the host does.
 ///
 /// # Errors
-/// Returns the host's reason if the host would refuse the component.
-pub async fn load(bytes: Vec<u8>) -> Result<Plugin> {
-    try_load(bytes).await?.map_err(refused)
+/// Returns the host's reason if the host would refuse the component, or an error if it is a process.
+pub async fn load(bytes: Vec<u8>) -> Result<Arc<Plugin>> {
+    match try_load(bytes).await?.map_err(refused)? {
+        Component::Plugin(plugin) => Ok(plugin),
+        Component::Process(_) => Err(refused(LoadError::NotPlugin)),
+    }
 }
 
 /// Checks the format of a component, its imports and exports, and its compile cost.
@@ -86,19 +95,19 @@ pub async fn load(bytes: Vec<u8>) -> Result<Plugin> {
 /// # Errors
 /// Returns the host's reason if the host would refuse the component for these.
 pub fn without_compiling(bytes: &[u8]) -> Result<()> {
-    operetta_wasm::check(bytes, LoadLimits::default().max_wasm_bytes)
+    operetta_wasm::check(bytes, &LoadLimits::default())
         .map(drop)
         .map_err(refused)
 }
 
-async fn try_load(bytes: Vec<u8>) -> Result<Result<Plugin, LoadError>> {
+async fn try_load(bytes: Vec<u8>) -> Result<Result<Component, LoadError>> {
     let engine = EngineConfig {
         allocation: Allocation::OnDemand,
         ..EngineConfig::default()
     };
     let engine = Engine::with_code(&engine, HostConfig::default().code()?)?;
 
-    Ok(Plugin::load(
+    Ok(Component::load(
         &engine,
         bytes,
         &LoadLimits::default(),
@@ -174,6 +183,9 @@ fn human(report: &serde_json::Value, manifest: Option<&Manifest>) -> String {
         (None, _) => {}
     }
 
+    if report["process"] == true {
+        lines.push("Process:     runs its own main, with what RBAC permits".to_owned());
+    }
     for controller in manifest.iter().flat_map(|manifest| &manifest.controllers) {
         let resync = match controller.resync_seconds {
             0 => String::new(),
@@ -307,6 +319,16 @@ mod tests {
 ";
         assert_eq!(sources, expected);
         assert!(!printed.contains("Snapshot"), "{printed}");
+    }
+
+    #[test]
+    fn report_says_what_a_process_is() {
+        let printed = human(&json!({"process": true}), None);
+        assert!(
+            printed.ends_with("Process:     runs its own main, with what RBAC permits\n"),
+            "{printed}"
+        );
+        assert!(!human(&json!({"process": false}), None).contains("Process"));
     }
 
     #[test]

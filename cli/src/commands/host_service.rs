@@ -64,16 +64,25 @@ impl<'a> HostService<'a> {
         self.args.host_namespace.as_deref().unwrap_or(NAMESPACE)
     }
 
+    /// The Service of the hosts of the class, as `operetta install --class` names it.
+    fn name(&self) -> String {
+        match &self.args.host_class {
+            Some(class) => format!("{SERVICE}-{class}"),
+            None => SERVICE.to_owned(),
+        }
+    }
+
     /// Sends a request without a body to the host. Returns None if there is no such Service, unless
-    /// the arguments name its namespace.
+    /// the arguments name its namespace or class.
     ///
     /// # Errors
     /// Returns the API server's reason not to forward the request, with the cure.
     pub async fn send(&self, method: Method, path: &str) -> Result<Option<HostResponse>> {
         let namespace = self.namespace();
 
+        let service = self.name();
         let uri =
-            format!("/api/v1/namespaces/{namespace}/services/https:{SERVICE}:{PORT}/proxy{path}");
+            format!("/api/v1/namespaces/{namespace}/services/https:{service}:{PORT}/proxy{path}");
         let request = match self.token().await? {
             Some(token) => Request::builder().header(FORWARDED, bearer(&token)?),
             None => Request::builder().extension(SendOwnToken),
@@ -109,7 +118,9 @@ impl<'a> HostService<'a> {
                 source,
             ))),
             Some(_)
-                if head.status == StatusCode::NOT_FOUND && self.args.host_namespace.is_none() =>
+                if head.status == StatusCode::NOT_FOUND
+                    && self.args.host_namespace.is_none()
+                    && self.args.host_class.is_none() =>
             {
                 Ok(None)
             }
@@ -181,7 +192,7 @@ fn not_forwarded(status: StatusCode, namespace: &str, message: &str) -> Error {
     let (reason, cure) = match status {
         StatusCode::NOT_FOUND => (
             reasons::SERVICE_NOT_FOUND,
-            "is it the namespace of the host?".to_owned(),
+            "is it the namespace of the host, and its class?".to_owned(),
         ),
         StatusCode::FORBIDDEN => {
             let cure = format!(

@@ -1,5 +1,6 @@
 //! One file or folder per command.
 
+pub mod adopt;
 pub mod build;
 pub mod bundle;
 pub mod check;

@@ -213,41 +213,51 @@ impl Role<'_> {
     /// Returns the role and its binding as YAML documents.
     pub fn documents(&self) -> [String; 2] {
         let kind = if self.cluster { "ClusterRole" } else { "Role" };
-        let in_namespace = |indent: &str, namespace: Option<&str>| {
-            namespace
-                .map(|namespace| format!("{indent}namespace: {}\n", plain(namespace)))
-                .unwrap_or_default()
+        [
+            format!("{}rules:\n{}", self.head(kind), self.rules.yaml()),
+            self.binding_to(kind, self.name),
+        ]
+    }
+
+    /// Returns a binding to this role or, with the same name and subject, to another one.
+    pub fn binding_to(&self, kind: &str, role: &str) -> String {
+        let binding = if self.cluster {
+            "ClusterRoleBinding"
+        } else {
+            "RoleBinding"
         };
+        format!(
+            "{}roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {}\nsubjects:\n  \
+             - kind: ServiceAccount\n    name: {}\n{}",
+            self.head(binding),
+            plain(role),
+            plain(self.account),
+            in_namespace("    ", self.account_namespace)
+        )
+    }
 
-        let place = in_namespace("  ", self.namespace.filter(|_| !self.cluster));
-        let name = plain(self.name);
-
+    /// The beginning of a document, with the metadata.
+    fn head(&self, kind: &str) -> String {
         let label = |manager| {
             format!(
                 "  labels:\n    app.kubernetes.io/managed-by: {}\n",
                 plain(manager)
             )
         };
-
         let labels = self.managed_by.map(label).unwrap_or_default();
-        let account = plain(self.account);
-        let of = in_namespace("    ", self.account_namespace);
+        let place = in_namespace("  ", self.namespace.filter(|_| !self.cluster));
 
-        let head = |kind: &str| {
-            format!(
-                "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{labels}{place}"
-            )
-        };
-
-        [
-            format!("{}rules:\n{}", head(kind), self.rules.yaml()),
-            format!(
-                "{}roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\nsubjects:\n  \
-                 - kind: ServiceAccount\n    name: {account}\n{of}",
-                head(&format!("{kind}Binding"))
-            ),
-        ]
+        format!(
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {}\n{labels}{place}",
+            plain(self.name)
+        )
     }
+}
+
+fn in_namespace(indent: &str, namespace: Option<&str>) -> String {
+    namespace
+        .map(|namespace| format!("{indent}namespace: {}\n", plain(namespace)))
+        .unwrap_or_default()
 }
 
 /// The name of a role outside its ServiceAccount's namespace. It contains that namespace, because

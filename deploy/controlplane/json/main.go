@@ -1,28 +1,39 @@
-// Command json records what Kubernetes makes of JSON and YAML texts: the cases
-// that apiserver/tests/data/go_json.jsonl holds.
+// Command json says what Kubernetes makes of JSON and YAML texts.
 //
-// It reads cases, one JSON object a line, and writes them with Go's answers in
-// place of those they have, so that a recorded file is also the input for the
-// next recording:
+// It records the cases that apiserver/tests/data/go_json.jsonl holds. It reads
+// cases, one JSON object a line, and writes them with Go's answers in place of
+// those they have, so that a recorded file is also the input for the next
+// recording:
 //
 //	go run ./json <old.jsonl >new.jsonl
 //
 // With -more it appends mutations of the cases that it read.
+//
+// With -serve it answers the fuzz targets, until its input ends. A request is a
+// letter, j for JSON or y for YAML, the length of the text in four bytes, the
+// first of them the highest, and the text. An answer is a length in the same
+// form and a case without its text.
 package main
 
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	gojson "encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
 // A testCase is a text and what Go makes of it.
@@ -41,14 +52,25 @@ type testCase struct {
 	// Strict is what strict field validation reports.
 	Strict []string `json:"strict,omitempty"`
 	Error  string   `json:"error,omitempty"`
+
+	// Ambiguous says that YAML has keys which are different there and the same
+	// in JSON, such as 1 and "1". Go chooses one at random.
+	Ambiguous bool `json:"ambiguous,omitempty"`
 }
 
 func main() {
 	more := flag.Int("more", 0, "how many mutations to append")
 	seed := flag.Int64("seed", 1, "chooses the mutations")
+	serves := flag.Bool("serve", false, "answer requests of the fuzz targets")
 	flag.Parse()
 
-	if err := run(os.Stdin, os.Stdout, *more, *seed); err != nil {
+	var err error
+	if *serves {
+		err = serve(bufio.NewReader(os.Stdin), bufio.NewWriter(os.Stdout))
+	} else {
+		err = run(os.Stdin, os.Stdout, *more, *seed)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "json:", err)
 		os.Exit(1)
 	}
@@ -85,6 +107,53 @@ func run(in io.Reader, out io.Writer, more int, seed int64) error {
 	return w.Flush()
 }
 
+// serve answers requests until there are no more.
+func serve(in io.Reader, out *bufio.Writer) error {
+	var header [5]byte
+	for {
+		switch _, err := io.ReadFull(in, header[:]); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("request: %w", err)
+		}
+		c := testCase{Kind: "json", Base64: make([]byte, binary.BigEndian.Uint32(header[1:]))}
+		if header[0] == 'y' {
+			c.Kind = "yaml"
+		}
+		if _, err := io.ReadFull(in, c.Base64); err != nil {
+			return fmt.Errorf("request: %w", err)
+		}
+
+		answered := recovered(c)
+		answered.Base64 = nil
+		text, err := gojson.Marshal(answered)
+		if err != nil {
+			return err
+		}
+		if err := binary.Write(out, binary.BigEndian, uint32(len(text))); err != nil {
+			return err
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// recovered is answer with a panic as an error, which is what the API server
+// makes of it.
+func recovered(c testCase) (answered testCase) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			answered = testCase{Kind: c.Kind, Error: fmt.Sprint("panic: ", reason)}
+		}
+	}()
+	return answer(c)
+}
+
 func (c testCase) input() []byte {
 	if c.Base64 != nil {
 		return c.Base64
@@ -104,6 +173,10 @@ func answer(c testCase) testCase {
 		answered.JSON = string(converted)
 		if _, err := yaml.YAMLToJSONStrict(c.input()); err != nil {
 			answered.Strict = []string{err.Error()}
+		}
+		var value any
+		if goyaml.Unmarshal(c.input(), &value) == nil {
+			answered.Ambiguous = isAmbiguous(value)
 		}
 		return answered
 	}
@@ -138,6 +211,29 @@ func answer(c testCase) testCase {
 	answered.Stored = string(stored)
 
 	return answered
+}
+
+// isAmbiguous reports whether a mapping has keys that JSON writes alike.
+func isAmbiguous(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return slices.ContainsFunc(value, isAmbiguous)
+	case map[any]any:
+		names := make(map[string]bool, len(value))
+		for key, field := range value {
+			name := fmt.Sprint(key)
+			if number, ok := key.(float64); ok {
+				// As sigs.k8s.io/yaml writes it.
+				name = strconv.FormatFloat(number, 'g', -1, 32)
+				name = strings.NewReplacer("+Inf", ".inf", "-Inf", "-.inf", "NaN", ".nan").Replace(name)
+			}
+			if names[name] || isAmbiguous(field) {
+				return true
+			}
+			names[name] = true
+		}
+	}
+	return false
 }
 
 // pieces are what mutations insert: what means something in JSON, YAML or UTF-8.

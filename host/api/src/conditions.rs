@@ -11,3 +11,7 @@ pub const DEGRADED: &str = "Degraded";
 
 /// The plugin waits for a quota; the condition's message names it. Nothing is lost meanwhile.
 pub const THROTTLED: &str = "Throttled";
+
+/// The Plugin is deleted, and still runs: objects that are being deleted wait for it to remove its
+/// finalizers. The condition's message names them.
+pub const TERMINATING: &str = "Terminating";

@@ -2,9 +2,10 @@
 //!
 //! - [`manifest`]: the document in which a plugin declares its controllers.
 //! - [`GroupVersionKind`] and [`ObjectKey`]: the names of kinds and of objects.
+//! - [`Class`]: the name of a trust class.
 //! - [`ErrorKind`] and [`Status`]: the error of a failed API call.
 //! - [`names`]: Kubernetes' rules for names.
-//! - [`labels`] and [`annotations`]: the names under `operetta.dev/`.
+//! - [`labels`], [`annotations`] and [`finalizers`]: the names under `operetta.dev/`.
 //! - [`conditions`] and [`reasons`]: the types and reasons of a Plugin's conditions and Events.
 //! - `plugin`, with the feature `crd`: the custom resource Plugin.
 //!
@@ -37,7 +38,9 @@
 //! ```
 
 pub mod annotations;
+mod class;
 pub mod conditions;
+pub mod finalizers;
 mod key;
 mod kind;
 pub mod labels;
@@ -48,6 +51,7 @@ pub mod plugin;
 pub mod reasons;
 mod status;
 
+pub use class::{Class, InvalidClass};
 pub use key::ObjectKey;
 pub use kind::{GroupVersionKind, check_api_version};
 pub use status::{Cause, ErrorKind, Status};

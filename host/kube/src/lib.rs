@@ -3,8 +3,9 @@
 //! Data flows one way. An [`informer`] watches and fills a [`store`], then calls its handlers. The
 //! [`informer::registry`] shares one informer between all users of the same objects. [`authz`] asks
 //! the API server what a plugin and the host itself may see, and filters what a plugin gets.
-//! [`client`] answers a plugin's reads from the stores and sends its writes. [`discovery`] resolves
-//! kinds to resources, and [`events`] writes Events.
+//! [`client`] answers a plugin's reads from the stores and sends its writes. [`endpoint`] is the API
+//! server that an operator's process sees. [`discovery`] resolves kinds to resources, and [`events`]
+//! writes Events.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -37,6 +38,7 @@ pub mod authz;
 pub mod client;
 pub mod clock;
 pub mod discovery;
+pub mod endpoint;
 pub mod events;
 pub mod informer;
 pub mod store;

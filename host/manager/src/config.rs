@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use operetta_api::reasons;
+use operetta_api::{Class, reasons};
 use operetta_core::{gate::GateLimits, hot_loop, ports::LogLevel};
 use operetta_kube::store::Packing;
 use operetta_wasm::{CallLimits, Code, CodeCache, EngineConfig, LoadLimits, Worker, WorkerLimits};
@@ -15,9 +15,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    admin::secure::SecureEndpoints, plugin::crd::Limits, recorder::config::FlightRecorderConfig,
-    replicas::config::ReplicaConfig, tenancy::quotas::Quotas, traces::config::TracesConfig,
+    admin::secure::SecureEndpoints,
+    confinement::{Confine, Confinement},
+    plugin::{crd::Limits, source::artifact::SizeLimit},
+    recorder::config::FlightRecorderConfig,
+    replicas::config::ReplicaConfig,
+    tenancy::quotas::Quotas,
+    traces::config::TracesConfig,
 };
+
+/// The most memory of a process whose Plugin has no limit, in bytes.
+const PROCESS_MEMORY: usize = 256 << 20;
 
 /// The configuration that `--config FILE` of `operetta-host` and `operetta run` names.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -45,8 +53,12 @@ pub struct HostConfig {
     /// no file sets it.
     #[serde(skip)]
     pub only_namespace: Option<String>,
-    /// The maximum size of a component in bytes, decompressed.
+    /// The maximum size of a plugin's component in bytes, decompressed; in a ConfigMap, that of a
+    /// process's component as well.
     pub max_wasm_bytes: usize,
+    /// The maximum size of a process's component in bytes, decompressed, if it comes by
+    /// `spec.source.path`.
+    pub max_process_bytes: usize,
     /// True if consent must name the digests of code in every namespace, not only in those labelled
     /// `operetta.dev/plugins: pinned`.
     pub require_digest: bool,
@@ -60,9 +72,22 @@ pub struct HostConfig {
     /// The host's own namespace, which holds the Leases of its replicas. If left out, that of the
     /// host's Pod, or `operetta-system` outside of a cluster.
     pub namespace: Option<String>,
+    /// The trust class of this host. It runs the Plugins of namespaces with the label
+    /// `operetta.dev/class: CLASS`, and shares Leases, compiled code and memory only with hosts of
+    /// the same class. A host without a class runs those of namespaces without the label.
+    #[schemars(with = "Option<String>")]
+    pub class: Option<Class>,
+    /// Whether the host confines its own process by seccomp and Landlock once it has read its
+    /// configuration: `auto` by what the kernel has, `required` by both or it does not start, `off`
+    /// not at all.
+    pub confine: Confine,
+    /// What confines this process: the program sets it, no file does.
+    #[serde(skip)]
+    pub confinement: Confinement,
     /// The directory of compiled plugins, so that each is compiled once: only this user may have
     /// access to it. If left out, `$XDG_CACHE_HOME/operetta/compiled` (`~/.cache` if that is not
-    /// set), or a temporary directory if that cannot be used.
+    /// set), or a temporary directory if that cannot be used. A host of a class uses the folder
+    /// `class-CLASS` in it.
     pub cache_dir: Option<PathBuf>,
     /// The maximum size of all compiled plugins on disk, in bytes; the least recently used ones are
     /// removed first.
@@ -190,10 +215,14 @@ impl Default for HostConfig {
             interpreters: None,
             only_namespace: None,
             max_wasm_bytes: LoadLimits::default().max_wasm_bytes,
+            max_process_bytes: LoadLimits::default().max_process_bytes,
             require_digest: false,
             exact_access_reviews: false,
             plugin_directory: None,
             namespace: None,
+            class: None,
+            confine: Confine::default(),
+            confinement: Confinement::default(),
             cache_dir: None,
             max_cache_bytes: 2 << 30,
             mapped_code_mib: 4096,
@@ -218,6 +247,11 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
+    /// Reports whether a namespace whose label has this class is of the host's own class.
+    pub fn is_own_class(&self, class: Option<&str>) -> bool {
+        class == self.class.as_ref().map(Class::as_str)
+    }
+
     /// Reads a configuration file, or returns the defaults if there is none.
     ///
     /// # Errors
@@ -296,12 +330,49 @@ impl HostConfig {
             .unwrap_or_else(|| "operetta-system".to_owned())
     }
 
+    /// Returns the most memory of a process, in bytes: the Plugin's own limit or 256 MiB, within
+    /// `maxLimits`.
+    pub fn process_memory_bytes(&self, own: &Limits) -> usize {
+        let most = self.max_limits.memory_bytes().unwrap_or(usize::MAX);
+        own.memory_bytes().unwrap_or(PROCESS_MEMORY).min(most)
+    }
+
+    /// Returns the maximum size of a component in a ConfigMap, which a tenant writes.
+    pub fn config_map_limit(&self) -> SizeLimit {
+        SizeLimit {
+            bytes: self.max_wasm_bytes,
+            setting: "maxWasmBytes",
+        }
+    }
+
+    /// Returns the maximum size of a component in a file, which an administrator has put there.
+    /// Nobody knows yet whether it is a process.
+    pub fn file_limit(&self) -> SizeLimit {
+        let of_processes = SizeLimit {
+            bytes: self.max_process_bytes,
+            setting: "maxProcessBytes",
+        };
+        match self.config_map_limit() {
+            limit if limit.bytes > of_processes.bytes => limit,
+            _ => of_processes,
+        }
+    }
+
     /// Returns the limits for loading a plugin.
     pub fn load_limits(&self) -> LoadLimits {
         LoadLimits {
             max_wasm_bytes: self.max_wasm_bytes,
+            max_process_bytes: self.max_process_bytes,
             ..LoadLimits::default()
         }
+    }
+
+    /// Returns the directory of compiled plugins: the configured one, or the default one. None if
+    /// there is neither.
+    pub fn cache_directory(&self) -> Option<PathBuf> {
+        let configured = self.cache_dir.clone();
+        let directory = configured.or_else(|| user_cache().map(|base| base.join("compiled")))?;
+        Some(self.of_class(&directory))
     }
 
     /// Opens the cache of compiled code and configures the compile worker.
@@ -310,12 +381,12 @@ impl HostConfig {
     /// When `cacheDir` is set and can't be used. The default directory falls back to a temporary
     /// one.
     pub fn code(&self) -> Result<Code> {
-        let cache = match &self.cache_dir {
-            Some(directory) => Some(
-                CodeCache::open(directory, self.max_cache_bytes)
+        let cache = match (&self.cache_dir, self.cache_directory()) {
+            (Some(_), Some(directory)) => Some(
+                CodeCache::open(&directory, self.max_cache_bytes)
                     .context(reasons::CACHE_DIR_UNUSABLE.error("cacheDir"))?,
             ),
-            None => self.default_cache(),
+            (_, default) => self.default_cache(default.as_deref()),
         };
 
         let limits = WorkerLimits {
@@ -333,15 +404,23 @@ impl HostConfig {
         Ok(Code::new(cache, worker))
     }
 
-    fn default_cache(&self) -> Option<CodeCache> {
+    /// Returns the folder of this host's class in a directory, or the directory without a class.
+    fn of_class(&self, directory: &Path) -> PathBuf {
+        match &self.class {
+            Some(class) => directory.join(format!("class-{class}")),
+            None => directory.to_owned(),
+        }
+    }
+
+    fn default_cache(&self, directory: Option<&Path>) -> Option<CodeCache> {
         let warn = |error: &dyn std::error::Error| {
             let why = error
                 .source()
                 .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
             tracing::warn!("{why}; set cacheDir to keep compiled plugins");
         };
-        if let Some(base) = user_cache() {
-            match CodeCache::open(&base.join("compiled"), self.max_cache_bytes) {
+        if let Some(directory) = directory {
+            match CodeCache::open(directory, self.max_cache_bytes) {
                 Ok(cache) => return Some(cache),
                 Err(error) => warn(&error),
             }
@@ -447,6 +526,29 @@ mod tests {
             error.contains("always") && error.contains("`auto`"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn hosts_of_different_classes_share_no_compiled_code() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache_dir = folder.path().join("compiled");
+        let opened = |class: Option<&str>| {
+            let config = HostConfig {
+                class: class.map(|class| class.parse().expect("a class")),
+                cache_dir: Some(cache_dir.clone()),
+                ..HostConfig::default()
+            };
+            let code = config.code().expect("a cache");
+            code.directory().expect("a directory").to_owned()
+        };
+        assert_eq!(opened(None), cache_dir);
+        assert_eq!(opened(Some("a")), cache_dir.join("class-a"));
+        assert_eq!(opened(Some("b")), cache_dir.join("class-b"));
+
+        let error = serde_yaml_ng::from_str::<HostConfig>("class: A_B")
+            .expect_err("not a class")
+            .to_string();
+        assert!(error.contains("A_B") && error.contains("class"), "{error}");
     }
 
     #[test]

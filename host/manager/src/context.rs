@@ -16,7 +16,7 @@ use crate::{
     conflict::ConflictReporter,
     logs::{audit::AuditLog, store::LogStore},
     metrics::Metrics,
-    plugin::queue::PluginQueue,
+    plugin::{process::network::ApiServerTls, queue::PluginQueue},
     tenancy::tenants::Tenants,
 };
 
@@ -42,6 +42,10 @@ pub struct Context {
     pub recorder: Arc<Recorder>,
     /// The queue of Plugins to reconcile.
     pub queue: PluginQueue,
+    /// The client of processes' requests, whose streams may be silent for long.
+    process_client: OnceLock<Client>,
+    /// The certificate of the API server that processes see.
+    pub process_tls: Arc<ApiServerTls>,
     /// The address of the admin endpoints, once the host has started.
     pub admin_address: OnceLock<String>,
 }
@@ -79,6 +83,8 @@ impl Context {
             logs: LogStore::default(),
             metrics,
             queue,
+            process_client: OnceLock::new(),
+            process_tls: Arc::new(ApiServerTls::generate()?),
             admin_address: OnceLock::new(),
         }))
     }
@@ -86,6 +92,17 @@ impl Context {
     /// Returns how long in-flight reconciles may take when their plugin stops.
     pub fn shutdown_time(&self) -> Duration {
         Duration::from_secs(self.config.shutdown_seconds)
+    }
+
+    /// Sends processes' requests with this client from now on, instead of the host's own.
+    pub fn set_process_client(&self, client: Client) {
+        // It is set once, at the start.
+        let _first = self.process_client.set(client);
+    }
+
+    /// Returns the client of processes' requests.
+    pub fn process_client(&self) -> &Client {
+        self.process_client.get().unwrap_or(&self.cluster.client)
     }
 
     /// Returns the address of the admin endpoints, or an empty string before the host has started.

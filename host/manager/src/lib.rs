@@ -38,6 +38,7 @@ pub mod admin;
 pub mod authz;
 pub mod cluster;
 pub mod config;
+pub mod confinement;
 pub mod conflict;
 pub mod context;
 pub mod crash_journal;

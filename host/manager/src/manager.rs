@@ -47,6 +47,7 @@ use crate::{
         ownership::Ownership,
         source::{Loader, recent::RecentConfigMap},
         status::report::Reporter,
+        teardown::rights::RightsController,
         triggers::Triggers,
     },
     readiness::Readiness,
@@ -67,11 +68,14 @@ const VERSION: Duration = Duration::from_secs(1);
 /// The host's own controllers.
 const PLUGINS: &str = "plugin";
 const DROP_INS: &str = "drop-in";
+const RIGHTS: &str = "rights";
 
 /// More than one, because they mostly wait for the API server or a compilation.
 const PLUGIN_WORKERS: u32 = 8;
 /// The workers of the drop-in controller, so that a slow answer holds up one namespace and not all.
 const DROP_IN_WORKERS: u32 = 4;
+/// The workers that keep what Plugins act with until their teardown has ended.
+const RIGHTS_WORKERS: u32 = 4;
 
 /// The manager of a host.
 pub struct Manager {
@@ -98,6 +102,7 @@ struct Started {
     _background: JoinSet<()>,
     plugins: Arc<Controller>,
     drop_ins: Arc<Controller>,
+    rights: Arc<Controller>,
     ownership: Arc<Ownership>,
     informers: Arc<HostInformers>,
     /// The event handlers that fill the two queues, and the one for CRDs.
@@ -111,6 +116,9 @@ pub enum Location {
     Here,
     /// The member with this identity.
     Elsewhere(String),
+    /// The hosts of another group, which this replica doesn't know: of another trust class, or
+    /// installed in another namespace. It has the key of their Lease.
+    OtherGroup(ObjectKey),
     /// Unknown: this replica hasn't joined the others yet.
     Unknown,
 }
@@ -173,6 +181,7 @@ impl Manager {
         let replicas = Replicas::new(
             client,
             &namespace,
+            context.config.class.clone(),
             identity.name(),
             context.config.replicas.clone(),
             fence,
@@ -254,7 +263,7 @@ impl Manager {
 
         context
             .metrics
-            .keep_controllers(&host(), [PLUGINS, DROP_INS]);
+            .keep_controllers(&host(), [PLUGINS, DROP_INS, RIGHTS]);
         let plugins = PluginController::new(
             context.clone(),
             informers.clone(),
@@ -274,12 +283,24 @@ impl Manager {
         let queue = drop_ins.queue();
         let drop_ins = self.controller(DROP_INS, queue.work_queue(), drop_ins);
 
-        let triggers = Triggers::new(context, &informers, &self.hosted_plugins, &ownership, queue);
+        let rights = RightsController::new(context.clone(), informers.clone(), ownership.clone());
+        let namespaces = rights.queue();
+        let rights = self.controller(RIGHTS, namespaces.clone(), rights);
+
+        let triggers = Triggers::new(
+            context,
+            &informers,
+            &self.hosted_plugins,
+            &ownership,
+            queue,
+            namespaces,
+        );
         subscriptions.extend(triggers.subscribe());
         background.spawn(triggers.follow_group(self.replicas.group()));
         background.spawn(follow(self.replicas.clone(), context.clone()));
         plugins.set_workers(PLUGIN_WORKERS);
         drop_ins.set_workers(DROP_IN_WORKERS);
+        rights.set_workers(RIGHTS_WORKERS);
 
         let started = Started {
             journal,
@@ -287,6 +308,7 @@ impl Manager {
             _background: background,
             plugins,
             drop_ins,
+            rights,
             ownership,
             informers: informers.clone(),
             _subscriptions: subscriptions,
@@ -354,10 +376,14 @@ impl Manager {
 
     /// Returns the host's own controllers, or none before they start.
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
-        let started = self
-            .started
-            .get()
-            .map(|started| vec![started.plugins.clone(), started.drop_ins.clone()]);
+        let started = self.started.get().map(
+            |Started {
+                 plugins,
+                 drop_ins,
+                 rights,
+                 ..
+             }| vec![plugins.clone(), drop_ins.clone(), rights.clone()],
+        );
         started.unwrap_or_default()
     }
 
@@ -371,9 +397,15 @@ impl Manager {
         let Some(started) = self.started.get() else {
             return Location::Unknown;
         };
-        let found = started.informers.plugins.cache.store.get(plugin);
-        found
-            .and_then(|plugin| started.ownership.other_owner(&plugin))
+        let Some(found) = started.informers.plugins.cache.store.get(plugin) else {
+            return Location::Here;
+        };
+        if let Some(group) = started.ownership.installations.other(&found) {
+            return Location::OtherGroup(group);
+        }
+        started
+            .ownership
+            .other_owner(&found)
             .map_or(Location::Here, Location::Elsewhere)
     }
 

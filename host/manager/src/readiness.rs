@@ -103,6 +103,11 @@ impl Readiness {
                 self.sandbox.get().and_then(|checked| checked.clone().err()),
             ),
             Check {
+                name: reasons::CONFINEMENT.as_str(),
+                failure: self.context.config.confinement.problem.clone(),
+                optional: true,
+            },
+            Check {
                 name: reasons::CODE_CACHE.as_str(),
                 failure: cache,
                 optional: true,

@@ -7,13 +7,14 @@
 
 use std::{
     io,
+    num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use wasmtime::{
-    Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig,
+    Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig, ResourcesRequired,
     component::{Component, Linker},
 };
 
@@ -26,11 +27,11 @@ use crate::{
         resident::{MappedTotals, ResidentSet},
     },
     free_slots::{self, FreeSlots, MEMORIES_PER_CALL},
-    imports,
+    imports, process,
     slots::Slots,
     store::{
         StoreData,
-        limiter::{CORE_INSTANCES, MEMORIES, TABLE_ELEMENTS, TABLES},
+        limiter::{CORE_INSTANCES, MEMORIES, PROCESS_TABLE_ELEMENTS, TABLE_ELEMENTS, TABLES},
     },
     ticker::{Clock, Ticker},
 };
@@ -45,6 +46,14 @@ const MIN_SLOTS: u32 = 16;
 const KEPT_DIVISOR: u64 = 16;
 /// The share of linear memories in these bytes, in eighths. Tables get the rest.
 const KEPT_BY_MEMORIES: u64 = 7;
+
+/// The most frames of a trap's backtrace.
+const MAX_FRAMES: usize = 20;
+
+/// The most bytes of host memory for one core instance, most of them 32 for each function in its
+/// table. A process in Go has as many as its table can have. Plugins stay within wasmtime's limit of
+/// 1 MiB, which is on all instances of a component together.
+const CORE_INSTANCE_BYTES: usize = 12 << 20;
 
 /// Pool tables per call.
 const TABLES_PER_CALL: u32 = 4;
@@ -85,8 +94,8 @@ pub struct EngineConfig {
     pub max_idle_code: Duration,
     /// True optimizes for speed. False compiles faster and suits code that runs once.
     pub optimize: bool,
-    /// True to reuse compiled functions in later components, if this process compiles them. For the
-    /// builds of a single author only: nothing is ever evicted.
+    /// True to reuse compiled functions in later components, if this process compiles them. They take
+    /// up to 256 MiB, in one cache for all components: for the builds of a single author only.
     pub keep_functions: bool,
     /// True to make guests yield at each tick of the machine's clock. Without ticks nothing ends a
     /// spinning guest: only for reproducible simulations of plugins known not to spin.
@@ -137,6 +146,8 @@ struct Shared {
     wasmtime: wasmtime::Engine,
     /// The host's imports, resolved once.
     linker: Linker<StoreData>,
+    /// The same for processes.
+    process_linker: wasmtime::Linker<process::State>,
     /// Makes calls wait for a slot. wasmtime itself fails a call if the pool is full.
     slots: Arc<Slots>,
     warm: Arc<WarmPool>,
@@ -192,6 +203,9 @@ impl Engine {
         let linker = imports::linker(&wasmtime, interpreters.is_some())
             .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
 
+        let process_linker = process::linker(&wasmtime)
+            .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+
         let ticker = if config.ticks {
             Ticker::start(wasmtime.clone())
         } else {
@@ -218,6 +232,7 @@ impl Engine {
             Shared {
                 wasmtime,
                 linker,
+                process_linker,
                 slots,
                 warm,
                 code,
@@ -256,11 +271,19 @@ impl Engine {
         &self.shared.linker
     }
 
+    pub(crate) fn process_linker(&self) -> &wasmtime::Linker<process::State> {
+        &self.shared.process_linker
+    }
+
     /// Returns how many slots a call of this component takes: several if its memories or tables
     /// exceed the share of one call.
     pub(crate) fn slots_of(&self, component: &Component) -> u32 {
-        let Some((required, pool)) = component.resources_required().zip(self.shared.pool_slots)
-        else {
+        self.slots_for(component.resources_required())
+    }
+
+    /// Returns how many slots an instance takes that requires this.
+    pub(crate) fn slots_for(&self, required: Option<ResourcesRequired>) -> u32 {
+        let Some((required, pool)) = required.zip(self.shared.pool_slots) else {
             return 1;
         };
 
@@ -312,9 +335,10 @@ fn common(settings: &EngineConfig) -> Config {
     config.epoch_interruption(true);
     config.concurrency_support(false);
 
-    // Neither is needed: guests are stripped, and a panic's message reaches the log. Unwind tables
-    // also make each drop of a store slower with every loaded module.
-    config.wasm_backtrace_max_frames(None);
+    // A trap of a process names the functions on its stack.
+    config.wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES));
+    // Not needed: frames are found by their frame pointers. Unwind tables also make each drop of a
+    // store slower with every loaded module.
     config.native_unwind_info(false);
 
     #[cfg(feature = "compiler")]
@@ -358,8 +382,15 @@ fn adaptive(config: &EngineConfig) -> Result<(wasmtime::Engine, Option<u32>), En
 }
 
 fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, EngineError> {
-    let (_, table) = kept(config.max_kept_bytes, memory_bytes(), calls);
+    let (_, mut table) = kept(config.max_kept_bytes, memory_bytes(), calls);
     let scans = free_slots::scans_page_table();
+    if scans {
+        // The scan overlooks pages that the kernel is moving. In a memory such a page shows what
+        // an earlier call wrote. In a table it would be pointers into an instance that is gone, so
+        // all of a table goes back to the kernel.
+        table = 0;
+        free_slots::refuse_huge_pages();
+    }
 
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
@@ -371,7 +402,8 @@ fn pooling(config: &EngineConfig, calls: u32) -> Result<wasmtime::Engine, Engine
         .max_memories_per_component(MEMORIES)
         .max_tables_per_component(TABLES)
         .max_tables_per_module(TABLES)
-        .table_elements(TABLE_ELEMENTS)
+        .max_core_instance_size(CORE_INSTANCE_BYTES)
+        .table_elements(PROCESS_TABLE_ELEMENTS)
         .max_memory_size(config.max_memory_bytes)
         .max_unused_warm_slots(calls.saturating_mul(MEMORIES_PER_CALL).max(MEMORIES))
         .linear_memory_keep_resident(free_slots::kept_by_memory(scans))

@@ -22,19 +22,19 @@ use std::{
 
 use operetta_core::nondeterminism;
 use parking_lot::Mutex;
-use rustix::mm::{Advice, madvise};
+use rustix::{
+    mm::{Advice, madvise},
+    thread::disable_transparent_huge_pages,
+};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, Semaphore},
     task::JoinError,
 };
-use wasmtime::{
-    Instance, Module, PoolingAllocationConfig, Store,
-    component::{Component, Linker},
-};
+use wasmtime::{Instance, Module, PoolingAllocationConfig, Store};
 
 use crate::{
-    code::{self, Code},
+    code::{self, Code, link::exported_module},
     engine::WeakEngine,
     slots::{Slots, Tenant},
     swapping,
@@ -62,12 +62,22 @@ const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0\
     \x01\x14\0asm\x01\0\0\0\x05\x03\x01\x00\x00\x07\x05\x01\x01m\x02\x00\
     \x0b\x08\x01\x00\x01m\x00\x11\x00\x00";
 
-/// Reports whether slots are cleared with [`PAGEMAP_SCAN`], which finds the touched pages. Linux
-/// before 6.7 does not have it, and it overlooks swapped pages.
+/// Reports whether memories are cleared with [`PAGEMAP_SCAN`], which finds the touched pages. Linux
+/// before 6.7 does not have it, and it overlooks swapped pages. It also overlooks pages that are
+/// being moved (docs/decisions/0044-pages-that-the-kernel-moves.md).
 ///
 /// [`PAGEMAP_SCAN`]: https://man7.org/linux/man-pages/man2/PAGEMAP_SCAN.2const.html
 pub(crate) fn scans_page_table() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available() && !swapping::is_possible()
+}
+
+/// Has the kernel give this process small pages only. While it splits a huge page, the scan
+/// overlooks all 512 pages of it (docs/decisions/0044-pages-that-the-kernel-moves.md). A huge page
+/// would also give a slot two megabytes for the first byte that a call writes.
+pub(crate) fn refuse_huge_pages() {
+    if let Err(error) = disable_transparent_huge_pages(true) {
+        tracing::warn!(%error, "failed to do without huge pages for the memory of plugins");
+    }
 }
 
 pub(crate) fn kept_by_memory(scans: bool) -> usize {
@@ -223,18 +233,10 @@ impl FreeSlots {
             let (obtained, _) = Code::obtain(&owner, bytes, &code::digest(EMPTY), None)
                 .await
                 .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))?;
-            self.exported_module(&obtained.component)
+            exported_module(&self.engine, &obtained.component, "m")
                 .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))
         };
         self.empty.get_or_try_init(load).await.ok().cloned()
-    }
-
-    fn exported_module(&self, component: &Component) -> wasmtime::Result<Module> {
-        let mut store = Store::new(&self.engine, ());
-        let instance = Linker::new(&self.engine).instantiate(&mut store, component)?;
-        instance
-            .get_module(&mut store, "m")
-            .ok_or_else(|| wasmtime::format_err!("it exports no module"))
     }
 
     /// The blocking part of [`FreeSlots::give_back`].
@@ -298,5 +300,7 @@ impl FreeSlots {
     }
 }
 
+#[cfg(test)]
+mod moved_pages;
 #[cfg(test)]
 mod tests;

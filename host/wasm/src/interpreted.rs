@@ -4,9 +4,10 @@ use std::{fs, path::Path, sync::Arc};
 
 use crate::{
     Engine, LoadError, LoadLimits,
-    check::{Offered, check_imports},
+    check::{Offered, check_plugin, exports_mapper},
     code::{
         interpreters::{Interpreter, Interpreters},
+        link::PluginKind,
         resident::MappedCode,
     },
 };
@@ -42,10 +43,10 @@ async fn load(
     }
 
     let file = folder.join(name);
-    let max_bytes = limits.max_wasm_bytes;
+    let limits_of_check = limits.clone();
     let read = tokio::task::spawn_blocking(move || {
         let bytes = fs::read(file).map_err(|error| error.to_string())?;
-        let inspection = check_imports(&bytes, max_bytes, Offered::WithSource);
+        let inspection = check_plugin(&bytes, &limits_of_check, Offered::WithSource);
         Ok((bytes, inspection))
     });
     let (bytes, inspection) = read
@@ -58,6 +59,9 @@ async fn load(
         engine,
         Arc::new(bytes),
         &inspection,
+        PluginKind {
+            has_mapper: exports_mapper(&inspection),
+        },
         limits.compilations.as_ref(),
     )
     .await?;

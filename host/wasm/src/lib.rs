@@ -8,7 +8,10 @@
 //! [`PluginReconciler`] implements core's [`Reconciler`] on top of them, and [`PluginMapper`]
 //! implements [`Mapper`](operetta_core::ports::Mapper) for plugins with their own event mapping.
 //!
-//! Whatever its bytes are, a guest cannot outlive its deadline, spinning or waiting; hold a worker
+//! A program that keeps its `main` is no plugin but a process, which runs for days in one instance:
+//! see [`process`].
+//!
+//! Whatever its bytes are, a plugin cannot outlive its deadline, spinning or waiting; hold a worker
 //! thread for longer than one epoch tick; grow beyond its memory limit; make the host allocate
 //! without bound; panic the host; see another call's memory; open a file or a socket; or reach an
 //! object except through its session.
@@ -80,12 +83,14 @@ mod check;
 pub mod code;
 #[cfg(feature = "compiler")]
 pub mod compiler;
+mod component;
 mod engine;
 mod free_slots;
 mod imports;
 mod interpreted;
 mod load_error;
 mod plugin;
+pub mod process;
 mod program;
 mod slots;
 mod store;
@@ -104,10 +109,12 @@ pub use code::{
 };
 #[cfg(feature = "compiler")]
 pub use compiler::{SectionAt, SnapshotError, rewrite_sections};
+pub use component::Component;
 pub use engine::{Allocation, Engine, EngineConfig, EngineError, memory_bytes};
 pub use imports::offered;
 pub use load_error::LoadError;
 pub use plugin::{LoadLimits, Plugin};
+pub use process::{Process, ProcessConfig, ProcessProgram};
 pub use program::Program;
 
 /// The `operetta:controller` version of this host. It runs every plugin of the same `major.minor`.
@@ -118,6 +125,9 @@ pub const RECONCILER: &str = "operetta:controller/reconciler@0.1.0";
 
 /// The optional export of a plugin with its own event mapping.
 pub const MAPPER: &str = "operetta:controller/mapper@0.1.0";
+
+/// Exporting a core module under this name makes a component a process.
+pub const PROCESS: &str = "process";
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;

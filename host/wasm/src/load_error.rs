@@ -1,16 +1,16 @@
-//! The errors of loading a plugin.
+//! The errors of loading a plugin or a process.
 
 use std::time::Duration;
 
 use operetta_api::reasons::{self, Reason};
 use operetta_core::manifest::ManifestError;
 
-use crate::{CONTRACT_VERSION, MAPPER, RECONCILER, cut, imports};
+use crate::{CONTRACT_VERSION, MAPPER, PROCESS, RECONCILER, cut, imports, process};
 
 /// How much text of a component a message may quote, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
-/// Why a plugin was refused. Its author must change it. Only [`LoadError::Busy`] is worth a retry.
+/// Why a plugin or a process was refused. Its author must change it. Only [`LoadError::Busy`] is worth a retry.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file is not a WebAssembly binary.
@@ -19,13 +19,15 @@ pub enum LoadError {
         /// A description of its first bytes.
         found: String,
     },
-    /// The file is larger than [`crate::LoadLimits::max_wasm_bytes`].
-    #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes")]
+    /// The file is larger than [`crate::LoadLimits`] allow a plugin or a process.
+    #[error("the component has {bytes} bytes, over the limit of {limit_bytes} bytes ({setting})")]
     TooLarge {
         /// The file's size.
         bytes: usize,
         /// The limit.
         limit_bytes: usize,
+        /// The limit's name in the host's configuration.
+        setting: &'static str,
     },
     /// The file is a core module, not a component.
     #[error(
@@ -85,6 +87,39 @@ pub enum LoadError {
         "the component imports an interface whose functions or types differ from this host's: {0}"
     )]
     IncompatibleImport(String),
+    /// The component is a process, loaded as a plugin.
+    #[error(
+        "the component is a process (it exports the core module \"{PROCESS}\"), and has no reconciler to call"
+    )]
+    NotPlugin,
+    /// The component is no process.
+    #[error(
+        "the component is not a process: it exports no core module \"{PROCESS}\", but {}",
+        list(exports)
+    )]
+    NotProcess {
+        /// The component's exports.
+        exports: Vec<String>,
+    },
+    /// The component is a plugin and a process at once.
+    #[error(
+        "the component exports the core module \"{PROCESS}\" and interfaces of operetta:controller: a component is \
+         either a process or a plugin"
+    )]
+    ProcessAndPlugin,
+    /// The component exports a process whose structure differs from the contract.
+    #[error("the component exports the core module \"{PROCESS}\", but is no process: {0}")]
+    InvalidProcess(String),
+    /// The module of a process imports functions that this host does not offer.
+    #[error(
+        "the process imports what this host does not provide: {}; provided: {}",
+        list(missing),
+        process::offered_by_module()
+    )]
+    MissingFunction {
+        /// The missing imports, as `module.name`.
+        missing: Vec<String>,
+    },
     /// The code is invalid, exceeds the compile cost, needs an unsupported feature, or exceeds a
     /// limit of the engine.
     #[error("the component does not compile: {0}")]
@@ -160,11 +195,16 @@ impl LoadError {
             Self::CoreModule => reasons::CORE_MODULE,
             Self::InvalidComponent(_) => reasons::INVALID_COMPONENT,
             Self::UnsupportedVersion { .. } => reasons::UNSUPPORTED_VERSION,
-            Self::MissingExport { .. } | Self::DevelopmentBuild => reasons::MISSING_EXPORT,
-            Self::IncompatibleExport { .. } => reasons::INCOMPATIBLE_EXPORT,
+            Self::MissingExport { .. }
+            | Self::DevelopmentBuild
+            | Self::NotPlugin
+            | Self::NotProcess { .. } => reasons::MISSING_EXPORT,
+            Self::IncompatibleExport { .. } | Self::ProcessAndPlugin | Self::InvalidProcess(_) => {
+                reasons::INCOMPATIBLE_EXPORT
+            }
             Self::MissingInterpreter { .. } => reasons::SOURCE_UNREADABLE,
             Self::MissingMapper { .. } => reasons::MISSING_MAPPER,
-            Self::MissingImport { .. } => reasons::MISSING_IMPORT,
+            Self::MissingImport { .. } | Self::MissingFunction { .. } => reasons::MISSING_IMPORT,
             Self::IncompatibleImport(_) => reasons::INCOMPATIBLE_IMPORT,
             Self::CompileFailed(_) => reasons::COMPILE_FAILED,
             Self::CompileMemoryExceeded { .. } => reasons::COMPILE_MEMORY_EXCEEDED,

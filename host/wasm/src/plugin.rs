@@ -21,8 +21,12 @@ use tokio::sync::Semaphore;
 use crate::{
     Engine, Inspection, LoadError, Origin, Provenance,
     call::{self, Budget, CallError},
-    check::check,
-    code::{digest, link::Linked, resident::MappedCode},
+    check::{Offered, check_plugin, exports_mapper},
+    code::{
+        digest,
+        link::{Linked, PluginKind, PluginParts},
+        resident::MappedCode,
+    },
     interpreted::interpreter,
     program::Program,
     slots::Tenant,
@@ -32,9 +36,12 @@ use crate::{
 /// The limits of loading a plugin.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
-    /// The maximum size of the component in bytes. Compiling it takes about twenty times as much
-    /// memory for a while.
+    /// The maximum size of a plugin's component in bytes. Compiling it takes about twenty times as
+    /// much memory for a while.
     pub max_wasm_bytes: usize,
+    /// The maximum size of a process's component in bytes. A whole operator with its libraries has
+    /// 70 to 140 MB.
+    pub max_process_bytes: usize,
     /// The maximum linear memory during `describe()`, in bytes.
     pub memory_bytes: usize,
     /// The timeout of `describe()`.
@@ -48,6 +55,7 @@ impl Default for LoadLimits {
     fn default() -> Self {
         Self {
             max_wasm_bytes: 64 << 20,
+            max_process_bytes: 256 << 20,
             memory_bytes: 256 << 20,
             timeout: Duration::from_secs(10),
             compilations: None,
@@ -61,7 +69,7 @@ const MAX_MANIFEST: usize = 1 << 20;
 /// One loaded digest.
 pub struct Plugin {
     engine: Engine,
-    code: Arc<MappedCode>,
+    code: Arc<MappedCode<PluginKind>>,
     manifest: Manifest,
     /// Its `error` is None.
     inspection: Inspection,
@@ -87,14 +95,30 @@ impl Plugin {
 
         let bytes = Arc::new(bytes);
         let to_check = bytes.clone();
-        let max_bytes = limits.max_wasm_bytes;
-        let inspection = nondeterminism::blocking(move || check(&to_check, max_bytes));
+        let limits_of_check = limits.clone();
+        let inspection = nondeterminism::blocking(move || {
+            check_plugin(&to_check, &limits_of_check, Offered::Contract)
+        });
         let inspection = inspection
             .await
             .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        Self::load_checked(engine, bytes, inspection, limits, logs).await
+    }
 
+    /// Compiles, links and describes a component that was checked.
+    pub(crate) async fn load_checked(
+        engine: &Engine,
+        bytes: Arc<Vec<u8>>,
+        inspection: Inspection,
+        limits: &LoadLimits,
+        logs: Arc<dyn LogSink>,
+    ) -> Result<Self, LoadError> {
+        let kind = PluginKind {
+            has_mapper: exports_mapper(&inspection),
+        };
+        let compilations = limits.compilations.as_ref();
         let (code, provenance) =
-            MappedCode::obtain(engine, bytes, &inspection, limits.compilations.as_ref()).await?;
+            MappedCode::obtain(engine, bytes, &inspection, kind, compilations).await?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
 
         Ok(Self {
@@ -180,7 +204,7 @@ impl Plugin {
     }
 
     pub(crate) fn has_mapper(&self) -> bool {
-        self.code.has_mapper
+        self.code.kind.has_mapper
     }
 
     /// Returns the source for a call of the interpreter; None for a plugin with its own code.
@@ -192,7 +216,7 @@ impl Plugin {
     }
 
     /// Returns the linked code, mapped again if necessary.
-    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, CallError> {
+    pub(crate) async fn linked(&self) -> Result<Arc<Linked<PluginParts>>, CallError> {
         // The same code was mapped before, so any error is temporary.
         self.code
             .linked()
@@ -204,7 +228,7 @@ impl Plugin {
 /// Calls `describe()` in a fresh instance, with this source if the code is an interpreter.
 async fn describe(
     engine: &Engine,
-    code: &MappedCode,
+    code: &MappedCode<PluginKind>,
     source: Option<Arc<str>>,
     limits: &LoadLimits,
     logs: Arc<dyn LogSink>,
@@ -252,7 +276,7 @@ async fn describe(
 
 async fn call_describe(
     engine: &Engine,
-    linked: &Linked,
+    linked: &PluginParts,
     evaluated: &mut Option<Evaluated>,
     budget: &Budget,
     logs: Arc<dyn LogSink>,

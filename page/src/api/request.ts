@@ -2,6 +2,7 @@
 
 import { clock } from "../model/clock.ts";
 import { signIn } from "../model/route.ts";
+import { withSecret } from "./session.ts";
 import type { Failure, Me } from "./types.ts";
 
 /** A refusal of the host, or a host that cannot be reached: status 0. */
@@ -38,7 +39,7 @@ export async function failureOf(response: Response): Promise<Failure> {
 export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(url, { headers: { accept: "application/json" }, credentials: "same-origin", ...(signal && { signal }) });
+    response = await fetch(url, { headers: withSecret({ accept: "application/json" }), credentials: "same-origin", ...(signal && { signal }) });
   } catch (error) {
     throw new RequestError(0, { reason: "Unreachable", message: `The host does not answer: ${String(error)}` });
   }

@@ -1,9 +1,11 @@
-// A stream of server-sent events that comes back by itself. EventSource does not tell why a stream ended, so after an end one
-// request finds out: the session may be over, a right may be missing, or the host is away. A hidden tab closes its stream after
-// a while, because browsers and the host limit the open ones (six of a browser over HTTP/1.1); it opens it again when it is shown.
+// A stream of server-sent events that comes back by itself. It is a request of fetch: EventSource cannot send the session's secret, and
+// does not tell whether the session is over, a right is missing, or the host is away. A hidden tab closes its stream after a while,
+// because browsers and the host limit the open ones (six of a browser over HTTP/1.1); it opens it again when it is shown.
 
 import { afterBreak, serverLost, type Answer, type Status } from "../model/connection.ts";
+import { EventParser } from "../model/event_stream.ts";
 import { failureOf, isJson, leaveForSignIn } from "./request.ts";
+import { withSecret } from "./session.ts";
 
 /** The receivers of a stream's events, by name. `start` is called at each begin: the state is sent anew. */
 export interface Handlers {
@@ -37,7 +39,8 @@ export function streamStates(): Iterable<Status> {
 export class Stream {
   readonly #url: string;
   readonly #handlers: Handlers;
-  #source: EventSource | undefined;
+  /** Ends the request; none while the tab is hidden. */
+  #request: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #attempt = 0;
   #ended = false;
@@ -48,7 +51,7 @@ export class Stream {
     this.#handlers = handlers;
     document.addEventListener("visibilitychange", this.#visibility);
     this.#tell({ phase: "connecting" });
-    this.#connect();
+    void this.#connect();
   }
 
   /** Ends the stream. */
@@ -60,65 +63,78 @@ export class Stream {
     for (const changed of watchers) changed();
   }
 
-  #connect(): void {
+  async #connect(): Promise<void> {
     this.#disconnect();
-    const source = new EventSource(this.#url);
-    this.#source = source;
-    source.onopen = () => {
-      this.#attempt = 0;
-      this.#handlers.start?.();
-      this.#tell({ phase: "open" });
-    };
-    source.onerror = () => {
-      source.close();
-      if (this.#source === source && !this.#ended) void this.#broken();
-    };
-    source.addEventListener("lost", ({ data }: MessageEvent<string>) => this.#tell(serverLost((JSON.parse(data) as { message?: string }).message)));
-    source.addEventListener("back", () => this.#tell({ phase: "open" }));
-    for (const [name, receive] of Object.entries(this.#handlers.events)) {
-      source.addEventListener(name, (event) => {
-        // EventSource names its own failures `error` too; those have no data.
-        if (event instanceof MessageEvent) receive(JSON.parse(event.data as string));
-      });
-    }
-  }
-
-  #disconnect(): void {
-    clearTimeout(this.#timer);
-    this.#source?.close();
-    this.#source = undefined;
-  }
-
-  async #broken(): Promise<void> {
-    const answer = await this.#ask();
-    if (this.#ended) return;
+    const request = new AbortController();
+    this.#request = request;
+    const answer = await this.#read(request.signal);
+    if (this.#request !== request) return;
     const next = afterBreak(answer, this.#attempt, Math.random());
     this.#attempt = next.do === "poll" ? 0 : this.#attempt + 1;
     if (next.do === "sign-in") {
       leaveForSignIn();
     } else if (next.do === "poll") {
       this.#tell({ phase: "open" });
-      this.#timer = setTimeout(() => void this.#broken(), POLL);
+      this.#timer = setTimeout(() => void this.#connect(), POLL);
     } else {
       this.#tell(next.status);
-      this.#timer = setTimeout(() => this.#connect(), next.after);
+      this.#timer = setTimeout(() => void this.#connect(), next.after);
     }
   }
 
-  /** Requests the stream's address once and returns how the host answers. A JSON answer is the state itself. */
-  async #ask(): Promise<Answer> {
-    const abort = new AbortController();
+  #disconnect(): void {
+    clearTimeout(this.#timer);
+    this.#request?.abort();
+    this.#request = undefined;
+  }
+
+  /** Reads the stream to its end and returns how the host answered. A JSON answer is the state itself. */
+  async #read(signal: AbortSignal): Promise<Answer> {
+    let response: Response;
     try {
-      const response = await fetch(this.#url, { headers: { accept: "text/event-stream" }, signal: abort.signal });
+      response = await fetch(this.#url, { headers: withSecret({ accept: "text/event-stream" }), credentials: "same-origin", signal });
       if (!response.ok) return { status: response.status, ...(await failureOf(response)) };
-      if (!this.#handlers.snapshot || !isJson(response)) return { status: response.status };
-      this.#handlers.events[this.#handlers.snapshot]?.(await response.json());
-      return "json";
+      if (isJson(response)) {
+        const value: unknown = await response.json();
+        if (!this.#handlers.snapshot || signal.aborted) return { status: response.status };
+        this.#handlers.events[this.#handlers.snapshot]?.(value);
+        return "json";
+      }
     } catch {
       return "unreachable";
-    } finally {
-      abort.abort();
     }
+    if (signal.aborted) return "unreachable";
+    this.#attempt = 0;
+    this.#handlers.start?.();
+    this.#tell({ phase: "open" });
+    await this.#receive(response, signal);
+    return { status: response.status };
+  }
+
+  /** Hands over the events of a response until it ends or breaks. */
+  async #receive(response: Response, signal: AbortSignal): Promise<void> {
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new EventParser();
+    for (;;) {
+      // The next request finds out why a connection broke.
+      const piece = await reader?.read().catch(() => undefined);
+      if (!piece || piece.done || signal.aborted) return;
+      for (const { name, data } of parser.add(piece.value)) {
+        if (signal.aborted) return;
+        try {
+          this.#event(name, data);
+        } catch (error) {
+          // As with EventSource, a broken receiver does not end the stream.
+          reportError(error);
+        }
+      }
+    }
+  }
+
+  #event(name: string, data: string): void {
+    if (name === "lost") this.#tell(serverLost((JSON.parse(data) as { message?: string }).message));
+    if (name === "back") this.#tell({ phase: "open" });
+    this.#handlers.events[name]?.(JSON.parse(data));
   }
 
   #followVisibility(): void {
@@ -126,8 +142,8 @@ export class Stream {
       setTimeout(() => {
         if (document.hidden && !this.#ended) this.#disconnect();
       }, HIDDEN);
-    } else if (!this.#source && !this.#ended) {
-      this.#connect();
+    } else if (!this.#request && !this.#ended) {
+      void this.#connect();
     }
   }
 

@@ -8,6 +8,9 @@ import * as answers from "./answers.ts";
 const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /** The token that the server accepts. */
 export const TOKEN = "good-token";
+/** The session that it opens. */
+const ID = "1d".repeat(32);
+const SECRET = "5e".repeat(32);
 /** The number of rows of a kind, by plural. */
 const SIZES: Record<string, number> = { tens: 10_000, hundreds: 100_000, empties: 0 };
 
@@ -50,13 +53,26 @@ export class ProtocolServer {
     response.setHeader("content-security-policy", CSP);
     response.setHeader("x-content-type-options", "nosniff");
     if (url.pathname.startsWith("/page/assets/")) this.#asset(url.pathname.slice("/page/assets/".length), response);
-    else if (!this.#authenticated(request)) json(response, { reason: "Unauthorized", message: "send the token" }, 401);
+    else if (url.pathname === "/page/sign-in") this.#signIn(request, response);
+    else if (!this.#authenticated(request, url.pathname)) json(response, { reason: "Unauthorized", message: "send the token" }, 401);
     else if (url.pathname.startsWith("/page/api/")) this.#api(request, response, url);
     else this.#shell(response);
   }
 
-  #authenticated(request: IncomingMessage): boolean {
-    return /operetta-token=([^;]+)/.exec(request.headers.cookie ?? "")?.[1] === TOKEN;
+  /** The cookie is enough for a page without data. */
+  #authenticated(request: IncomingMessage, path: string): boolean {
+    const id = /operetta-session=([^;]+)/.exec(request.headers.cookie ?? "")?.[1];
+    return id === ID && (!path.startsWith("/page/api/") || request.headers["x-operetta-session"] === SECRET);
+  }
+
+  #signIn(request: IncomingMessage, response: ServerResponse): void {
+    let body = "";
+    request.setEncoding("utf8").on("data", (piece: string) => (body += piece));
+    request.on("end", () => {
+      if (new URLSearchParams(body).get("token") !== TOKEN) return json(response, { reason: "TokenRefused", message: "send the token" }, 401);
+      response.setHeader("set-cookie", `operetta-session=${ID}; HttpOnly; SameSite=Strict; Path=/page`);
+      return this.#page(response, `<main id="app" data-secret="${SECRET}" data-next="/page/plugins"><h1>Signed in</h1></main>`);
+    });
   }
 
   #asset(name: string, response: ServerResponse): void {
@@ -66,8 +82,12 @@ export class ProtocolServer {
   }
 
   #shell(response: ServerResponse): void {
+    this.#page(response, `<main id="app"><h1>Operetta</h1></main>`);
+  }
+
+  #page(response: ServerResponse, main: string): void {
     const manifest = JSON.parse(readFileSync(`${this.#dist}/manifest.json`, "utf8")) as Record<string, string>;
-    html(response, "Operetta", `<main id="app"><h1>Operetta</h1><table><tr><th>Plain</th></tr></table></main>`, `<link rel="stylesheet" href="/page/assets/${manifest["app.css"]}"><script type="module" src="/page/assets/${manifest["app.js"]}"></script>`);
+    html(response, "Operetta", main, `<link rel="stylesheet" href="/page/assets/${manifest["app.css"]}"><script type="module" src="/page/assets/${manifest["app.js"]}"></script>`);
   }
 
   #api(request: IncomingMessage, response: ServerResponse, url: URL): void {

@@ -47,6 +47,8 @@ export interface Look {
   height?: number;
   dark?: boolean;
   javaScript?: boolean;
+  /** Each request brings the token in its header, as without JavaScript: the host answers with plain HTML. */
+  bearer?: boolean;
   /** The token; without one, the setup's. Empty: not signed in. */
   token?: string;
 }
@@ -60,8 +62,26 @@ export async function session(setup: Setup, look: Look = {}): Promise<BrowserCon
     ignoreHTTPSErrors: true,
   });
   const token = look.token ?? setup.token;
-  if (token) await context.addCookies([{ name: "operetta-token", value: token, url: `${setup.url}/page/`, httpOnly: true, sameSite: "Strict" }]);
+  if (!token) return context;
+  if (look.bearer ?? look.javaScript === false) {
+    await context.setExtraHTTPHeaders({ authorization: `Bearer ${token}` });
+    return context;
+  }
+  await context.addInitScript(keepSecret, await signIn(context, setup.url, token));
   return context;
+}
+
+/** Keeps a session's secret in a tab, unless it is blank. */
+export function keepSecret(secret: string): void {
+  if (location.protocol.startsWith("http")) sessionStorage.setItem("operetta-session", secret);
+}
+
+/** Signs in as the form does: the context keeps the cookie. Returns the session's secret. */
+export async function signIn(context: BrowserContext, url: string, token: string): Promise<string> {
+  const response = await context.request.post(`${url}/page/sign-in`, { form: { token, next: "/page/plugins" }, headers: { origin: url } });
+  const secret = /data-secret="([0-9a-f]{64})"/.exec(await response.text())?.[1];
+  assert.ok(secret, `the sign-in answers ${response.status()}`);
+  return secret;
 }
 
 /** Opens a page, and fails the test at the end (`check`) if the page logged an error. */

@@ -2,7 +2,7 @@
 
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { axe, open, OUT, ready, session, setUp, type Setup } from "./browser.ts";
+import { axe, keepSecret, open, OUT, ready, session, setUp, signIn, type Setup } from "./browser.ts";
 import { hostOf, type Host } from "./host.ts";
 
 const FOOS = "/page/kinds/samplecontroller.k8s.io/v1alpha1/foos";
@@ -145,6 +145,24 @@ onHost("a session that ends leads to the sign-in", async (host) => {
   await page.waitForURL(/\/page\/sign-in\?next=/, { timeout: 60_000 });
 });
 
+onHost("who signs out needs the token again, in every tab", async () => {
+  const context = await session(setup, { token: "" });
+  const secret = await signIn(context, setup.url, setup.token);
+  const { page } = await open(context, setup.url, "/page/sign-in");
+  await page.evaluate(keepSecret, secret);
+  await page.goto(`${setup.url}${FOOS}`);
+  await page.getByRole("row", { name: /example-foo/ }).waitFor();
+  const me = () => context.request.get(`${setup.url}/page/api/me`, { headers: { "x-operetta-session": secret } });
+  assert.equal((await me()).status(), 200);
+  const cookies = await context.cookies();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(/\/page\/sign-in/);
+  assert.deepEqual(await context.cookies(), []);
+  // Who has kept both has nothing.
+  await context.addCookies(cookies);
+  assert.equal((await me()).status(), 401);
+});
+
 onHost("ten pages of a user are live, the next one says why it is not, and gets its turn", async (host) => {
   const token = host.user(`many-${Date.now()}`);
   const openPage = async () => {
@@ -190,7 +208,7 @@ onHost("without JavaScript every page is complete tables, and the filter is in t
     await page.close();
   }
   // axe itself needs JavaScript: here only the page's script is missing.
-  const blocked = await session(setup);
+  const blocked = await session(setup, { bearer: true });
   await blocked.route("**/page/assets/app-*.js", (route) => route.abort());
   for (const [path] of rows) {
     const { page } = await open(blocked, setup.url, path);

@@ -4,8 +4,8 @@ import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { HOSTILE, row } from "../server/answers.ts";
-import { measure, open, OUT, ready, session, setUpProtocol } from "./browser.ts";
-import type { ProtocolServer } from "../server/server.ts";
+import { keepSecret, measure, open, OUT, ready, session, setUpProtocol, signIn } from "./browser.ts";
+import { TOKEN, type ProtocolServer } from "../server/server.ts";
 
 const FOOS = "/page/kinds/samplecontroller.example.dev/v1alpha1/foos";
 const FOOS_API = FOOS.replace("/page/", "/page/api/");
@@ -31,6 +31,19 @@ function onProtocol(name: string, run: (server: ProtocolServer) => Promise<void>
     }
   });
 }
+
+onProtocol("a new tab gets the secret from another one, and the cookie alone leads to the sign-in", async () => {
+  const context = await session(setup, { token: "" });
+  const secret = await signIn(context, setup.url, TOKEN);
+  const alone = await open(context, setup.url, FOOS);
+  await alone.page.waitForURL(/\/page\/sign-in\?next=/);
+  await alone.page.evaluate(keepSecret, secret);
+  await alone.page.goto(setup.url + FOOS);
+  await alone.page.getByRole("row", { name: /foo-0001/ }).waitFor();
+  const other = await open(context, setup.url, FOOS);
+  await other.page.getByRole("row", { name: /foo-0001/ }).waitFor();
+  other.check();
+});
 
 onProtocol("a change is shown within 100 ms", async (server) => {
   const context = await session(setup);

@@ -21,6 +21,19 @@ static const char *create_strict(const case_ *c, operetta_error **error) {
     return words_of(*error);
 }
 
+static const char *create_warning(const case_ *c, operetta_error **error) {
+    operetta_value *widget = operetta_new(WIDGET, c->namespace_, "warned-made");
+    operetta_set_int(widget, "spec.wrong", 1);
+    if (operetta_create(widget, NULL, error) == NULL) {
+        return NULL;
+    }
+    const char *all = "";
+    for (const char *const *text = operetta_take_warnings(); *text != NULL; text++) {
+        all = operetta_format("%s%s%s", all, *all == '\0' ? "" : "; ", *text);
+    }
+    return all;
+}
+
 static const char *update(const case_ *c, operetta_error **error) {
     operetta_value *map = operetta_get(OPERETTA_CONFIG_MAP, c->namespace_, c->target, error);
     if (map == NULL) {
@@ -122,6 +135,7 @@ const entry WRITES[] = {
     {"create", create},
     {"create-dry-run", create_dry_run},
     {"create-strict", create_strict},
+    {"create-warning", create_warning},
     {"update", update},
     {"update-status", update_status},
     {"patch-merge", patch_merge},

@@ -241,6 +241,20 @@ const operetta_raw_response *backend_raw(const operetta_raw_request *request) {
     return response;
 }
 
+const char *const *backend_take_warnings(void) {
+    plugin_list_string_t given;
+    operetta_controller_warnings_take(&given);
+    const char **texts = operetta_allocate((given.len + 1) * sizeof *texts);
+    for (size_t i = 0; i < given.len; i++) {
+        texts[i] = take_text(&given.ptr[i]);
+    }
+    texts[given.len] = NULL;
+    if (given.len > 0) {
+        free(given.ptr);
+    }
+    return texts;
+}
+
 void backend_event(operetta_kind kind, const char *namespace_, const char *name, const char *uid,
                    operetta_event_type type, const char *reason, const char *action, const char *note) {
     operetta_controller_types_group_version_kind_t lent_kind = lend_kind(kind);

@@ -93,6 +93,7 @@ const char *backend_patch(operetta_kind kind, const char *namespace_, const char
 bool backend_delete(operetta_kind kind, const char *namespace_, const char *name,
                     const operetta_delete_options *options, operetta_error **error);
 const operetta_raw_response *backend_raw(const operetta_raw_request *request);
+const char *const *backend_take_warnings(void); /* ends with NULL */
 void backend_event(operetta_kind kind, const char *namespace_, const char *name, const char *uid,
                    operetta_event_type type, const char *reason, const char *action, const char *note);
 bool backend_log_enabled(operetta_level level);

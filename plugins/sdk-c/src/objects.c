@@ -248,3 +248,5 @@ operetta_value *operetta_create_or_update(operetta_value *object, operetta_opera
 }
 
 const operetta_raw_response *operetta_raw(const operetta_raw_request *request) { return backend_raw(request); }
+
+const char *const *operetta_take_warnings(void) { return backend_take_warnings(); }

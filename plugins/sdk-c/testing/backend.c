@@ -159,6 +159,13 @@ const operetta_raw_response *backend_raw(const operetta_raw_request *given) {
     return response;
 }
 
+const char *const *backend_take_warnings(void) {
+    record_add(&test_warnings, NULL);
+    const char **texts = test_warnings.lines;
+    test_warnings = (record){0};
+    return texts;
+}
+
 void backend_event(operetta_kind kind, const char *namespace_, const char *name, const char *uid,
                    operetta_event_type type, const char *reason, const char *action, const char *note) {
     (void)kind, (void)namespace_, (void)name, (void)uid;

@@ -133,6 +133,10 @@ static operetta_value *exchange(const operetta_value *request, operetta_error **
     if (failure != NULL) {
         test_end("test server: %s", failure);
     }
+    const operetta_value *warnings = operetta_at(response, "warnings");
+    for (size_t i = 0; i < operetta_count(warnings, ""); i++) {
+        record_add(&test_warnings, operetta_string(operetta_element(warnings, i), "", ""));
+    }
     if (operetta_at(response, "error") != NULL) {
         *error = error_of(response);
         return NULL;

@@ -17,7 +17,7 @@ typedef struct test {
     struct test *next;
 } test;
 
-record test_writes, test_events, test_logs;
+record test_writes, test_events, test_logs, test_warnings;
 bool test_reconciling;
 jmp_buf test_return;
 const char *test_panic;
@@ -72,7 +72,7 @@ void operetta_test_reset(void) {
     objects_reset();
     forget_unset_field();
     memory_reset();
-    test_writes = test_events = test_logs = (record){0};
+    test_writes = test_events = test_logs = test_warnings = (record){0};
     faults = NULL;
     config = "{}";
     reconciles = 0;
@@ -162,6 +162,7 @@ operetta_result operetta_test_reconcile(const char *controller, const char *name
     test_reconciling = true;
     if (setjmp(test_return) == 0) {
         cluster_declare(manifest_describe());
+        test_warnings = (record){0}; /* those of earlier calls are not about this reconcile */
         result = manifest_reconcile(&request);
     } else {
         result = operetta_retry("%s", test_panic);

@@ -44,6 +44,7 @@ typedef struct {
 } record;
 
 extern record test_writes, test_events, test_logs;
+extern record test_warnings; /* the API server's, since the plugin last took them */
 void record_add(record *record, const char *line);
 
 /* Reports whether the test planned a fault for this call; if so, sets *error. */

@@ -37,6 +37,25 @@ OPERETTA_TEST(added_deleted_object_stays_for_its_finalizer) {
     EXPECT(operetta_test_object(WIDGET, "ns", "a") == NULL);
 }
 
+/* Creates a ConfigMap with a field that it does not have. */
+static void create_misspelt(const char *name) {
+    operetta_error *error;
+    operetta_value *map = operetta_new(OPERETTA_CONFIG_MAP, "ns", name);
+    operetta_set_string(map, "wrong.word", "x");
+    EXPECT(operetta_create(map, NULL, &error) != NULL);
+}
+
+OPERETTA_TEST(warnings_are_taken_once) {
+    EXPECT(operetta_take_warnings()[0] == NULL);
+    create_misspelt("a");
+    create_misspelt("b");
+    const char *const *texts = operetta_take_warnings();
+    EXPECT_STRING("unknown field \"wrong\"", texts[0]);
+    EXPECT_STRING("unknown field \"wrong\"", texts[1]);
+    EXPECT_STRING(NULL, texts[2]);
+    EXPECT(operetta_take_warnings()[0] == NULL);
+}
+
 OPERETTA_TEST(patches_of_each_type_are_applied_and_recorded) {
     operetta_error *error;
     operetta_test_add(widget("a"));

@@ -100,6 +100,14 @@ var behaviours = map[string]func(suite) (string, error){
 		}
 		return words(s.Create(s.ctx, widget, operetta.WriteOptions{Strict: true}))
 	},
+	"create-warning": func(s suite) (string, error) {
+		widget := operetta.NewUnstructured(operetta.KindOf[Widget](), s.key("warned-made"))
+		if err := widget.Set(true, "spec", "wrong"); err != nil {
+			return "", err
+		}
+		err := s.Create(s.ctx, widget)
+		return strings.Join(s.TakeWarnings(), "; "), err
+	},
 	"update": func(s suite) (string, error) {
 		target, err := s.target()
 		if err != nil {

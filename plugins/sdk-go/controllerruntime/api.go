@@ -72,6 +72,7 @@ func (n *noAPI) Raw(request operetta.RawRequest) operetta.RawResponse {
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":%q}`, n.reason)}
 }
 
+func (*noAPI) TakeWarnings() []string                             { return nil }
 func (*noAPI) Emit(operetta.Event)                                {}
 func (*noAPI) LogEnabled(operetta.LogLevel) bool                  { return false }
 func (*noAPI) Log(operetta.LogLevel, string, []operetta.LogField) {}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	kjson "sigs.k8s.io/json"
@@ -31,6 +32,8 @@ type kubeClient struct {
 	mapper  *restMapper
 	indexes *indexes
 	read    operetta.Read
+	// warnings gets the API server's warnings after each call that the host does not answer from its cache.
+	warnings rest.WarningHandlerWithContext
 }
 
 var _ client.Client = (*kubeClient)(nil)
@@ -110,7 +113,10 @@ func answered(of target, text []byte, err error, into runtime.Object) error {
 	return decode(text, into)
 }
 
-func (c *kubeClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (c *kubeClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if c.read == operetta.Live {
+		defer c.warned(ctx)
+	}
 	kind, err := c.GroupVersionKindFor(object)
 	if err != nil {
 		return err
@@ -120,7 +126,10 @@ func (c *kubeClient) Get(_ context.Context, key client.ObjectKey, object client.
 	return answered(of, text, err, object)
 }
 
-func (c *kubeClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c *kubeClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if c.read == operetta.Live {
+		defer c.warned(ctx)
+	}
 	listKind, err := c.GroupVersionKindFor(list)
 	if err != nil {
 		return err

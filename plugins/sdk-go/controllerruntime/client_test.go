@@ -257,3 +257,61 @@ func TestClientRejectsCallsDuringSetup(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// handled keeps the warnings that it gets.
+type handled []string
+
+func (h *handled) HandleWarningHeaderWithContext(_ context.Context, code int, agent, text string) {
+	*h = append(*h, fmt.Sprintf("%d %s %s", code, agent, text))
+}
+
+func TestWarningsReachTheHandler(t *testing.T) {
+	warn := func(options controllerruntime.Options) *operettatest.Cluster {
+		cluster := seeded(t, "x")
+		h := controllerruntime.NewHandler(func(mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
+				Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					misspelt := &unstructured.Unstructured{Object: map[string]any{"by": "the client"}}
+					misspelt.SetAPIVersion("v1")
+					misspelt.SetKind("ConfigMap")
+					misspelt.SetNamespace("ns")
+					misspelt.SetName("b")
+					if err := mgr.GetClient().Create(ctx, misspelt); err != nil {
+						return reconcile.Result{}, err
+					}
+					clientset, err := kubernetes.NewForConfig(mgr.GetConfig())
+					if err != nil {
+						return reconcile.Result{}, err
+					}
+					_, err = clientset.CoreV1().ConfigMaps("ns").Patch(ctx, "a", types.MergePatchType, []byte(`{"wrong":{}}`), metav1.PatchOptions{})
+					return reconcile.Result{}, err
+				}))
+		}, options)
+		if _, err := cluster.Reconcile(h, "configmap", at); err != nil {
+			t.Fatal(err)
+		}
+		return cluster
+	}
+
+	// client-go traces the bodies of requests.
+	messages := func(options controllerruntime.Options) (messages []string) {
+		for _, line := range warn(options).Logs() {
+			if line.Level.String() != "trace" {
+				messages = append(messages, line.Message)
+			}
+		}
+		return messages
+	}
+	logged := messages(controllerruntime.Options{})
+	if got := strings.Join(logged, "; "); got != `unknown field "by"; unknown field "wrong"` {
+		t.Errorf("logged %q", got)
+	}
+
+	var own handled
+	if lines := messages(controllerruntime.Options{WarningHandler: &own}); len(lines) > 0 {
+		t.Errorf("logged %v", lines)
+	}
+	if got := strings.Join(own, "; "); got != `299 - unknown field "by"; 299 - unknown field "wrong"` {
+		t.Errorf("handled %q", got)
+	}
+}

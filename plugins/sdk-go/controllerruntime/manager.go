@@ -57,7 +57,7 @@ func newManager(options Options) (*manager, error) {
 	}
 	api := &held{}
 	m := &manager{options: options, api: api, scheme: scheme, mapper: newRESTMapper(api), indexes: newIndexes(scheme, options.ControllerIndexes), elected: make(chan struct{})}
-	m.config = &rest.Config{Host: "http://operetta", Transport: &transport{api: api}}
+	m.config = &rest.Config{Host: "http://operetta", Transport: &transport{api: api}, WarningHandlerWithContext: warningHandler(options)}
 	close(m.elected)
 	return m, nil
 }
@@ -146,7 +146,10 @@ func (m *manager) GetLogger() logr.Logger               { return newLoggerOf(m.a
 func (m *manager) Elected() <-chan struct{}             { return m.elected }
 
 func (m *manager) client(read operetta.Read) *kubeClient {
-	return &kubeClient{api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, read: read}
+	return &kubeClient{
+		api: m.api, scheme: m.scheme, mapper: m.mapper, indexes: m.indexes, read: read,
+		warnings: m.config.WarningHandlerWithContext,
+	}
 }
 
 func (m *manager) GetEventRecorderFor(string) record.EventRecorder {

@@ -26,6 +26,7 @@ import (
 
 	"operetta.dev/sdk-go"
 	"operetta.dev/sdk-go/controllerruntime"
+	"operetta.dev/sdk-go/operettatest"
 )
 
 var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
@@ -73,7 +74,7 @@ func TestReconcileSeedsGeneratedNames(t *testing.T) {
 	utilrand.Seed(1)
 	repeated := utilrand.String(20)
 	utilrand.Seed(1)
-	_, err := handler.Reconcile(nil, operetta.Request{Controller: "deployment"})
+	_, err := handler.Reconcile(operettatest.New(t), operetta.Request{Controller: "deployment"})
 	if err != nil || name == "" || name == repeated {
 		t.Fatalf("%q after %q: %v", name, repeated, err)
 	}

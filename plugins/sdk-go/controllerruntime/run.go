@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -43,6 +44,10 @@ type Options struct {
 	// of that controller, not all objects of the kind in the namespace. A function that returns anything else is an error of
 	// the manifest.
 	ControllerIndexes []string
+	// WarningHandler gets the API server's warnings, such as `unknown field "spec.colour"`, with the context of the call, like
+	// the one of a rest.Config. By default they are logged by the logger of the context, as controller-runtime does;
+	// rest.NoWarnings{} drops them. The host reports each text once in any case.
+	WarningHandler rest.WarningHandlerWithContext
 }
 
 // Run makes the program a plugin. Call it once, from func init of package main.
@@ -106,6 +111,8 @@ func (h *served) Reconcile(api operetta.API, request operetta.Request) (result o
 	answer, err := of.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{
 		Namespace: request.Key.Namespace, Name: request.Key.Name,
 	}})
+	// The API server may have had to answer a cached read, after which the client does not look for warnings.
+	h.manager.client(operetta.Cached).warned(ctx)
 	switch {
 	case errors.Is(err, reconcile.TerminalError(nil)):
 		return operetta.Done(), operetta.Terminal(err)

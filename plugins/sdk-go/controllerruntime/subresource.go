@@ -19,7 +19,8 @@ type subresource struct {
 	name   string
 }
 
-func (s subresource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
+func (s subresource) Get(ctx context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
+	defer s.client.warned(ctx)
 	of, err := s.client.target(object)
 	if err != nil {
 		return err
@@ -27,7 +28,8 @@ func (s subresource) Get(_ context.Context, object, into client.Object, _ ...cli
 	return s.client.send(of, request{method: "GET", subresource: s.name}, into)
 }
 
-func (s subresource) Create(_ context.Context, object, body client.Object, opts ...client.SubResourceCreateOption) error {
+func (s subresource) Create(ctx context.Context, object, body client.Object, opts ...client.SubResourceCreateOption) error {
+	defer s.client.warned(ctx)
 	options := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
 	of, err := s.client.target(object)
 	if err != nil {
@@ -43,7 +45,8 @@ func (s subresource) Create(_ context.Context, object, body client.Object, opts 
 	}, body)
 }
 
-func (s subresource) Update(_ context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
+func (s subresource) Update(ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption) error {
+	defer s.client.warned(ctx)
 	options := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
 	of, body, err := s.sent(object, options.SubResourceBody)
 	if err != nil {
@@ -67,7 +70,8 @@ func (s subresource) Update(_ context.Context, object client.Object, opts ...cli
 	}, body)
 }
 
-func (s subresource) Patch(_ context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s subresource) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	defer s.client.warned(ctx)
 	options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 	of, body, err := s.sent(object, options.SubResourceBody)
 	if err != nil {
@@ -76,7 +80,8 @@ func (s subresource) Patch(_ context.Context, object client.Object, patch client
 	return s.client.patch(of, s.name, body, patch, body, &options.PatchOptions)
 }
 
-func (s subresource) Apply(_ context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+func (s subresource) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	defer s.client.warned(ctx)
 	options := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
 	body := configuration
 	if options.SubResourceBody != nil {

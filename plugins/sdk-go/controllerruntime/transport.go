@@ -28,7 +28,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			body = nil
 		}
 	}
-	response := t.api.get().Raw(operetta.RawRequest{
+	api := t.api.get()
+	response := api.Raw(operetta.RawRequest{
 		Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, ContentType: r.Header.Get("Content-Type"),
 		Accept: acceptsJSON(r.Header.Get("Accept")), Body: body,
 	})
@@ -36,6 +37,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(response.RetryAfter/time.Second)))
 	}
+	addWarnings(header, api)
 	return &http.Response{
 		Status:     fmt.Sprintf("%d %s", response.Status, http.StatusText(response.Status)),
 		StatusCode: response.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,

@@ -23,7 +23,8 @@ func writeOptions(dryRun []string, manager, validation string) operetta.WriteOpt
 	}
 }
 
-func (c *kubeClient) Create(_ context.Context, object client.Object, opts ...client.CreateOption) error {
+func (c *kubeClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	defer c.warned(ctx)
 	options := (&client.CreateOptions{}).ApplyOptions(opts)
 	of, text, err := c.encode(object)
 	if err != nil {
@@ -33,7 +34,8 @@ func (c *kubeClient) Create(_ context.Context, object client.Object, opts ...cli
 	return answered(of, text, err, object)
 }
 
-func (c *kubeClient) Update(_ context.Context, object client.Object, opts ...client.UpdateOption) error {
+func (c *kubeClient) Update(ctx context.Context, object client.Object, opts ...client.UpdateOption) error {
+	defer c.warned(ctx)
 	options := (&client.UpdateOptions{}).ApplyOptions(opts)
 	of, text, err := c.encode(object)
 	if err != nil {
@@ -43,7 +45,8 @@ func (c *kubeClient) Update(_ context.Context, object client.Object, opts ...cli
 	return answered(of, text, err, object)
 }
 
-func (c *kubeClient) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {
+func (c *kubeClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	defer c.warned(ctx)
 	of, err := c.target(object)
 	if err != nil {
 		return err
@@ -76,6 +79,7 @@ func (c *kubeClient) delete(of target, options *client.DeleteOptions) error {
 
 // DeleteAllOf lists the objects at the API server and deletes one after the other.
 func (c *kubeClient) DeleteAllOf(ctx context.Context, object client.Object, opts ...client.DeleteAllOfOption) error {
+	defer c.warned(ctx)
 	options := (&client.DeleteAllOfOptions{}).ApplyOptions(opts)
 	kind, err := c.GroupVersionKindFor(object)
 	if err != nil {
@@ -99,7 +103,8 @@ func (c *kubeClient) DeleteAllOf(ctx context.Context, object client.Object, opts
 	return nil
 }
 
-func (c *kubeClient) Patch(_ context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *kubeClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	defer c.warned(ctx)
 	options := (&client.PatchOptions{}).ApplyOptions(opts)
 	of, err := c.target(object)
 	if err != nil {
@@ -134,7 +139,8 @@ func (c *kubeClient) patch(of target, subresource string, from client.Object, pa
 	return answered(of, text, err, into)
 }
 
-func (c *kubeClient) Apply(_ context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+func (c *kubeClient) Apply(ctx context.Context, configuration runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	defer c.warned(ctx)
 	options := (&client.ApplyOptions{}).ApplyOptions(opts)
 	return c.apply("", configuration, options)
 }

@@ -219,6 +219,18 @@ func (c *Cluster) Raw(request operetta.RawRequest) operetta.RawResponse {
 	}
 }
 
+// TakeWarnings returns the API server's warnings about the calls since the last time.
+func (c *Cluster) TakeWarnings() []string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.connection == nil {
+		return nil
+	}
+	taken := c.connection.warnings
+	c.connection.warnings = nil
+	return taken
+}
+
 // Emit records an Event.
 func (c *Cluster) Emit(event operetta.Event) {
 	c.lock.Lock()

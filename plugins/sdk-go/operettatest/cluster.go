@@ -274,6 +274,7 @@ func (c *Cluster) ReconcileRequest(plugin operetta.Handler, request operetta.Req
 		c.t.Fatalf("the plugin cannot be described: %v", err)
 	}
 	c.declare(string(text))
+	c.TakeWarnings() // those of earlier calls are not about this reconcile
 	c.lock.Lock()
 	c.reconciles++
 	if request.ReconcileID == "" {

@@ -394,3 +394,48 @@ func TestWrongTokenIsRejected(t *testing.T) {
 		t.Errorf("got\n%s", output)
 	}
 }
+
+func TestWarningsAreTakenOnceAndBelongToAReconcile(t *testing.T) {
+	cluster := operettatest.New(t)
+	misspelt := func(name string) *operetta.Unstructured {
+		object := operetta.NewUnstructured(operetta.GVK("v1", "ConfigMap"), operetta.Key{Namespace: "ns", Name: name})
+		if err := object.Set("x", "wrong"); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	create := func(client *operetta.Client, name string) {
+		if err := client.Create(t.Context(), misspelt(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `unknown field "wrong"`
+	client := cluster.Client()
+	if got := client.TakeWarnings(); got != nil {
+		t.Errorf("got %q before any call", got)
+	}
+	create(client, "a")
+	create(client, "b")
+	if got := client.TakeWarnings(); len(got) != 2 || got[0] != want || got[1] != want {
+		t.Errorf("got %q", got)
+	}
+	if got := client.TakeWarnings(); got != nil {
+		t.Errorf("got %q again", got)
+	}
+
+	create(client, "c")
+	reconcile := func(_ context.Context, client *operetta.Client) (operetta.Result, error) {
+		if got := client.TakeWarnings(); got != nil {
+			t.Errorf("got %q of a call before the reconcile", got)
+		}
+		create(client, "d")
+		if got := client.TakeWarnings(); len(got) != 1 || got[0] != want {
+			t.Errorf("got %q", got)
+		}
+		return operetta.Done(), nil
+	}
+	plugin := operetta.NewPlugin(operetta.NewController("widget", operetta.Of[widget](), reconcile))
+	if _, err := cluster.Reconcile(plugin, "widget", key); err != nil {
+		t.Fatal(err)
+	}
+}

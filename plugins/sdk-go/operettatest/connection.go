@@ -23,6 +23,8 @@ type arguments map[string]any
 type connection struct {
 	socket net.Conn
 	reader *bufio.Reader
+	// warnings are the API server's about the calls since they were last taken.
+	warnings []string
 }
 
 // connect opens a connection to the server at an address, with a new cluster.
@@ -43,11 +45,13 @@ func connect(address string) (*connection, error) {
 	return c, nil
 }
 
-// response is a response of the test server: one of its fields is set.
+// response is a response of the test server: one of OK, Error and Failure is set.
 type response struct {
 	OK      json.RawMessage
 	Error   *wireError
 	Failure string
+	// Warnings are the API server's about the call.
+	Warnings []string
 }
 
 // wireError is a case of the contract's `types.error`.
@@ -83,6 +87,7 @@ func (c *connection) call(name string, arguments arguments) (json.RawMessage, er
 	if err == nil {
 		err = json.Unmarshal(text, &answer)
 	}
+	c.warnings = append(c.warnings, answer.Warnings...)
 	switch {
 	case err != nil:
 		_ = c.socket.Close() // a later call must not take this response for its own

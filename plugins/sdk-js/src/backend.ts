@@ -65,7 +65,10 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** The calls of a reconcile. Every method throws an ApiError if the call fails, except `raw`, `event` and `config`. */
+/**
+ * The calls of a reconcile. Every method throws an ApiError if the call fails, except `raw`, `takeWarnings`, `event` and
+ * `config`.
+ */
 export interface Backend {
   get(kind: Kind, key: ObjectKey, live: boolean): string;
   list(kind: Kind, call: ListCall): Page<string>;
@@ -75,6 +78,7 @@ export interface Backend {
   patch(kind: Kind, key: ObjectKey, call: PatchCall, options: WriteOptions): string;
   delete(kind: Kind, key: ObjectKey, options: DeleteOptions): void;
   raw(call: RawCall): RawAnswer;
+  takeWarnings(): string[];
   event(call: EventCall): void;
   config(): string;
 }

@@ -246,6 +246,18 @@ export class Context {
   }
 
   /**
+   * Takes the API server's warnings about the calls since the last time, in order: fields that it dropped, such as
+   * `unknown field "spec.colour"`, deprecated versions, remarks of webhooks and policies. The host reports each text once
+   * in the plugin's log, so most plugins need not ask.
+   *
+   * At most 64 texts and 16 KiB are kept until they are taken; later ones are dropped. A call that the host answers itself
+   * has none: a cached read, or a write that would change nothing.
+   */
+  takeWarnings(): string[] {
+    return this.#backend.takeWarnings();
+  }
+
+  /**
    * Records an Event about an object, as `kubectl describe` shows it. `reason` and `action` are short CamelCase words,
    * e.g. `Synced` and `Update`. The host writes Events in the background, aggregated and rate limited, so a failed
    * write is not reported.

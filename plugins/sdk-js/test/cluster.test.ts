@@ -266,3 +266,23 @@ const keyName = ({ name }: ObjectKey) => name;
 function pluginOf({ run = () => {}, indexes = [] }: { run?: (ctx: Context) => void; indexes?: Index[] }) {
   return definePlugin({ controllers: [controller({ name: "c", for: Foo, reconcileKey: run })], indexes });
 }
+
+test("warnings are taken once and belong to a reconcile", () => {
+  const cluster = new Cluster();
+  const { context } = cluster;
+  const misspelt = (name: string) => ({ metadata: { namespace: "ns", name }, wrong: {} });
+  context.create(ConfigMap, misspelt("a"));
+  context.create(ConfigMap, misspelt("b"));
+  assert.deepEqual(context.takeWarnings(), ['unknown field "wrong"', 'unknown field "wrong"']);
+  assert.deepEqual(context.takeWarnings(), []);
+
+  context.create(ConfigMap, misspelt("c"));
+  const reconcile = (ctx: Context) => {
+    assert.deepEqual(ctx.takeWarnings(), []);
+    ctx.create(ConfigMap, misspelt("d"));
+    assert.deepEqual(ctx.takeWarnings(), ['unknown field "wrong"']);
+    return undefined;
+  };
+  const plugin = definePlugin({ controllers: [controller({ name: "c", for: Foo, reconcileKey: reconcile })] });
+  cluster.reconcile(plugin, "c", key);
+});

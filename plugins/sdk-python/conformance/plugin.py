@@ -266,6 +266,12 @@ def create_strict(ctx: Context, case: Object) -> str:
     return words(lambda: ctx.create(widget, strict=True))
 
 
+@behaviour("create-warning")
+def create_warning(ctx: Context, case: Object) -> str:
+    ctx.create(Widget.new("warned-made", case.metadata.namespace, spec={"wrong": 1}))
+    return "; ".join(ctx.take_warnings())
+
+
 @behaviour("update")
 def update(ctx: Context, case: Object) -> str:
     target = target_of(ctx, case)

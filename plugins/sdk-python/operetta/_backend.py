@@ -77,6 +77,8 @@ class Event(NamedTuple):
 
 Page = tuple[list[str], str, Optional[str]]
 """The items, the resourceVersion of the collection, and the token of the next page."""
+Texts = list[str]
+"""Texts of the API server. (In a class with a method `list`, that name is no type.)"""
 
 
 class Backend(Protocol):
@@ -95,6 +97,8 @@ class Backend(Protocol):
     def delete(self, kind: Kind, key: Key, query: DeleteQuery) -> None: ...
 
     def raw(self, request: RawRequest) -> tuple[int, str, Optional[int], str]: ...
+
+    def take_warnings(self) -> Texts: ...
 
     def event(self, event: Event) -> None: ...
 

@@ -105,7 +105,18 @@ class Context(Client):
         change = {"resourceVersion": metadata.get("resourceVersion"), "finalizers": metadata.get("finalizers")}
         return self.patch(obj, obj, {"metadata": change})
 
-    # Events, configuration, raw requests
+    # Warnings, Events, configuration, raw requests
+
+    def take_warnings(self) -> list[str]:
+        """Takes the API server's warnings about the calls since the last time, in order.
+
+        They are about fields that it dropped, such as `unknown field "spec.colour"`, deprecated versions, and remarks
+        of webhooks and policies. The host reports each text once in the plugin's log, so most plugins need not ask.
+
+        At most 64 texts and 16 KiB are kept until they are taken; later ones are dropped. A call that the host answers
+        itself has none: a cached read, or a write that would change nothing.
+        """
+        return self._backend.take_warnings()
 
     def event(
         self,

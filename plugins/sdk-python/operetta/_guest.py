@@ -11,7 +11,7 @@ import sys
 from componentize_py_types import Err
 from wit_world import exports
 from wit_world.exports import reconciler
-from wit_world.imports import config, events, log, objects, raw, types
+from wit_world.imports import config, events, log, objects, raw, types, warnings
 
 from . import _logging, _snapshot, errors
 from ._context import Context
@@ -120,6 +120,9 @@ class Host:
     def raw(self, request):
         answer = raw.send(request)
         return answer.status, answer.content_type, answer.retry_after_seconds, answer.body
+
+    def take_warnings(self):
+        return warnings.take()
 
     def event(self, event):
         events.emit(

@@ -284,3 +284,26 @@ def test_raw_response_can_be_set() -> None:
     cluster.set_raw_response("GET", "/version", 200, {"gitVersion": "v1.36.2"})
     answer = cluster.context.raw("get", "/version", query={"a b": "c&d"})
     assert (answer.status, answer.json().gitVersion) == (200, "v1.36.2")
+
+
+def test_warnings_are_taken_once_and_belong_to_a_reconcile() -> None:
+    cluster = Cluster()
+    ctx = cluster.context
+    warning = 'unknown field "wrong"'
+    ctx.create(kinds.ConfigMap.new("a", "ns", wrong={}))
+    ctx.create(kinds.ConfigMap.new("b", "ns", wrong={}))
+    assert ctx.take_warnings() == [warning, warning]
+    assert ctx.take_warnings() == []
+
+    ctx.create(kinds.ConfigMap.new("c", "ns", wrong={}))
+    plugin = Plugin()
+    seen = []
+
+    @plugin.controller(kinds.ConfigMap, name="c")
+    def reconcile(ctx: Context, config_map: Object) -> None:
+        seen.append(ctx.take_warnings())
+        ctx.create(kinds.ConfigMap.new("d", "ns", wrong={}))
+        seen.append(ctx.take_warnings())
+
+    cluster.reconcile(plugin, ("ns", "c"))
+    assert seen == [[], [warning]]

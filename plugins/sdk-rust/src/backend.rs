@@ -80,6 +80,7 @@ pub(crate) trait Backend: Send + Sync {
         options: &DeleteOptions,
     ) -> Result<(), ApiError>;
     fn raw(&self, request: &RawRequest) -> RawResponse;
+    fn take_warnings(&self) -> Vec<String>;
     fn event(&self, event: &EventRequest<'_>);
     fn config(&self) -> String;
     /// Reports that the reconcile has failed, beside the action that it returns.

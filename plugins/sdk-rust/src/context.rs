@@ -256,6 +256,28 @@ impl Context {
         }
     }
 
+    /// Takes the API server's warnings about the calls since the last time: fields that it dropped,
+    /// deprecated versions, remarks of webhooks and policies. The host reports each text once in
+    /// the plugin's log, so most plugins need not ask.
+    ///
+    /// At most 64 texts and 16 KiB are kept until they are taken; later ones are dropped. A call
+    /// that the host answers itself has none: a cached read, or a write that would change nothing.
+    ///
+    /// ```
+    /// use operetta_sdk::{ApiError, Context, DynamicObject, tracing};
+    ///
+    /// fn create(ctx: &Context, made: &DynamicObject) -> Result<(), ApiError> {
+    ///     ctx.create(made)?;
+    ///     for text in ctx.take_warnings() {
+    ///         tracing::warn!("{text}"); // unknown field "spec.colour"
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn take_warnings(&self) -> Vec<String> {
+        self.backend.take_warnings()
+    }
+
     /// Records an Event about an object, as `kubectl describe` shows it. Returns at once and cannot
     /// fail: the host writes Events in the background, aggregated and rate limited.
     pub fn event(&self, object: &impl Object, kind: EventType, reason: &str, note: &str) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(feature = "kube")]
 use bindings::operetta::controller::outcome;
-use bindings::operetta::controller::{config, events, log, objects, raw, types};
+use bindings::operetta::controller::{config, events, log, objects, raw, types, warnings};
 
 use crate::action::Next;
 use crate::backend::{Backend, CreateRequest, EventRequest, Part, PatchRequest, UpdateRequest};
@@ -205,7 +205,7 @@ fn log_level(level: Level) -> log::Level {
     }
 }
 
-/// The imports of `objects`, `raw`, `events`, `config` and `outcome`.
+/// The imports of `objects`, `raw`, `warnings`, `events`, `config` and `outcome`.
 #[derive(Clone, Copy)]
 pub(crate) struct Host;
 
@@ -366,6 +366,10 @@ impl Backend for Host {
             retry_after_seconds,
             body,
         }
+    }
+
+    fn take_warnings(&self) -> Vec<String> {
+        warnings::take()
     }
 
     fn event(&self, event: &EventRequest<'_>) {

@@ -201,6 +201,14 @@ impl Report {
     /// Returns an error if the file cannot be written.
     pub fn finish(self) -> io::Result<PathBuf> {
         println!("{self}");
+        self.write()
+    }
+
+    /// Writes `target/bench/NAME.json` without the table, for benches that print one of their own.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written.
+    pub fn write(self) -> io::Result<PathBuf> {
         let path = reports_folder()?.join(format!("{}.json", self.name));
         let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
         fs::write(&path, format!("{:#}\n", Value::from(rows)))?;
@@ -280,6 +288,28 @@ pub fn number(name: &str, otherwise: usize) -> usize {
     };
     text.parse()
         .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
+/// Sizes that an environment variable may override, as `5,30`.
+///
+/// # Panics
+/// Panics if a part of the variable is not a number.
+#[allow(
+    dead_code,
+    reason = "no bench needs everything, and some take this file alone"
+)]
+pub fn numbers(name: &str, otherwise: &[usize]) -> Vec<usize> {
+    let text = std::env::var(name).unwrap_or_default();
+    if text.is_empty() {
+        return otherwise.to_vec();
+    }
+
+    let parse = |part: &str| {
+        part.trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text}: {part:?} is no number"))
+    };
+    text.split(',').map(parse).collect()
 }
 
 /// Reports whether `ONLY` names this contestant, or is unset.

@@ -47,6 +47,33 @@ pub fn plugin_path(name: &str) -> PathBuf {
     path
 }
 
+/// Returns the component `target/processes/NAME.wasm`, a program that runs as a process.
+///
+/// # Panics
+/// Panics if it has not been built.
+pub fn process_guest(name: &str) -> Vec<u8> {
+    let path = process_path(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Returns the path of `target/processes/NAME.wasm`.
+///
+/// # Panics
+/// Panics if it has not been built.
+pub fn process_path(name: &str) -> PathBuf {
+    let path = target_dir()
+        .join("processes")
+        .join(name.to_owned() + ".wasm");
+
+    assert!(
+        path.is_file(),
+        "{} is missing: run `make build-guests`",
+        path.display()
+    );
+
+    path
+}
+
 /// Returns the component of a Rust package.
 ///
 /// # Panics

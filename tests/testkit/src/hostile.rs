@@ -10,7 +10,10 @@
 //!
 //! - `@manifest JSON`: the manifest that `describe` returns; `@controllers JSON`: the controllers
 //!   of the default manifest;
-//! - `@utf16`: texts cross the boundary as UTF-16.
+//! - `@utf16`: texts cross the boundary as UTF-16;
+//! - `@modules N (module ...)`: adds a core module to the component, and N instances of it;
+//! - `@warm`: the guest's instances are kept between reconciles. It is reconciled four times, and
+//!   `expect:` has the four responses, separated by commas.
 //!
 //! Anywhere, `@repeat N text @end` repeats the text N times; in it, `{n}` is the number of the
 //! repetition from 0, and `{n+1}` the next number.
@@ -109,6 +112,11 @@ impl Fixture {
             .to_owned()
     }
 
+    /// Reports whether instances of the guest are kept between reconciles.
+    pub fn is_warm(&self) -> bool {
+        self.text.lines().any(|line| line.trim() == "@warm")
+    }
+
     fn header(&self) -> impl Iterator<Item = &'static str> {
         self.text
             .lines()
@@ -167,7 +175,18 @@ impl Fixture {
             "hostile-guest"
         };
 
-        wat_guest::component_of(world, &parse(&module(&code, &manifest)), encoding)
+        let component = wat_guest::component_of(world, &parse(&module(&code, &manifest)), encoding);
+        match directive("@modules") {
+            Some(modules) => {
+                let (count, module) = modules.split_once(' ').expect("@modules N (module ...)");
+                with_module(
+                    component,
+                    &parse(module),
+                    count.parse().expect("@modules N"),
+                )
+            }
+            None => component,
+        }
     }
 }
 
@@ -218,6 +237,64 @@ fn repeat(text: &str) -> String {
     }
 
     text
+}
+
+/// Adds a core module to a component, and `count` instances of it.
+fn with_module(mut component: Vec<u8>, module: &[u8], count: u32) -> Vec<u8> {
+    const CORE_MODULE: u8 = 1;
+    const CORE_INSTANCE: u8 = 2;
+    const HEADER: usize = 8;
+
+    // The index of the new module is the number of those before it.
+    let (mut index, mut at) = (0, HEADER);
+    while at < component.len() {
+        index += u32::from(component[at] == CORE_MODULE);
+        let (size, start) = unsigned(&component, at + 1);
+        at = start + size;
+    }
+
+    let mut section = |id: u8, content: &[u8]| {
+        component.push(id);
+        component.extend(leb128(u32::try_from(content.len()).expect("small")));
+        component.extend_from_slice(content);
+    };
+    section(CORE_MODULE, module);
+
+    // Instantiates without arguments.
+    let instance = [vec![0], leb128(index), vec![0]].concat();
+    section(
+        CORE_INSTANCE,
+        &[leb128(count), instance.repeat(count as usize)].concat(),
+    );
+
+    component
+}
+
+/// Decodes an unsigned number at an offset. Returns it, and the offset behind it.
+fn unsigned(bytes: &[u8], mut at: usize) -> (usize, usize) {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let byte = bytes[at];
+        number |= usize::from(byte & 0x7f) << shift;
+        (at, shift) = (at + 1, shift + 7);
+        if byte < 0x80 {
+            return (number, at);
+        }
+    }
+}
+
+/// Encodes an unsigned number.
+fn leb128(mut number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let byte = (number & 0x7f) as u8;
+        number >>= 7;
+        if number == 0 {
+            bytes.push(byte);
+            return bytes;
+        }
+        bytes.push(byte | 0x80);
+    }
 }
 
 /// Completes the fields of a module.

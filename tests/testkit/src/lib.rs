@@ -76,7 +76,7 @@ pub use controlplane::ControlPlane;
 pub use crd::{any_schema, crd, dead_api_service, with_status};
 pub use embedded::serve_embedded;
 pub use fault_proxy::{Ask, Asked, BadEvent, Fault, FaultProxy, Held};
-pub use guests::{guest, guest_path, plugin, plugin_path};
+pub use guests::{guest, guest_path, plugin, plugin_path, process_guest, process_path};
 pub use host::{Host, HostOptions, LogLine, metric_sum};
 pub use namespace::{Condition, DropIn, Kind, TestNamespace, digest, kinds};
 pub use real_server::needs_real_server;

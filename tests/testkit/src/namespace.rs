@@ -264,6 +264,21 @@ impl<'a> TestNamespace<'a> {
         json!(created.unwrap_or_else(|error| panic!("failed to create {}: {error}", kind.1)))
     }
 
+    /// Creates an object that the API server refuses, and returns its message.
+    ///
+    /// # Panics
+    /// Panics if the API server takes it.
+    pub async fn create_refused(&self, kind: Kind, value: Value) -> String {
+        let created = self
+            .api(kind)
+            .create(&PostParams::default(), &object(kind, value))
+            .await;
+        match created {
+            Ok(created) => panic!("{} was not refused: {}", kind.1, json!(created)),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Reads an object; None when it does not exist.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await;

@@ -68,6 +68,10 @@ pub(crate) const IMPORTS: &[(&str, &str)] = &[
         r#"(import "operetta:controller/config@0.1.0" "get" (func $config (param i32)))"#,
     ),
     (
+        "$take_warnings",
+        r#"(import "operetta:controller/warnings@0.1.0" "take" (func $take_warnings (param i32)))"#,
+    ),
+    (
         "$source",
         r#"(import "operetta:development/source@0.1.0" "get" (func $source (param i32)))"#,
     ),

@@ -49,7 +49,10 @@ impl Node {
             return None;
         }
 
-        let types = Types::of(schema, is_resource);
+        // Types cover all that is inside, so they are made where a rule needs them only.
+        let types = (!schema.validations.is_empty())
+            .then(|| Types::of(schema, is_resource))
+            .flatten();
         let compiled = schema
             .validations
             .iter()

@@ -1,6 +1,5 @@
 //! The CEL types of schemas.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
@@ -67,7 +66,7 @@ pub fn with_metadata(schema: &Schema) -> Schema {
     let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
     let metadata = Schema {
         kind: "object".to_owned(),
-        properties: BTreeMap::from(names),
+        properties: names.into_iter().collect(),
         ..Schema::default()
     };
 

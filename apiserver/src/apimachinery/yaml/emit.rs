@@ -1,9 +1,13 @@
 //! YAML text.
 
+use operetta_golang::yaml::is_string;
 use serde_json::Value;
 
-use super::resolve::{Scalar, resolve};
 use crate::{apimachinery::json, golang};
+
+/// The longest key that is written before its `:` without a `?`. Readers look for the `:` within
+/// 1024 characters.
+const MAX_KEY: usize = 1000;
 
 /// Returns a value as a YAML document in block style.
 ///
@@ -52,7 +56,16 @@ fn write_fields(fields: &serde_json::Map<String, Value>, indent: usize, out: &mu
         if at > 0 {
             write_indent(indent, out);
         }
-        write_string(name, out);
+        let mut key = Vec::with_capacity(name.len() + 2);
+        write_string(name, &mut key);
+        if key.len() > MAX_KEY {
+            out.extend_from_slice(b"? ");
+            out.extend_from_slice(&key);
+            out.push(b'\n');
+            write_indent(indent, out);
+        } else {
+            out.extend_from_slice(&key);
+        }
         out.push(b':');
         write_field_value(value, indent, out);
     }
@@ -95,9 +108,29 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
     let is_one_line = text.chars().all(|c| matches!(c, ' '..='~'));
     let has_indicator = text.contains(": ") || text.contains(" #") || text.ends_with([':', ' ']);
 
-    if begins_as_word && is_one_line && !has_indicator && resolve(text) == Scalar::String {
+    if begins_as_word && is_one_line && !has_indicator && is_string(text) {
         out.extend_from_slice(text.as_bytes());
     } else {
-        json::write_string(text, out);
+        write_quoted(text, out);
     }
+}
+
+/// Writes a string in quotes. It has escapes as in JSON, and for what YAML doesn't allow: a reader
+/// would refuse these characters, or see the break of a line or a byte order mark.
+fn write_quoted(text: &str, out: &mut Vec<u8>) {
+    let is_escaped =
+        |c: char| matches!(c, '\u{7f}'..'\u{a0}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}');
+    let mut quoted = Vec::with_capacity(text.len() + 2);
+    json::write_string(text, &mut quoted);
+
+    let quoted = golang::string(quoted);
+    let mut rest = quoted.as_str();
+    while let Some(at) = rest.find(is_escaped) {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        let mut chars = rest[at..].chars();
+        let code = chars.next().map_or(0, u32::from);
+        out.extend_from_slice(format!("\\u{code:04x}").as_bytes());
+        rest = chars.as_str();
+    }
+    out.extend_from_slice(rest.as_bytes());
 }

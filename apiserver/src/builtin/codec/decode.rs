@@ -16,10 +16,7 @@ use super::{
     fault::Fault,
     types::{Field, Shape, TYPES, Type, TypeId},
 };
-use crate::apimachinery::json::{Node, number};
-
-/// How many unknown and duplicate fields Go's decoder reports.
-const MAX_STRICT_ERRORS: usize = 100;
+use crate::apimachinery::json::{MAX_STRICT_ERRORS, Node, number};
 
 /// The result of decoding.
 #[derive(Debug, Default)]

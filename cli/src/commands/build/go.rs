@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Job, Tools, steps::Steps, tools::run};
 
 /// The SDK's module for controller-runtime, which contains the tool `slim`.
-const CONTROLLER_RUNTIME: &str = "operetta.dev/sdk-go/controllerruntime";
+pub const CONTROLLER_RUNTIME: &str = "operetta.dev/sdk-go/controllerruntime";
 
 /// The output folder of that tool, in the project's folder.
 const SLIM: &str = "build/slim";
@@ -66,7 +66,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
 }
 
 /// Reports whether go.mod requires a module.
-fn requires(dir: &Path, module: &str) -> bool {
+pub fn requires(dir: &Path, module: &str) -> bool {
     let text = std::fs::read_to_string(dir.join("go.mod")).unwrap_or_default();
     text.lines().any(|line| {
         line.trim()

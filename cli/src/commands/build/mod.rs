@@ -3,11 +3,14 @@
 //!
 //! The language's own toolchain compiles. If the output is a core module, a component is made from
 //! it here. The component is then stripped, checked as the host checks it, and written atomically.
+//!
+//! A Go program that was not written for Operetta takes its own way, see [`process`].
 
 mod c;
 mod component;
 mod go;
 pub mod helper;
+mod process;
 mod project;
 pub mod python;
 mod rust;
@@ -21,8 +24,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use operetta_wasm::Format;
 
+pub use process::{ImportGraph, Package, Survey, survey};
 pub use project::Project;
-pub use tools::{Tools, missing, output_of};
+pub use steps::Progress;
+pub use tools::{Tools, missing, output_of, run_quietly};
 
 use self::{component::Componentized, steps::Steps};
 use super::{
@@ -32,20 +37,46 @@ use super::{
 };
 use crate::args::{BuildArgs, Language};
 
+/// Builds the project and prints each step to stdout.
+///
+/// # Errors
+/// As [`build_with`].
+pub async fn build(args: &BuildArgs) -> Result<()> {
+    build_with(args, Progress::Stdout).await
+}
+
 /// Builds the project and prints each step.
 ///
 /// # Errors
 /// Returns an error if a tool is missing, the compiler fails, or the host would refuse the
 /// component.
-pub async fn build(args: &BuildArgs) -> Result<()> {
-    let project = Project::find(&args.dir)?;
+pub async fn build_with(args: &BuildArgs, progress: Progress) -> Result<()> {
+    let project = if args.process {
+        Project::find_go(&args.dir)
+    } else {
+        Project::find(&args.dir)
+    }?;
     let scratch = tempfile::tempdir().context("failed to create a temporary folder")?;
     let job = Job {
         project: &project,
         args,
         scratch: scratch.path(),
     };
-    let mut steps = Steps::new(&project);
+    let mut steps = Steps::new(&project, progress);
+
+    if process::is_process(&project, args) {
+        let component = process::compile(&job, &mut steps)?;
+        // Its backtraces need the names of functions.
+        let component = stripped(&component, true, &mut steps)?;
+        return finish(&job, &component, progress);
+    }
+    if args.main.is_some() || args.tags.is_some() || args.ldflags.is_some() {
+        anyhow::bail!(
+            "{} is a plugin, and --main, --tags and --ldflags are for a program: give the compiler's arguments after --, or \
+             build it as a program with --process",
+            project.name
+        );
+    }
 
     let compiled = match project.language {
         Language::Rust => rust::compile(&job, &mut steps),
@@ -67,12 +98,7 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
         Format::NotWasm => anyhow::bail!("the compiler's output is not WebAssembly"),
     };
 
-    let mut component = steps.run("strip", |note| {
-        let stripped = strip::strip(&component, args.debug)?;
-        *note = format!("{} -> {}", size(component.len()), size(stripped.len()));
-        Ok(stripped)
-    })?;
-
+    let mut component = stripped(&component, args.debug, &mut steps)?;
     if let Some(snapshot) = snapshot {
         snapshot.append_to(&mut component);
     }
@@ -86,19 +112,35 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
     };
     steps.end(running, &found);
 
+    finish(&job, &component, progress)
+}
+
+/// Strips a component; `names` keeps the names of functions.
+fn stripped(component: &[u8], names: bool, steps: &mut Steps) -> Result<Vec<u8>> {
+    steps.run("strip", |note| {
+        let stripped = strip::strip(component, names)?;
+        *note = format!("{} -> {}", size(component.len()), size(stripped.len()));
+        Ok(stripped)
+    })
+}
+
+/// Writes the component and prints its sizes.
+fn finish(job: &Job<'_>, component: &[u8], progress: Progress) -> Result<()> {
+    let Job { project, args, .. } = job;
+
     let output = args
         .output
         .clone()
         .unwrap_or_else(|| args.dir.join(format!("build/{}.wasm", project.name)));
-    write(&output, &component)?;
+    write(&output, component)?;
 
-    let packed = Packer::new(Level::of(args.fast)).pack(&component)?;
-    println!(
+    let packed = Packer::new(Level::of(args.fast)).pack(component)?;
+    progress.line(&format!(
         "{}: {}, {} with zstd",
         output.display(),
         size(component.len()),
         size(packed.len())
-    );
+    ));
     Ok(())
 }
 

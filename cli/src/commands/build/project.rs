@@ -11,7 +11,7 @@ use crate::args::Language;
 /// The file by which each language is detected.
 const MARKS: &[(&str, Language)] = &[
     ("Cargo.toml", Language::Rust),
-    ("go.mod", Language::Go),
+    (GO_MARK, Language::Go),
     ("package.json", Language::TypeScript),
     ("pyproject.toml", Language::Python),
     ("plugin.c", Language::C),
@@ -19,7 +19,9 @@ const MARKS: &[(&str, Language)] = &[
     ("plugin.zig", Language::Zig),
 ];
 
-/// A plugin's project.
+const GO_MARK: &str = "go.mod";
+
+/// A plugin's project, or an operator's.
 #[derive(Clone)]
 pub struct Project {
     /// The folder, absolute.
@@ -37,17 +39,7 @@ impl Project {
     /// Returns an error if there is no folder, no project or more than one, or the project's file
     /// does not parse.
     pub fn find(dir: &Path) -> Result<Self> {
-        let dir = dir
-            .canonicalize()
-            .with_context(|| format!("failed to open the folder {}", dir.display()))?;
-
-        if !dir.is_dir() {
-            bail!(reasons::NO_PROJECT.error(format!(
-                "{} is a file: use the project's folder",
-                dir.display()
-            )));
-        }
-
+        let dir = folder(dir)?;
         let found: Vec<_> = MARKS
             .iter()
             .filter(|(mark, _)| dir.join(mark).is_file())
@@ -65,8 +57,13 @@ impl Project {
             }
             several => {
                 let marks: Vec<_> = several.iter().map(|(mark, _)| *mark).collect();
+                let go = if marks.contains(&GO_MARK) {
+                    ", or build its Go program with --process"
+                } else {
+                    ""
+                };
                 let message = format!(
-                    "{} is in several languages: it has {}; keep one",
+                    "{} is in several languages: it has {}; keep one{go}",
                     dir.display(),
                     marks.join(" and ")
                 );
@@ -74,6 +71,27 @@ impl Project {
             }
         };
 
+        Self::read(dir, mark, language)
+    }
+
+    /// Reads the Go module in a folder, whatever else is there: an operator's repository often has
+    /// the files of other languages.
+    ///
+    /// # Errors
+    /// Returns an error if there is no folder, or no go.mod in it.
+    pub fn find_go(dir: &Path) -> Result<Self> {
+        let dir = folder(dir)?;
+        if !dir.join(GO_MARK).is_file() {
+            bail!(reasons::NO_PROJECT.error(format!(
+                "only Go programs can be processes, and {} has no {GO_MARK}: name the folder of the module",
+                dir.display()
+            )));
+        }
+
+        Self::read(dir, GO_MARK, Language::Go)
+    }
+
+    fn read(dir: PathBuf, mark: &str, language: Language) -> Result<Self> {
         let file = dir.join(mark);
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("failed to read {}", file.display()))?;
@@ -113,6 +131,22 @@ impl Project {
             Language::Zig => "Zig",
         }
     }
+}
+
+/// The absolute path of a folder.
+fn folder(dir: &Path) -> Result<PathBuf> {
+    let dir = dir
+        .canonicalize()
+        .with_context(|| format!("failed to open the folder {}", dir.display()))?;
+
+    if !dir.is_dir() {
+        bail!(reasons::NO_PROJECT.error(format!(
+            "{} is a file: use the project's folder",
+            dir.display()
+        )));
+    }
+
+    Ok(dir)
 }
 
 /// Returns the last part of the name in a project's file, without scope or version.
@@ -240,6 +274,10 @@ mod tests {
 
         std::fs::write(folder.path().join("go.mod"), "module x").expect("file");
         error("it has Cargo.toml and go.mod");
+        error("--process");
+
+        let go = Project::find_go(folder.path()).expect("the Go module");
+        assert_eq!((go.language, go.name.as_str()), (Language::Go, "x"));
 
         assert!(
             format!(
@@ -248,5 +286,9 @@ mod tests {
             )
             .contains("/no/such")
         );
+
+        std::fs::remove_file(folder.path().join("go.mod")).expect("removed");
+        let error = Project::find_go(folder.path()).err().expect("no module");
+        assert!(error.to_string().contains("has no go.mod"), "{error}");
     }
 }

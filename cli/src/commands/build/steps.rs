@@ -1,4 +1,4 @@
-//! The progress of `operetta build`: one line for each step, with its time.
+//! The progress of a build: one line for each step, with its time.
 
 use std::time::Instant;
 
@@ -6,8 +6,26 @@ use anyhow::Result;
 
 use super::Project;
 
+/// Where the steps are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Stdout,
+    /// For commands whose stdout is a document.
+    Stderr,
+}
+
+impl Progress {
+    /// Prints a line.
+    pub fn line(self, line: &str) {
+        match self {
+            Self::Stdout => println!("{line}"),
+            Self::Stderr => eprintln!("{line}"),
+        }
+    }
+}
+
 /// Prints the steps of one build.
-pub struct Steps(());
+pub struct Steps(Progress);
 
 /// A step that is running.
 pub struct Running {
@@ -17,9 +35,9 @@ pub struct Running {
 
 impl Steps {
     /// Prints the name of the project.
-    pub fn new(project: &Project) -> Self {
-        println!("{} ({})", project.name, project.language_name());
-        Self(())
+    pub fn new(project: &Project, progress: Progress) -> Self {
+        progress.line(&format!("{} ({})", project.name, project.language_name()));
+        Self(progress)
     }
 
     /// Runs a step and prints its line, with the step's note at the end.
@@ -53,6 +71,6 @@ impl Steps {
             running.name,
             running.started.elapsed().as_secs_f64()
         );
-        println!("{}", line.trim_end());
+        self.0.line(line.trim_end());
     }
 }

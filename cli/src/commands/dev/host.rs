@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 use anyhow::{Context, Result};
 use kube::Client;
 use operetta_api::labels::PLUGINS;
-use operetta_host::cluster::{connect_for_users, connect_observed};
+use operetta_host::cluster::{connect_for_processes, connect_for_users, connect_observed};
 use operetta_manager::{
     admin::Listeners,
     config::{Compiler, HostConfig},
@@ -84,7 +84,9 @@ impl DevHost {
         let metrics = Metrics::new();
         let client = connect_observed(cluster, metrics.rest_client()).await?;
         let users = connect_for_users(cluster, metrics.rest_client()).await?;
+        let of_processes = connect_for_processes(cluster, metrics.rest_client()).await?;
         let manager = Manager::new(client, config, metrics)?;
+        manager.context.set_process_client(of_processes);
 
         let listeners = Listeners::bind(&manager.context.config).await?;
         let address = listeners.admin_address()?;

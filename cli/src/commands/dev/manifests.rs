@@ -108,10 +108,17 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
         read => read.with_context(|| format!("failed to read {}", path.display()))?,
     };
 
+    objects_in(&text, &path.display().to_string())
+}
+
+/// Reads the objects of a text; `name` is that of its file.
+///
+/// # Errors
+/// As [`read_objects`].
+pub fn objects_in(text: &str, name: &str) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for document in documents(&text) {
-        let object =
-            object(&document).with_context(|| format!("{} is not YAML", path.display()))?;
+    for document in documents(text) {
+        let object = object(&document).with_context(|| format!("{name} is not YAML"))?;
         if object.is_null() {
             continue;
         }
@@ -121,10 +128,7 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>> {
             .all(|field| object[*field].is_string())
             || !object["metadata"]["name"].is_string()
         {
-            bail!(
-                "{} has a document without apiVersion, kind or metadata.name",
-                path.display()
-            );
+            bail!("{name} has a document without apiVersion, kind or metadata.name");
         }
 
         objects.push(object);

@@ -12,7 +12,7 @@ mod cluster;
 mod host;
 mod interpreter;
 mod keys;
-mod manifests;
+pub mod manifests;
 mod session;
 mod shared_cluster;
 mod view;

@@ -6,22 +6,28 @@ use std::{collections::BTreeSet, fmt::Debug};
 use anyhow::{Context, Result};
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    api::{
+        core::v1::Namespace,
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    },
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
+use operetta_api::finalizers::TEARDOWN_ROLE;
 use operetta_core::{
     authz::access_review::ServiceAccount,
     object::bounded_name::{MAX_OBJECT_NAME, bounded},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::mirror::{Granted, Served};
 use crate::{
     args::ImpersonationMode,
-    commands::roles::{self, plain},
+    commands::roles::{self, Rules, plain},
 };
 
 /// The field manager, and the value of the label `app.kubernetes.io/managed-by`.
@@ -33,6 +39,16 @@ const CONSTRAINED_SINCE: (u32, u32) = (1, 36);
 fn name(account: &ServiceAccount) -> String {
     let ServiceAccount { namespace, name } = account;
     bounded(format!("operetta-host:{namespace}:{name}"), MAX_OBJECT_NAME)
+}
+
+/// The name of the RoleBinding with which the host keeps what the account's plugins act with, until
+/// they have cleaned up.
+fn teardown_name(account: &ServiceAccount) -> String {
+    let ServiceAccount { namespace, name } = account;
+    bounded(
+        format!("operetta-host:{namespace}:{name}:teardown"),
+        MAX_OBJECT_NAME,
+    )
 }
 
 /// The resources that the API server serves.
@@ -138,16 +154,23 @@ fn number(text: &str) -> u32 {
 /// Formats the roles and bindings as YAML documents.
 pub fn documents(account: &ServiceAccount, host: &ServiceAccount, granted: &Granted) -> String {
     let name = name(account);
+    let no_rules = Rules::default();
+    let of_grant = roles::Role {
+        name: &name,
+        managed_by: Some(MANAGER),
+        cluster: false,
+        namespace: Some(&account.namespace),
+        account: &host.name,
+        account_namespace: Some(&host.namespace),
+        rules: &no_rules,
+    };
 
     let documents = granted.iter().flat_map(|(namespace, rules)| {
         let role = roles::Role {
-            name: &name,
-            managed_by: Some(MANAGER),
             cluster: namespace.is_none(),
             namespace: namespace.as_deref(),
-            account: &host.name,
-            account_namespace: Some(&host.namespace),
             rules,
+            ..of_grant
         };
         role.documents()
     });
@@ -156,7 +179,39 @@ pub fn documents(account: &ServiceAccount, host: &ServiceAccount, granted: &Gran
         "# What the host may do for ServiceAccount {}/{}.\n",
         account.namespace, account.name
     );
-    comment + &documents.collect::<Vec<_>>().join("---\n")
+    let mut documents: Vec<String> = documents.collect();
+    if !granted.is_empty() {
+        let name = teardown_name(account);
+        let teardown = roles::Role {
+            name: &name,
+            ..of_grant
+        };
+        documents.push(teardown.binding_to("ClusterRole", TEARDOWN_ROLE));
+    }
+    comment + &documents.join("---\n")
+}
+
+/// Returns the reference by which the roles and bindings of a grant are deleted with the
+/// ServiceAccount's namespace, wherever they are: who creates a namespace of that name later must
+/// not inherit them. An owner without a namespace may own objects [in any].
+///
+/// Printed documents have none, since another cluster's namespace has another UID, and objects of
+/// an unknown owner are deleted.
+///
+/// [in any]: https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/
+///
+/// # Errors
+/// The API server's error.
+async fn owner(client: &Client, namespace: &str) -> Result<OwnerReference> {
+    let found = Api::<Namespace>::all(client.clone()).get(namespace).await;
+    let found = found.with_context(|| format!("failed to get namespace {namespace}"))?;
+    Ok(OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Namespace".to_owned(),
+        name: namespace.to_owned(),
+        uid: found.uid().unwrap_or_default(),
+        ..OwnerReference::default()
+    })
 }
 
 /// Applies the roles and bindings of a grant, and deletes those that an earlier grant to the same
@@ -170,14 +225,22 @@ pub async fn apply(
     yaml: &str,
     granted: &Granted,
 ) -> Result<Vec<String>> {
+    let owner = match granted.is_empty() {
+        true => None,
+        false => Some(owner(client, &account.namespace).await?),
+    };
+
     let mut lines = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(yaml) {
-        let object: serde_json::Value = serde::Deserialize::deserialize(document)?;
+        let mut object: serde_json::Value = serde::Deserialize::deserialize(document)?;
         if object.is_null() {
             // Nothing is granted: the text has a comment only.
             continue;
         }
 
+        if let Some(owner) = &owner {
+            object["metadata"]["ownerReferences"] = json!([owner]);
+        }
         let namespace = object["metadata"]["namespace"].as_str();
         match (object["kind"].as_str().unwrap_or_default(), namespace) {
             ("Role", Some(at)) => {
@@ -208,6 +271,12 @@ pub async fn apply(
     // Bindings first, because deleting them ends the grant.
     lines.extend(delete_others::<RoleBinding>(client, &name, &kept).await?);
     lines.extend(delete_others::<Role>(client, &name, &kept).await?);
+
+    // Last, so that the host can remove its finalizers from the others.
+    let home = (!granted.is_empty()).then_some(account.namespace.as_str());
+    let home = BTreeSet::from([home]);
+    let teardown = teardown_name(account);
+    lines.extend(delete_others::<RoleBinding>(client, &teardown, &home).await?);
 
     if !kept.contains(&None) {
         lines.extend(delete::<ClusterRoleBinding>(Api::all(client.clone()), &name, None).await?);

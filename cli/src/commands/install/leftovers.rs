@@ -13,9 +13,11 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Resource,
     api::{DynamicObject, ListParams},
-    core::{ApiResource, GroupVersionKind},
 };
+use operetta_api::{Class, labels::CLASS};
 use serde::de::DeserializeOwned;
+
+use super::finalizers::plugin;
 
 /// The selector of the roles and bindings of grants.
 const GRANTS: &str = "app.kubernetes.io/managed-by=operetta-grant";
@@ -38,9 +40,7 @@ pub async fn describe(client: &Client) -> Result<String> {
 
     // If it has a deletion timestamp, its objects are being deleted already.
     if found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()) {
-        let plugin =
-            ApiResource::from_gvk(&GroupVersionKind::gvk("operetta.dev", "v1alpha1", "Plugin"));
-        let plugins = Api::<DynamicObject>::all_with(client.clone(), &plugin);
+        let plugins = Api::<DynamicObject>::all_with(client.clone(), &plugin());
 
         let count = plugins
             .list(&ListParams::default())
@@ -76,6 +76,21 @@ pub async fn describe(client: &Client) -> Result<String> {
 
     Ok(format!(
         "Left in the cluster, besides objects that plugins created:\n{text}"
+    ))
+}
+
+/// Says how many namespaces have lost the hosts of their class.
+///
+/// # Errors
+/// Returns an error if the namespaces cannot be listed.
+pub async fn describe_class(client: &Client, class: &Class) -> Result<String> {
+    let label = format!("{CLASS}={class}");
+    let namespaces = count::<Namespace>(client, &label).await?;
+    if namespaces == 0 {
+        return Ok(String::new());
+    }
+    Ok(format!(
+        "Left in the cluster: the label {label} of namespaces ({namespaces}). No host runs their plugins any more.\n"
     ))
 }
 

@@ -92,7 +92,7 @@ pub fn objects(choices: &Choices<'_>) -> Result<Vec<Value>> {
 }
 
 /// The position of an object's kind: what others need comes first.
-fn rank(object: &Value) -> usize {
+pub(super) fn rank(object: &Value) -> usize {
     const ORDER: [&str; 8] = [
         "Namespace",
         "CustomResourceDefinition",

@@ -1,6 +1,8 @@
 //! `operetta install` applies the manifests of `deploy/` that the program contains; `operetta
 //! uninstall` deletes them.
 
+mod class;
+mod finalizers;
 mod leftovers;
 mod manifests;
 
@@ -28,7 +30,10 @@ pub async fn install(args: &InstallArgs) -> Result<()> {
         components: &args.components,
     };
 
-    let objects = manifests::objects(&choices)?;
+    let objects = match &args.class {
+        Some(class) => class::objects(class, &choices)?,
+        None => manifests::objects(&choices)?,
+    };
 
     if args.dry_run == DryRun::Client {
         return print_document(&text(&objects, args.output)?);
@@ -69,18 +74,32 @@ pub async fn install(args: &InstallArgs) -> Result<()> {
     Ok(())
 }
 
-/// Deletes an installation with all its optional parts, the host first, and prints what is left.
+/// Deletes an installation with all its optional parts, or the hosts of a trust class, the host
+/// first, and prints what is left.
 ///
 /// # Errors
 /// Returns an error if the API server refuses a deletion, or the host does not stop in time.
 pub async fn uninstall(args: &UninstallArgs) -> Result<()> {
-    let components = [Component::Unrestricted, Component::Monitoring];
-    let objects = manifests::objects(&Choices {
-        components: &components,
-        ..Choices::default()
-    })?;
+    let objects = match &args.class {
+        Some(class) => class::own_objects(class)?,
+        None => manifests::objects(&Choices {
+            components: &[Component::Unrestricted, Component::Monitoring],
+            ..Choices::default()
+        })?,
+    };
 
     let client = connect(&args.cluster).await?;
+
+    // While the host runs: a plugin may have to clean up.
+    if args.delete_plugins {
+        let left = finalizers::delete_plugins(&client, args.timeout).await?;
+        if left > 0 {
+            eprintln!(
+                "warning: {left} Plugins still clean up after {} s, and are deleted without it",
+                args.timeout.as_secs()
+            );
+        }
+    }
 
     for object in objects.iter().rev() {
         if object["kind"] == "CustomResourceDefinition" && !args.delete_plugins {
@@ -99,7 +118,16 @@ pub async fn uninstall(args: &UninstallArgs) -> Result<()> {
         }
     }
 
-    print(&leftovers::describe(&client).await?)
+    let released = finalizers::release(&client, args.class.as_ref()).await?;
+    if released > 0 {
+        print(&format!(
+            "the host's finalizer removed from {released} objects\n"
+        ))?;
+    }
+    print(&match &args.class {
+        Some(class) => leftovers::describe_class(&client, class).await?,
+        None => leftovers::describe(&client).await?,
+    })
 }
 
 /// The CustomResourceDefinitions of an installation.

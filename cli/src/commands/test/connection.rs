@@ -32,6 +32,8 @@ use super::{
 struct Connection {
     cluster: Cluster,
     calls: Calls,
+    /// The API server's warnings about the current call.
+    warnings: Vec<String>,
 }
 
 /// Serves a connection until the client closes it. A client without the token gets no answer.
@@ -58,16 +60,19 @@ pub async fn serve(stream: TcpStream, token: &str, template: &Template) -> Resul
     let mut connection = Connection {
         cluster,
         calls: Calls::default(),
+        warnings: Vec::new(),
     };
 
-    answer(&mut write, &done(declared)).await?;
+    answer(&mut write, &done(declared), &[]).await?;
 
     while let Some(line) = lines
         .next_line()
         .await
         .context("failed to read a request")?
     {
-        answer(&mut write, &connection.answer(&line).await).await?;
+        let response = connection.answer(&line).await;
+        let warnings = std::mem::take(&mut connection.warnings);
+        answer(&mut write, &response, &warnings).await?;
     }
 
     Ok(())
@@ -87,9 +92,9 @@ async fn opened(lines: &mut Lines<BufReader<OwnedReadHalf>>, token: &str) -> Res
     Ok(open.filter(|open| open.call == "open" && open.token == token))
 }
 
-async fn answer(write: &mut OwnedWriteHalf, answer: &Answer) -> Result<()> {
+async fn answer(write: &mut OwnedWriteHalf, answer: &Answer, warnings: &[String]) -> Result<()> {
     write
-        .write_all(answer.line().as_bytes())
+        .write_all(answer.line(warnings).as_bytes())
         .await
         .context("failed to write a response")
 }
@@ -132,7 +137,9 @@ impl Connection {
                     key: key.into(),
                     read: read.into(),
                 };
-                let object = self.cluster.session().await?.get(get).await;
+                let mut session = self.cluster.session().await?;
+                let object = session.get(get).await;
+                self.warnings = session.take_warnings();
                 object.map(|object| object.json().to_owned()).into()
             }
             Call::List { kind, options } => self.list(kind, options).await?,
@@ -220,13 +227,10 @@ impl Connection {
                     key: key.into(),
                     options: options.into(),
                 };
-                self.cluster
-                    .session()
-                    .await?
-                    .delete(delete)
-                    .await
-                    .map(|()| "null".to_owned())
-                    .into()
+                let mut session = self.cluster.session().await?;
+                let deleted = session.delete(delete).await;
+                self.warnings = session.take_warnings();
+                deleted.map(|()| "null".to_owned()).into()
             }
             Call::Send { request } => self.send(request).await?,
             Call::Add { object } => Answer::Ok(self.cluster.add(object).await?.to_string()),
@@ -261,7 +265,11 @@ impl Connection {
             options: options.into(),
         };
 
-        let page = match self.cluster.session().await?.list(list).await {
+        let mut session = self.cluster.session().await?;
+        let page = session.list(list).await;
+        self.warnings = session.take_warnings();
+
+        let page = match page {
             Ok(page) => page,
             Err(error) => return Ok(Answer::Refused(error)),
         };
@@ -312,7 +320,9 @@ impl Connection {
             options: options.into(),
         };
 
-        let written = self.cluster.session().await?.write(write).await;
+        let mut session = self.cluster.session().await?;
+        let written = session.write(write).await;
+        self.warnings = session.take_warnings();
         Ok(written.map(|object| object.json().to_owned()).into())
     }
 
@@ -361,7 +371,9 @@ impl Connection {
             self.cluster.ensure_namespace(&namespace).await?;
         }
 
-        let response = self.cluster.session().await?.raw(request).await;
+        let mut session = self.cluster.session().await?;
+        let response = session.raw(request).await;
+        self.warnings = session.take_warnings();
         let response = json!({
             "status": response.status, "contentType": response.content_type,
             "retryAfterSeconds": response.retry_after_seconds, "body": response.body,

@@ -341,12 +341,19 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Returns the line of the response.
-    pub fn line(&self) -> String {
-        match self {
-            Self::Ok(value) => format!("{{\"ok\":{}}}\n", value.replace(['\n', '\r'], " ")),
-            Self::Refused(error) => format!("{}\n", json!({"error": refusal(error)})),
-            Self::Failure(text) => format!("{}\n", json!({"failure": text})),
+    /// Returns the line of the response, with the API server's warnings about the call.
+    pub fn line(&self, warnings: &[String]) -> String {
+        let (name, value) = match self {
+            Self::Ok(value) => ("ok", value.replace(['\n', '\r'], " ")),
+            Self::Refused(error) => ("error", refusal(error).to_string()),
+            Self::Failure(text) => ("failure", json!(text).to_string()),
+        };
+
+        if warnings.is_empty() {
+            format!("{{\"{name}\":{value}}}\n")
+        } else {
+            let warnings = json!(warnings);
+            format!("{{\"{name}\":{value},\"warnings\":{warnings}}}\n")
         }
     }
 }

@@ -75,6 +75,7 @@ impl<'a> Access<'a> {
         let HostArgs {
             host,
             host_namespace,
+            host_class,
             token,
             ..
         } = self.host;
@@ -82,6 +83,7 @@ impl<'a> Access<'a> {
         let mut args = HostArgs {
             host: host.clone(),
             host_namespace: host_namespace.clone(),
+            host_class: host_class.clone(),
             service_account: None,
             token: token.clone(),
         };

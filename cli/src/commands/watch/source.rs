@@ -115,6 +115,7 @@ impl Source {
             fields: fields.clone(),
             metadata_only,
             pruned,
+            for_processes: false,
         };
 
         probe::listable(&api_client, &resource, &scope, DEADLINE).await?;

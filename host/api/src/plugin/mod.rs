@@ -12,6 +12,7 @@
 //! assert_eq!(plugin.metadata.name.as_deref(), Some("contact"));
 //! ```
 
+mod process;
 mod status;
 
 use kube::CustomResource;
@@ -20,9 +21,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::GroupVersionKind;
 
+pub use process::{
+    ConfigMapVolumeSource, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,
+    EnvFromSource, EnvSource, EnvVar, EnvVarSource, FieldPath, FieldRef, GrpcAction, HttpGetAction,
+    HttpHeader, KeySelector, KeyToPath, Metrics, Probe, ProcessSpec, ProjectedVolumeSource, Scheme,
+    SecretProjection, SecretVolumeSource, ServiceAccountTokenProjection, TcpSocketAction, Volume,
+    VolumeMount, VolumeProjection,
+};
 pub use status::{
-    CommandStatus, Condition, ControllerStatus, Owner, PluginStatus, RemedyStatus, ReplicaStatus,
-    ShardStatus, Usage,
+    CommandStatus, Condition, ControllerStatus, Owner, PluginStatus, ProcessStatus, RemedyStatus,
+    ReplicaStatus, ShardStatus, Termination, Usage,
 };
 
 pub use crate::API_VERSION;
@@ -100,6 +108,9 @@ pub struct PluginSpec {
     /// Options of running the code.
     #[serde(default, skip_serializing_if = "Runtime::is_default")]
     pub runtime: Runtime,
+    /// How the program is run, if the component is a process: an operator with a main of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessSpec>,
 }
 
 impl PluginSpec {
@@ -116,6 +127,7 @@ impl PluginSpec {
             shards: None,
             limits: Limits::default(),
             runtime: Runtime::default(),
+            process: None,
         }
     }
 }
@@ -233,7 +245,7 @@ impl ConfigSource {
 }
 
 /// The kinds that hold configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the kind of its name")]
 pub enum ConfigKind {
     ConfigMap,
@@ -388,7 +400,7 @@ mod tests {
     fn crd_in_the_repository_matches_types() {
         let text = "# Generated from host/api/src/plugin: run `make generate`.\n".to_owned()
             // A format that the API server supports: it warns of others.
-            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64");
+            + &serde_yaml_ng::to_string(&Plugin::crd()).expect("yaml").replace("format: uint32", "format: int64").replace("format: uint16", "format: int32");
         for path in [
             "deploy/crd/plugins.yaml",
             "deploy/chart/operetta/files/plugins.yaml",

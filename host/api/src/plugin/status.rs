@@ -22,6 +22,8 @@ pub struct PluginStatus {
     pub remedies: Vec<RemedyStatus>,
     /// Its controllers, as the manifest declares them.
     pub controllers: Vec<ControllerStatus>,
+    /// The process, if the component is one.
+    pub process: Option<ProcessStatus>,
     /// The plugin's use of the host; updated once a minute while it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -142,6 +144,35 @@ pub struct ControllerStatus {
     pub failing: i32,
     /// The last failure, while any key fails.
     pub last_error: Option<String>,
+}
+
+/// The life of a process, as a container's status has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProcessStatus {
+    /// When it started, in RFC 3339; left out while it does not run.
+    pub started_at: Option<String>,
+    /// How often it was started again because it had ended.
+    pub restart_count: i32,
+    /// True if it runs, its startupProbe has succeeded, and its readinessProbe succeeds.
+    pub ready: bool,
+    /// How it ended the last time.
+    pub last_termination: Option<Termination>,
+}
+
+/// The end of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Termination {
+    /// `Completed`, `Error`, `OOMKilled`, `Trap`, `Unresponsive`, `StartError`, or `ProbeFailed` if
+    /// the host ended it because of its livenessProbe or startupProbe.
+    pub reason: String,
+    /// The exit code, or the one of a container that ended so.
+    pub exit_code: i32,
+    /// What the program printed last, or where it was.
+    pub message: String,
+    /// When it ended, in RFC 3339.
+    pub finished_at: String,
 }
 
 /// A plugin's use of the host since this host started it.

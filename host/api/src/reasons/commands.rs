@@ -82,6 +82,19 @@ reasons! {
     /// The folder has no project of a known language, or has several.
     NO_PROJECT = "NoProject",
         "Name the project's folder: `operetta build DIR`. It is recognized by one of the files that the message lists.";
+    /// The project's folder has no main package, or several, of which none is obviously the
+    /// operator's.
+    NO_MAIN_PACKAGE = "NoMainPackage",
+        "Name the one that is the operator: `operetta build --main ./cmd/manager`. The message lists those there are.";
+    /// Programs can't be built with this version of the language's toolchain, or with this copy of
+    /// it.
+    TOOL_UNSUPPORTED = "ToolUnsupported",
+        "Use a version that the message lists. With Go, `GOTOOLCHAIN=go1.26.0` fetches one.";
+    /// A package of the program can't be built for WebAssembly: it needs a system call, cgo or
+    /// assembler that there is not.
+    NOT_PORTABLE = "NotPortable",
+        "Look at the chain of imports in the message: often a newer version of a module, a build tag (`--tags`) or a file with \
+         `//go:build !wasip1` leaves the package out.";
     /// The name is not valid for a plugin or a namespace.
     INVALID_NAME = "InvalidName",
         "Use lower case letters, digits, `-` and, in a plugin's name, `.`; at most 253 for a plugin and 63 for a namespace, as Kubernetes does.";

@@ -8,7 +8,7 @@ reasons! {
     /// The component exceeds the host's size limit.
     TOO_LARGE = "TooLarge",
         "Make it smaller: build without `--debug`, with fewer dependencies. Or raise `maxWasmBytes` of the host's \
-         configuration.";
+         configuration; for a process, put it into a file (`spec.source.path`), whose limit is `maxProcessBytes`.";
     /// The file is a core module, not a component.
     CORE_MODULE = "CoreModule",
         "Build with `operetta build`, or make a component of the module with `operetta component FILE.wasm`.";

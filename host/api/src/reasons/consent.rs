@@ -8,6 +8,11 @@ reasons! {
     /// The namespace is reserved for the cluster or the host, whose ServiceAccounts control both.
     NAMESPACE_RESERVED = "NamespaceReserved",
         "Use another namespace, or add it to `allowReservedNamespaces` of the host's configuration.";
+    /// The namespace is of a trust class, by its label `operetta.dev/class`, and no host of that class
+    /// is installed.
+    CLASS_NOT_SERVED = "ClassNotServed",
+        "As a cluster administrator: `operetta install --class CLASS`, or correct the label `operetta.dev/class` of the \
+         namespace.";
     /// The Plugin names no ServiceAccount, or `default`, which every Pod of the namespace has.
     SERVICE_ACCOUNT_REQUIRED = "ServiceAccountRequired",
         "Create a ServiceAccount for the plugin, and set `spec.serviceAccountName`, or the annotation \

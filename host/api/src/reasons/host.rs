@@ -29,12 +29,18 @@ reasons! {
     /// The API server does not serve a kind that the host needs.
     KIND_NOT_SERVED = "KindNotServed",
         "Install the CRD: `kubectl apply -k deploy/crd`. The API server must be Kubernetes 1.30 or later.";
-    /// A host that is installed in another namespace runs the plugin: this one leaves it alone.
+    /// A host that is installed in another namespace, or that is of another trust class, runs the
+    /// plugin: this one leaves it alone.
     OTHER_INSTALLATION = "OtherInstallation",
-        "Uninstall one of the two hosts. If the other one is gone, delete the Lease that the message names: the plugin then runs \
+        "Uninstall one of two hosts in different namespaces. If the other one is gone, delete the Lease that the message names: the plugin then runs \
          here within ten seconds.";
     /// The replica lost its Lease, and exited: the others run its plugins.
     LEASE_LOST = "LeaseLost",
         "Nothing: it joins again when it is restarted. If it happens often, the host or the API server is too slow to renew the \
          Lease within `replicas.leaseSeconds`: look at the processor limit and the API server's latency.";
+    /// The configuration requires that the host confines its own process, and that is not possible
+    /// here: the host does not start.
+    NOT_CONFINED = "NotConfined",
+        "The message has the cause. Use a kernel with Landlock (5.13 or later, with `landlock` in its `lsm` parameter), let the \
+         container's seccomp profile allow the system calls of seccomp and Landlock, or set `confine: auto`.";
 }

@@ -23,4 +23,8 @@ reasons! {
     /// next start.
     CODE_CACHE = "code-cache",
         "Free space below `cacheDir`, or correct its owner and mode: only the host's user may have access.";
+    /// The host's own process is not confined as it could be. It stays ready.
+    CONFINEMENT = "confinement",
+        "The check has the cause: a kernel without Landlock, or a kubeconfig that gets credentials from a program. `confine: off` \
+         accepts it, `confine: required` refuses to start.";
 }

@@ -56,4 +56,26 @@ reasons! {
     /// warning is reported once for each version of the code.
     API_WARNING = "APIWarning",
         "Correct the request in the plugin's code. A dropped field is written again and again for nothing.";
+    /// The Plugin is deleted, and still removes its finalizers from objects that are being deleted.
+    /// It is the reason of the condition `Terminating`.
+    FINALIZERS_REMAIN = "FinalizersRemain",
+        "Wait, or see in `operetta logs` and the condition `Degraded` why the plugin doesn't clean up. To give up its \
+         clean-up, remove its finalizer from the objects that the message names.";
+    /// The Plugin is gone, and objects keep finalizers that only it would have removed. They can't
+    /// be deleted until somebody does so.
+    FINALIZERS_LEFT = "FinalizersLeft",
+        "Create the Plugin again if they are still in use. Otherwise remove its finalizers with `kubectl edit`.";
+    /// The process has ended, and is started again with a growing delay, at most five minutes: it
+    /// returned, exited, crashed or exceeded a limit. `status.process.lastTermination` has the reason.
+    PROCESS_ENDED = "ProcessEnded",
+        "`operetta logs PLUGIN` has what it printed before. After `OOMKilled`, raise `spec.limits.memory`; after `Unresponsive`, the \
+         message has the functions in which it was.";
+    /// The process runs, but it is being started, its startupProbe has not succeeded yet, or its
+    /// readinessProbe fails.
+    PROCESS_NOT_READY = "ProcessNotReady",
+        "The message has what the probe got; `operetta logs PLUGIN` has what the process printed.";
+    /// The Plugin's spec does not fit its component: `process` is for an operator with a main of its
+    /// own, `controllers` and `shards` are for plugins, whose functions the host calls.
+    SPEC_MISMATCH = "SpecMismatch",
+        "Remove the field that the message names.";
 }

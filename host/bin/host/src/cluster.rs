@@ -1,6 +1,6 @@
 //! The client of the API server that the arguments select.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use anyhow::Result;
 use operetta_api::reasons;
@@ -16,9 +16,8 @@ use crate::args::ClusterArgs;
 /// # Errors
 /// Returns an error if the kubeconfig cannot be read or is incomplete.
 pub async fn connect(args: &ClusterArgs) -> Result<kube::Client> {
-    connect::connect(args.kubeconfig.as_deref(), args.context.as_deref())
-        .await
-        .map_err(coded)
+    let (kubeconfig, context) = named(args);
+    connect::connect(kubeconfig, context).await.map_err(coded)
 }
 
 /// Connects as [`connect()`] does, and reports the requests to `observer`.
@@ -29,11 +28,8 @@ pub async fn connect_observed(
     args: &ClusterArgs,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<kube::Client> {
-    let ClusterArgs {
-        kubeconfig,
-        context,
-    } = args;
-    connect::connect_observed(kubeconfig.as_deref(), context.as_deref(), observer)
+    let (kubeconfig, context) = named(args);
+    connect::connect_observed(kubeconfig, context, observer)
         .await
         .map_err(coded)
 }
@@ -47,14 +43,30 @@ pub async fn connect_for_users(
     args: &ClusterArgs,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<kube::Client> {
-    let ClusterArgs {
-        kubeconfig,
-        context,
-    } = args;
-    let connected =
-        connect::connect_without_credentials(kubeconfig.as_deref(), context.as_deref(), observer)
-            .await;
-    connected.map_err(coded)
+    let (kubeconfig, context) = named(args);
+    connect::connect_without_credentials(kubeconfig, context, observer)
+        .await
+        .map_err(coded)
+}
+
+/// Connects as [`connect_observed`] does, for the requests of processes, whose streams may be silent
+/// for long.
+///
+/// # Errors
+/// Fails as [`connect()`] does.
+pub async fn connect_for_processes(
+    args: &ClusterArgs,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<kube::Client> {
+    let (kubeconfig, context) = named(args);
+    connect::connect_for_processes(kubeconfig, context, observer)
+        .await
+        .map_err(coded)
+}
+
+/// Returns the kubeconfig and the context that the user named.
+fn named(args: &ClusterArgs) -> (Option<&Path>, Option<&str>) {
+    (args.kubeconfig.as_deref(), args.context.as_deref())
 }
 
 fn coded(error: ConnectError) -> anyhow::Error {

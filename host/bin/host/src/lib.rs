@@ -5,6 +5,7 @@
 mod args;
 pub mod cluster;
 mod compiler;
+mod confine;
 mod error;
 mod logging;
 mod privileges;
@@ -21,11 +22,23 @@ pub use error::{describe, describe_with_code, print_error};
 pub use operetta_manager::config::Compiler;
 
 /// Runs the host until a signal ends it. Call it before anything else allocates much memory or
-/// starts threads: the host gives up its privileges first.
+/// starts threads: the host gives up its privileges and confines itself first, and may execute the
+/// program again for that.
 pub fn main(args: RunArgs, compiler: Compiler) -> ExitCode {
     logging::start();
     privileges::drop_for_host();
-    block_on(async { run::run(args, compiler).await.map(|()| ExitCode::SUCCESS) })
+    let confinement = match confine::confine_host(&args, &compiler) {
+        Ok(confinement) => confinement,
+        Err(error) => {
+            print_error(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    block_on(async {
+        run::run(args, compiler, confinement)
+            .await
+            .map(|()| ExitCode::SUCCESS)
+    })
 }
 
 /// Runs a future to its end in the runtime that a host needs, and prints its error.

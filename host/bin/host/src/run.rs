@@ -7,6 +7,7 @@ use operetta_api::reasons;
 use operetta_manager::{
     admin::{Listeners, secure::SecureEndpoints},
     config::{Compiler, HostConfig},
+    confinement::Confinement,
     manager::Manager,
     metrics::Metrics,
 };
@@ -15,15 +16,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::RunArgs,
-    cluster::{connect_for_users, connect_observed},
+    cluster::{connect_for_processes, connect_for_users, connect_observed},
+    confine,
 };
 
 /// Runs the host until a signal arrives, then waits for the reconciles in flight.
 ///
 /// # Errors
-/// Returns an error if the configuration is invalid, the cluster cannot be reached, or the admin
-/// server fails.
-pub async fn run(args: RunArgs, compiler: Compiler) -> Result<()> {
+/// Returns an error if the configuration is invalid, the confinement that it requires is not
+/// effective, the cluster cannot be reached, or the admin server fails.
+pub async fn run(args: RunArgs, compiler: Compiler, confinement: Confinement) -> Result<()> {
     let parent = parent_id();
     raise_open_files();
 
@@ -45,10 +47,14 @@ pub async fn run(args: RunArgs, compiler: Compiler) -> Result<()> {
         });
     }
 
+    config.confinement = confine::verify(&config, confinement).await?;
+
     let metrics = Metrics::new();
     let client = connect_observed(&args.cluster, metrics.rest_client()).await?;
     let users = connect_for_users(&args.cluster, metrics.rest_client()).await?;
+    let of_processes = connect_for_processes(&args.cluster, metrics.rest_client()).await?;
     let manager = Manager::new(client, config, metrics)?;
+    manager.context.set_process_client(of_processes);
 
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;

@@ -68,8 +68,6 @@ pub struct Grants {
     /// Whether to ask for each request as it is, instead of a wider one first.
     exact: bool,
     kept: Mutex<Kept>,
-    /// Counts changes of anybody's permissions.
-    changes: watch::Sender<u64>,
     /// Whether changes of permissions are watched.
     watched: watch::Sender<bool>,
     bindings: RwLock<RoleBindings>,
@@ -111,7 +109,6 @@ impl Grants {
             reviewer,
             exact,
             kept: Mutex::default(),
-            changes: watch::Sender::new(0),
             watched: watch::Sender::new(false),
             bindings: RwLock::default(),
         })
@@ -146,14 +143,10 @@ impl Grants {
 
     fn changed(&self, concerned: &[Concerned]) {
         let mut kept = self.kept.lock();
-        let mut change = Change {
-            number: 0,
+        let change = Change {
+            number: kept.changes() + 1,
             at: Instant::now(),
         };
-        self.changes.send_modify(|changes| {
-            *changes += 1;
-            change.number = *changes;
-        });
         kept.last = Some(change);
 
         for Concerned {
@@ -212,11 +205,6 @@ impl Grants {
             decisions.answers = Default::default();
         }
         kept.subjects.retain(|_, decisions| !decisions.is_unused());
-    }
-
-    /// A counter of changes of permissions.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 
     /// A counter of changes of a subject's permissions.
@@ -313,6 +301,48 @@ impl Drop for ReviewWaiter<'_> {
     }
 }
 
+/// The changes of one subject's permissions, from the time when this was created.
+pub struct PermissionChanges {
+    grants: Arc<Grants>,
+    subject: Subject,
+    counter: watch::Receiver<u64>,
+    /// The number of the last change of anybody's permissions that was looked at.
+    seen: u64,
+}
+
+impl PermissionChanges {
+    pub(super) fn of(grants: &Arc<Grants>, subject: Subject) -> Self {
+        let mut kept = grants.kept.lock();
+        let counter = kept.of(&subject).changes.subscribe();
+        let seen = kept.changes();
+        drop(kept);
+        Self {
+            grants: grants.clone(),
+            subject,
+            counter,
+            seen,
+        }
+    }
+
+    /// Waits until there are changes to take. Cancel-safe.
+    pub async fn changed(&mut self) {
+        if self.counter.changed().await.is_err() {
+            // The subject's decisions are kept for as long as somebody follows them.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Returns the namespaces of the bindings that changed since the last call: a RoleBinding's
+    /// own, or None for a ClusterRoleBinding.
+    pub fn take(&mut self) -> BTreeSet<Option<String>> {
+        let mut kept = self.grants.kept.lock();
+        self.counter.mark_unchanged();
+        let causes = kept.of(&self.subject).causes_since(self.seen);
+        self.seen = kept.changes();
+        causes
+    }
+}
+
 /// The cached permissions of one subject.
 #[derive(Clone)]
 pub struct SubjectGrants {
@@ -333,9 +363,9 @@ impl SubjectGrants {
         self.grants.changes_of(&self.key)
     }
 
-    /// A counter of changes of anyone's permissions.
-    pub fn changes_of_anybody(&self) -> watch::Receiver<u64> {
-        self.grants.changes()
+    /// The changes of the subject's permissions, with their causes.
+    pub fn permission_changes(&self) -> PermissionChanges {
+        PermissionChanges::of(&self.grants, self.key.clone())
     }
 
     /// Whether changes of permissions are watched. The lifetimes of decisions about events depend
@@ -929,6 +959,47 @@ mod tests {
             grants.grants.kept.lock().of(&grants.key).is_quiet(),
             "no review is left behind"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_name_their_causes_and_concern_their_subjects_only() {
+        let grants = Grants::new(Arc::<Rules>::default());
+        let bind = |namespace: Option<&str>, subject: &str| {
+            let binding = ObjectKey {
+                namespace: namespace.map(str::to_owned),
+                name: "binding".to_owned(),
+            };
+            let text = BindingText {
+                subjects: &format!("[{subject}]"),
+                role: r#"{"kind":"ClusterRole","name":"edit"}"#,
+            };
+            grants.binding_changed(&binding, Some(text));
+        };
+        let own = r#"{"kind":"ServiceAccount","namespace":"team","name":"plugin"}"#;
+        let other = r#"{"kind":"ServiceAccount","namespace":"team","name":"other"}"#;
+        let group = r#"{"kind":"Group","name":"system:serviceaccounts:team"}"#;
+
+        bind(Some("before"), own);
+        let mut changes = grants.of(account()).permission_changes();
+        bind(Some("a"), other);
+        assert!(!changes.counter.has_changed().expect("open"));
+        assert_eq!(changes.take(), BTreeSet::new());
+
+        bind(Some("a"), own);
+        bind(Some("b"), group);
+        changes.changed().await;
+        let causes = ["a", "b"].map(|namespace| Some(namespace.to_owned()));
+        assert_eq!(changes.take(), BTreeSet::from(causes));
+        assert_eq!(changes.take(), BTreeSet::new());
+
+        // Who is no subject any more is concerned as well.
+        bind(Some("a"), other);
+        assert_eq!(changes.take(), BTreeSet::from([Some("a".to_owned())]));
+        bind(None, own);
+        assert_eq!(changes.take(), BTreeSet::from([None]));
+        grants.role_changed(&ObjectKey::cluster_scoped("edit"));
+        assert!(changes.take().contains(&None));
+        assert!(!changes.counter.has_changed().expect("open"));
     }
 
     #[tokio::test(start_paused = true)]

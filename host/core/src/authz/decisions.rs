@@ -151,6 +151,11 @@ impl Asked {
 }
 
 impl Kept {
+    /// Returns the number of changes so far, of anybody's permissions.
+    pub(super) fn changes(&self) -> u64 {
+        self.last.map_or(0, |change| change.number)
+    }
+
     /// Returns the decisions about a subject, recording its changes from now on.
     pub(super) fn of(&mut self, subject: &Subject) -> &mut Decisions {
         // The last change may concern this subject.
@@ -354,6 +359,20 @@ impl Decisions {
             .into_iter()
             .flatten()
             .max_by_key(|change| change.number)
+    }
+
+    /// The namespaces of the bindings that have changed since the change with this number; None for
+    /// those that count in all namespaces.
+    pub(super) fn causes_since(&self, number: u64) -> BTreeSet<Option<String>> {
+        let everywhere = self.changed.map(|change| (None, change));
+        let somewhere = self.changed_in.iter();
+        let somewhere = somewhere.map(|(namespace, change)| (Some(namespace.clone()), *change));
+        everywhere
+            .into_iter()
+            .chain(somewhere)
+            .filter(|(_, change)| change.number > number)
+            .map(|(namespace, _)| namespace)
+            .collect()
     }
 
     /// Whether nothing is cached and nobody follows changes.

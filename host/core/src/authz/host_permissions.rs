@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::{
     authz::{
         access::Access,
-        access_review::Grants,
+        access_review::{Grants, PermissionChanges},
         decisions::{Lifetimes, Subject},
     },
     status::ApiError,
@@ -87,6 +87,11 @@ impl HostPermissions {
     /// A counter of changes of the host's permissions.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes_of(&Subject::Host)
+    }
+
+    /// The changes of the host's permissions, with their causes.
+    pub fn permission_changes(&self) -> PermissionChanges {
+        PermissionChanges::of(&self.0, Subject::Host)
     }
 
     fn lifetimes(&self) -> Lifetimes {

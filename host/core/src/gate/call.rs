@@ -1,5 +1,7 @@
 //! How the gate describes a guest's call.
 
+use std::collections::HashMap;
+
 use crate::{
     gate::{
         operation::{Operation, Verb},
@@ -12,7 +14,7 @@ use crate::{
 /// detector, the record of permissions and the overlay of own writes all read this one description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The verb RBAC would check. A raw list, or raw deletion of a collection, is a `get` or
+    /// The verb RBAC would check. A list by its path, or deletion of a collection, is a `get` or
     /// `delete` without a name.
     pub verb: Verb,
     /// The resource.
@@ -39,7 +41,7 @@ pub struct Call {
 pub enum Resource {
     /// By kind, in a function of `objects`.
     Kind(GroupVersionKind),
-    /// By the path of a raw request.
+    /// By the path of a raw or a proxied request.
     Path {
         /// The path, without a query.
         path: String,
@@ -70,7 +72,22 @@ impl Call {
     /// Describes a raw request and its parsed target.
     pub fn of_raw(request: &RawRequest, target: &Target) -> Self {
         let verb = request.verb();
-        let mut parameters = request.parameters().unwrap_or_default();
+        let parameters = request.parameters().unwrap_or_default();
+        let is_dry_run = verb.is_write() && request.is_dry_run(&parameters);
+        Self {
+            is_cached: request.is_cached(),
+            ..Self::of_path(verb, &request.path, target, parameters, is_dry_run)
+        }
+    }
+
+    /// Describes a request by its path, its parsed target and its query's parameters.
+    pub(super) fn of_path(
+        verb: Verb,
+        path: &str,
+        target: &Target,
+        mut parameters: HashMap<String, String>,
+        is_dry_run: bool,
+    ) -> Self {
         let ResourcePath {
             api_version,
             plural,
@@ -85,15 +102,15 @@ impl Call {
         Self {
             verb,
             resource: Resource::Path {
-                path: request.path.clone(),
+                path: path.to_owned(),
                 api_version,
                 plural,
             },
             subresource,
             namespace,
             name,
-            is_cached: request.is_cached(),
-            is_dry_run: verb.is_write() && request.is_dry_run(&parameters),
+            is_cached: false,
+            is_dry_run,
             field_selector: parameters.remove("fieldSelector"),
             field_manager: parameters.remove("fieldManager"),
         }

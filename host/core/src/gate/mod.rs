@@ -19,6 +19,9 @@
 //!
 //! Cached reads are checked against RBAC once the resource is known: see
 //! [`crate::authz::access_review`]. Nothing bypasses this chain.
+//!
+//! An operator that is a process has no reconciles and sends HTTP: its requests pass the same steps
+//! in [`proxied_request`], several at once, with deadlines of their own.
 
 pub mod audit;
 pub mod bytes;
@@ -30,16 +33,20 @@ pub mod options;
 mod out_of_reach;
 pub mod path;
 pub mod permit;
+pub mod proxied_request;
 pub mod raw_request;
 mod records;
 mod refusals;
 pub mod reply;
 mod shared;
+mod target;
 pub mod throttle;
 pub mod verb;
+pub mod warnings;
 mod write_record;
 
 use std::{
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -62,6 +69,7 @@ use crate::{
         refusals::{Refusals, RejectedWrites},
         reply::Answer,
         throttle::Meter,
+        warnings::{Warnings, collected},
         write_record::WriteRecord,
     },
     object::{Object, kind::GroupVersionKind},
@@ -185,6 +193,26 @@ impl Gate {
         &self.shared.throttle.meter
     }
 
+    /// The maximum size of a body that a guest passes, in bytes.
+    pub fn payload_bytes(&self) -> usize {
+        self.limits.payload_bytes
+    }
+
+    /// Starts a count of bytes that are charged to the plugin's namespace; None without a limit.
+    pub fn memory(&self) -> Option<Bytes> {
+        self.shared.memory.as_ref().map(|memory| memory.open())
+    }
+
+    /// Counts how long a call took, and whether it failed.
+    fn count_call(&self, took: Duration, failed: bool) {
+        let meter = self.meter();
+        meter.call_micros.fetch_add(
+            u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+        meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+
     /// Runs one call with the timeout of a host call.
     async fn within<T>(
         &self,
@@ -210,6 +238,7 @@ impl Gate {
             response_bytes: None,
             failed: None,
             refusals: Refusals::default(),
+            warnings: Warnings::default(),
         }
     }
 }
@@ -229,6 +258,8 @@ pub struct Session {
     failed: Option<String>,
     /// The requests that no retry can make succeed.
     refusals: Refusals,
+    /// The API server's warnings about the calls since the guest last took them.
+    warnings: Warnings,
 }
 
 impl Session {
@@ -539,17 +570,21 @@ impl Session {
         // The guest has already copied the last response.
         self.response_bytes = None;
 
-        let mut result = match (
-            admitted.and_then(|()| permit.check()),
-            &self.gate.shared.memory,
-        ) {
-            (Ok(()), Some(memory)) => {
-                let (result, bytes) = charged(memory, call(&self.gate)).await;
-                self.response_bytes = Some(bytes);
-                result
+        let mut result = match admitted.and_then(|()| permit.check()) {
+            Ok(()) => {
+                // The call may be large, and each layer around it would hold it once more.
+                let call = pin!(call(&self.gate));
+                let call = collected(&mut self.warnings, call);
+                match &self.gate.shared.memory {
+                    Some(memory) => {
+                        let (result, bytes) = charged(memory, call).await;
+                        self.response_bytes = Some(bytes);
+                        result
+                    }
+                    None => call.await,
+                }
             }
-            (Ok(()), None) => call(&self.gate).await,
-            (Err(refusal), _) => Err(refusal),
+            Err(refusal) => Err(refusal),
         };
 
         // A read that was revoked meanwhile must not return its response. A write has taken effect,
@@ -573,7 +608,7 @@ impl Session {
     /// Starts a count of the memory that the guest itself uses, charged to its namespace; None
     /// without a limit.
     pub fn memory(&self) -> Option<Bytes> {
-        self.gate.shared.memory.as_ref().map(|memory| memory.open())
+        self.gate.memory()
     }
 
     /// Records the bytes of linear memory that the reconcile used.
@@ -590,6 +625,12 @@ impl Session {
     /// Returns the source of the guest's time and randomness; None uses the machine's.
     pub fn nondeterminism(&self) -> Option<&Arc<dyn Nondeterminism>> {
         self.gate.shared.nondeterminism.as_ref()
+    }
+
+    /// Takes the API server's warnings about the calls since the last time. The call is not counted,
+    /// because a client asks after each request.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        self.warnings.take()
     }
 
     /// Returns the plugin's configuration, which does not change during a reconcile.
@@ -629,12 +670,7 @@ impl Session {
     }
 
     fn meter(&self, took: Duration, failed: bool) {
-        let meter = &self.gate.shared.throttle.meter;
-        meter.call_micros.fetch_add(
-            u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
-        meter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+        self.gate.count_call(took, failed);
     }
 }
 
@@ -645,6 +681,7 @@ mod tests {
 
     use super::*;
     use crate::gate::{
+        bytes::ByteBudget,
         in_flight::Delay,
         raw_request::Target,
         throttle::{CallRate, Throttle},
@@ -663,6 +700,8 @@ mod tests {
         pub unchanging: bool,
         /// Why the API rejects every write.
         pub rejects: Option<&'static str>,
+        /// The warning about every write.
+        pub warns: Option<&'static str>,
         pub events: Mutex<Vec<EventNote>>,
         pub lines: Mutex<Vec<String>>,
     }
@@ -680,6 +719,9 @@ mod tests {
 
         async fn write(&self, _: Write) -> Result<Written, ApiError> {
             tokio::time::sleep(self.pause).await;
+            if let Some(text) = self.warns {
+                warnings::note(text);
+            }
             if let Some(message) = self.rejects {
                 return Err(ApiError::new(ErrorKind::Invalid, message));
             }
@@ -817,6 +859,57 @@ mod tests {
             matches!(impossible, Err(Failure::Terminal(_))),
             "at once: {impossible:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn guest_takes_warnings_about_writes_that_succeed_or_fail() {
+        for (rejects, memory) in [
+            (None, None),
+            (Some("no"), None),
+            (None, Some(ByteBudget::new("n", 1_000))),
+        ] {
+            let fake = Arc::new(Fake {
+                rejects,
+                warns: Some("unknown field \"spec.x\""),
+                ..Fake::default()
+            });
+            let shared = Shared {
+                memory,
+                ..Shared::default()
+            };
+            let gate = Gate::new(
+                fake.clone(),
+                fake.clone(),
+                fake,
+                "{}".into(),
+                GateLimits::default(),
+                shared,
+            );
+            let write = || Write {
+                kind: GroupVersionKind::new("v1", "ConfigMap"),
+                action: WriteAction::Create {
+                    namespace: Some("n".to_owned()),
+                    object: r#"{"metadata":{"name":"a"}}"#.to_owned(),
+                },
+                options: Default::default(),
+            };
+
+            let mut session = gate.session(None);
+            assert!(session.take_warnings().is_empty());
+            for _ in 0..2 {
+                let written = session.write(write()).await;
+                assert_eq!(written.is_err(), rejects.is_some());
+            }
+            assert_eq!(
+                session.take_warnings(),
+                ["unknown field \"spec.x\"", "unknown field \"spec.x\""]
+            );
+            assert!(session.take_warnings().is_empty());
+
+            let _written = session.write(write()).await;
+            let next = gate.session(None).take_warnings();
+            assert!(next.is_empty(), "another reconcile has its own: {next:?}");
+        }
     }
 
     fn with_rates(rates: Vec<Arc<CallRate>>) -> Shared {

@@ -11,27 +11,22 @@ use std::{collections::HashMap, fmt};
 use serde::Deserialize;
 use serde_json::json;
 
+pub(super) use crate::gate::target::IMPOSSIBLE_NAME;
+pub use crate::gate::target::{ResourcePath, Target};
 use crate::{
     gate::{
-        path::{check_subresource, decoded, is_path_text, needs_stream},
+        path::{check_subresource, needs_stream},
+        target::{NoTarget, bad, check_length, check_lengths, pairs, parameters, parse, shown},
         verb::Verb,
     },
-    object::ObjectKey,
-    status::{ApiError, ErrorKind, Status},
+    status::{ApiError, Status},
 };
-
-/// The maximum length of a path, in bytes. The audit log records paths. A namespace and names of
-/// maximum length fit.
-const MAX_PATH: usize = 1024;
-
-/// Why a path is refused if no object can exist at it.
-pub(super) const IMPOSSIBLE_NAME: &str = "no object can have the name in it";
 
 /// The maximum length of a header value, in bytes.
 const MAX_HEADER: usize = 4096;
 
-/// The maximum length of a query, in bytes.
-const MAX_QUERY: usize = 16 * 1024;
+/// The methods of requests for resources.
+pub(super) const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /// Content types of textual bodies; the first is the default.
 const CONTENT_TYPES: &[&str] = &[
@@ -75,30 +70,6 @@ pub struct RawResponse {
     pub body: String,
 }
 
-/// The parsed target of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Discovery, OpenAPI or the version.
-    Discovery,
-    /// A collection, an object or one of its subresources.
-    Resource(ResourcePath),
-}
-
-/// The parts of a resource's path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourcePath {
-    /// `group/version`, or the version of the core group.
-    pub api_version: String,
-    /// The resource's plural name.
-    pub plural: String,
-    /// The namespace; None for cluster-scoped resources and for lists of all namespaces.
-    pub namespace: Option<String>,
-    /// The object's name; None for a collection.
-    pub name: Option<String>,
-    /// The subresource, following the name.
-    pub subresource: Option<String>,
-}
-
 /// The fields of metav1.DeleteOptions the host needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,13 +78,11 @@ struct DeleteOptions {
     dry_run: Option<Vec<String>>,
 }
 
-impl ResourcePath {
-    /// The object's key; None for a collection.
-    pub fn key(&self) -> Option<ObjectKey> {
-        Some(ObjectKey {
-            namespace: self.namespace.clone(),
-            name: self.name.clone()?,
-        })
+impl DeleteOptions {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run
+            .as_ref()
+            .is_some_and(|stages| !stages.is_empty())
     }
 }
 
@@ -124,20 +93,16 @@ impl RawRequest {
     /// `BadRequest` for an invalid path, query or header; code 405 for an unknown method or a
     /// request for a stream; 406 and 415 for responses and bodies that are not text.
     pub fn target(&self) -> Result<Target, ApiError> {
-        let verb = self.verb();
-        if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&self.method.as_str()) {
-            let message = format!(
-                "method {:?} is not GET, POST, PUT, PATCH or DELETE",
-                shown(&self.method)
-            );
-            return Err(refused(405, "MethodNotAllowed", message));
-        }
-
+        check_method(&self.method)?;
         self.check_lengths()?;
         self.check_headers()?;
         self.delete_options()?;
-        let target = parse(&self.path)?;
-        let query = self.pairs()?;
+        let target = parse(&self.path).map_err(|error| match error {
+            NoTarget::Invalid(error) => error,
+            NoTarget::Verb("watch") => needs_stream("a watch"),
+            NoTarget::Verb(verb) => needs_stream(verb),
+        })?;
+        let query = pairs(&self.query)?;
 
         // Check all occurrences of a parameter, because the API server may use any of them.
         let asked = |name: &str| {
@@ -153,11 +118,7 @@ impl RawRequest {
         }
 
         match &target {
-            Target::Discovery if verb != Verb::Get => Err(refused(
-                405,
-                "MethodNotAllowed",
-                format!("{} takes GET only", shown(&self.path)),
-            )),
+            Target::Discovery if self.verb() != Verb::Get => Err(get_only(&self.path)),
             Target::Resource(ResourcePath {
                 subresource: Some(subresource),
                 ..
@@ -171,13 +132,7 @@ impl RawRequest {
 
     /// The verb RBAC would check, except that a list is also a `get`.
     pub fn verb(&self) -> Verb {
-        match self.method.as_str() {
-            "POST" => Verb::Create,
-            "PUT" => Verb::Update,
-            "PATCH" => Verb::Patch,
-            "DELETE" => Verb::Delete,
-            _ => Verb::Get,
-        }
+        verb_of(&self.method)
     }
 
     /// Whether the cache may answer the request, so that it normally does not reach the API server.
@@ -192,7 +147,7 @@ impl RawRequest {
     /// [as in the API server]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/handlers/delete.go#L95
     pub fn is_dry_run(&self, parameters: &HashMap<String, String>) -> bool {
         match self.delete_options() {
-            Ok(Some(options)) => options.dry_run.is_some_and(|stages| !stages.is_empty()),
+            Ok(Some(options)) => options.is_dry_run(),
             Ok(None) => parameters.contains_key("dryRun"),
             // Such a request is refused before it is sent.
             Err(_) => false,
@@ -228,37 +183,7 @@ impl RawRequest {
     /// # Errors
     /// `BadRequest` if the query contains unencoded characters.
     pub fn parameters(&self) -> Result<HashMap<String, String>, ApiError> {
-        let mut first = HashMap::new();
-        for (name, value) in self.pairs()? {
-            first.entry(name).or_insert(value);
-        }
-        Ok(first)
-    }
-
-    fn pairs(&self) -> Result<Vec<(String, String)>, ApiError> {
-        // Go drops parameters with a `;` or a malformed escape
-        // (https://github.com/golang/go/issues/25192), so the API server would ignore what the gate
-        // has checked.
-        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"#\";<>\\^`{|}".contains(&byte);
-        if let Some(wrong) = self
-            .query
-            .chars()
-            .find(|c| !c.is_ascii() || !allowed(*c as u8))
-        {
-            return Err(bad(format!("the query has an unencoded {wrong:?}")));
-        }
-
-        let is_escape =
-            |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-        if !self.query.split('%').skip(1).all(is_escape) {
-            return Err(bad(
-                "the query has a '%' without two hexadecimal digits behind it".to_owned(),
-            ));
-        }
-
-        Ok(form_urlencoded::parse(self.query.as_bytes())
-            .into_owned()
-            .collect())
+        parameters(&self.query)
     }
 
     /// Checks the lengths of the path, the query and the headers.
@@ -271,19 +196,8 @@ impl RawRequest {
             .max()
             .unwrap_or_default();
 
-        for (part, bytes, limit) in [
-            ("path", self.path.len(), MAX_PATH),
-            ("query", self.query.len(), MAX_QUERY),
-            ("header", headers, MAX_HEADER),
-        ] {
-            if bytes > limit {
-                return Err(bad(format!(
-                    "the {part} has {bytes} bytes, over the limit of {limit} bytes"
-                )));
-            }
-        }
-
-        Ok(())
+        check_lengths(&self.path, &self.query)?;
+        check_length("header", headers, MAX_HEADER)
     }
 
     fn check_headers(&self) -> Result<(), ApiError> {
@@ -349,92 +263,50 @@ impl fmt::Display for RawRequest {
     }
 }
 
-fn parse(path: &str) -> Result<Target, ApiError> {
-    let wrong = |why: &str| bad(format!("{:?} is not an API path: {why}", shown(path)));
-    let Some(rest) = path.strip_prefix('/') else {
-        return Err(wrong("it does not begin with /"));
-    };
-
-    let segments: Vec<&str> = rest.split('/').collect();
-    for segment in &segments {
-        if segment.is_empty() || *segment == "." || *segment == ".." {
-            return Err(wrong("a segment is empty or a dot"));
-        }
-        if !is_path_text(&segment.replace('%', "")) {
-            return Err(wrong("a segment has a character that would need an escape"));
-        }
-    }
-
-    // Only an object's name may need escapes; nothing else does.
-    let plain = |segments: &[&str]| {
-        let escaped = segments.iter().any(|segment| segment.contains('%'));
-        (!escaped)
-            .then_some(())
-            .ok_or_else(|| wrong("a segment that is not the name of an object has an escape"))
-    };
-
-    let (api_version, rest) = match segments.as_slice() {
-        ["version" | "openapi", ..] | ["api" | "apis"] | ["apis", _] => {
-            return plain(&segments).map(|()| Target::Discovery);
-        }
-        ["api", version, rest @ ..] => ((*version).to_owned(), rest),
-        ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
-        _ => {
-            return Err(wrong(
-                "it begins with none of /api, /apis, /openapi and /version",
-            ));
-        }
-    };
-
-    let named = |plural: &str, namespace: Option<&str>, rest: &[&str]| {
-        let name = rest
-            .first()
-            .map(|name| decoded(name).ok_or_else(|| wrong(IMPOSSIBLE_NAME)));
-        let subresource = rest.get(1..).unwrap_or_default();
-
-        plain(&[&api_version, plural, namespace.unwrap_or_default()])?;
-        plain(subresource)?;
-
-        Ok(Target::Resource(ResourcePath {
-            api_version: api_version.clone(),
-            plural: plural.to_owned(),
-            namespace: namespace.map(str::to_owned),
-            name: name.transpose()?,
-            subresource: Some(subresource.join("/")).filter(|rest| !rest.is_empty()),
-        }))
-    };
-
-    match rest {
-        [] => plain(&segments).map(|()| Target::Discovery),
-        // RequestInfo treats these as verbs:
-        // https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L80
-        ["watch", ..] => Err(needs_stream("a watch")),
-        ["proxy", ..] => Err(needs_stream("proxy")),
-        // A Namespace itself or its subresources, whatever follows them:
-        // https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L87
-        ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => {
-            named("namespaces", None, &rest[1..])
-        }
-        ["namespaces", namespace, plural, rest @ ..] => named(plural, Some(namespace), rest),
-        [plural, rest @ ..] => named(plural, None, rest),
-    }
-}
-
 fn printable(text: &str) -> bool {
     text.bytes()
         .all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// Shortens a guest's text for a message.
-fn shown(text: &str) -> String {
-    text.chars().take(128).collect()
+/// The verb of a method, except that a list and a watch are also a `get`.
+pub(super) fn verb_of(method: &str) -> Verb {
+    match method {
+        "POST" => Verb::Create,
+        "PUT" => Verb::Update,
+        "PATCH" => Verb::Patch,
+        "DELETE" => Verb::Delete,
+        _ => Verb::Get,
+    }
 }
 
-fn bad(message: String) -> ApiError {
-    ApiError::new(ErrorKind::BadRequest, message)
+/// Checks that the API server knows the method.
+///
+/// # Errors
+/// Code 405.
+pub(super) fn check_method(method: &str) -> Result<(), ApiError> {
+    if METHODS.contains(&method) {
+        return Ok(());
+    }
+    let message = format!(
+        "method {:?} is not GET, POST, PUT, PATCH or DELETE",
+        shown(method)
+    );
+    Err(refused(405, "MethodNotAllowed", message))
 }
 
-fn refused(code: u16, reason: &str, message: String) -> ApiError {
+/// The error of a path outside of resources with another method than GET.
+pub(super) fn get_only(path: &str) -> ApiError {
+    let message = format!("{} takes GET only", shown(path));
+    refused(405, "MethodNotAllowed", message)
+}
+
+/// Whether DeleteOptions in JSON ask for a dry run; None if they cannot be read.
+pub(super) fn delete_body_is_dry_run(body: &[u8]) -> Option<bool> {
+    let options: DeleteOptions = serde_json::from_slice(body).ok()?;
+    Some(options.is_dry_run())
+}
+
+pub(super) fn refused(code: u16, reason: &str, message: String) -> ApiError {
     ApiError::from_status(Status {
         code,
         reason: reason.to_owned(),
@@ -446,6 +318,7 @@ fn refused(code: u16, reason: &str, message: String) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{object::ObjectKey, status::ErrorKind};
 
     fn request(method: &str, path: &str, query: &str) -> RawRequest {
         RawRequest {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::{raw_request::RawResponse, verb::Verb},
+    gate::{proxied_request::ProxiedAnswer, raw_request::RawResponse, verb::Verb},
     object::Object,
     status::ApiError,
 };
@@ -64,7 +64,8 @@ pub(crate) enum Answer<'a> {
     Unchanged,
     /// The object is deleted, or will be once its finalizers are gone.
     Deleted,
-    /// The body of a response to a raw request. It may be another object than the written one.
+    /// The body of a response to a raw or a proxied request. It may be another object than the
+    /// written one; empty if it was not read.
     Raw(&'a str),
     Failed {
         /// The HTTP status code.
@@ -95,13 +96,31 @@ impl<'a> Answer<'a> {
     /// The answer to a raw write.
     pub fn of_raw(verb: Verb, result: &'a Result<RawResponse, ApiError>) -> Self {
         match result {
-            Ok(response) if response.status >= 400 => Self::Failed {
-                code: response.status,
+            Ok(response) => Self::of_response(verb, response.status, &response.body),
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    /// The answer to a proxied write.
+    pub fn of_proxied<T>(verb: Verb, result: &'a Result<ProxiedAnswer<T>, ApiError>) -> Self {
+        match result {
+            Ok(answer) => Self::of_response(
+                verb,
+                answer.status,
+                answer.text.as_deref().unwrap_or_default(),
+            ),
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    fn of_response(verb: Verb, status: u16, body: &'a str) -> Self {
+        match verb {
+            _ if status >= 400 => Self::Failed {
+                code: status,
                 reason: "",
             },
-            Ok(_) if verb == Verb::Delete => Self::Deleted,
-            Ok(response) => Self::Raw(&response.body),
-            Err(error) => Self::of_error(error),
+            Verb::Delete => Self::Deleted,
+            _ => Self::Raw(body),
         }
     }
 

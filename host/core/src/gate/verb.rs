@@ -8,6 +8,7 @@ use std::fmt;
 pub enum Verb {
     Get,
     List,
+    Watch,
     Create,
     Update,
     Patch,
@@ -27,9 +28,10 @@ impl Verb {
     }
 
     /// All verbs.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Get,
         Self::List,
+        Self::Watch,
         Self::Create,
         Self::Update,
         Self::Patch,
@@ -44,6 +46,7 @@ impl Verb {
         match self {
             Self::Get => "get",
             Self::List => "list",
+            Self::Watch => "watch",
             Self::Create => "create",
             Self::Update => "update",
             Self::Patch => "patch",

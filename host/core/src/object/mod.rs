@@ -201,6 +201,13 @@ impl Object {
         self.raw.deleting()
     }
 
+    /// metadata.finalizers.
+    pub fn finalizers(&self) -> Vec<String> {
+        self.at(".metadata.finalizers")
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
     /// metadata.labels, in the order of the text.
     pub fn labels(&self) -> Labels<'_> {
         self.raw.metadata().labels()

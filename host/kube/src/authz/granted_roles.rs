@@ -124,8 +124,13 @@ const DEFAULT_BINDINGS: &[&str] = &[
     "system:service-account-issuer-discovery",
 ];
 
-/// Whether a binding is for a ServiceAccount, in the view of the API server's authorizer.
-fn is_for(subjects: Option<&[Subject]>, account: &ServiceAccount, location: Option<&str>) -> bool {
+/// Whether a binding with these subjects, in this namespace, is for a ServiceAccount, in the view of
+/// the API server's authorizer.
+pub fn is_for(
+    subjects: Option<&[Subject]>,
+    account: &ServiceAccount,
+    location: Option<&str>,
+) -> bool {
     subjects
         .unwrap_or_default()
         .iter()

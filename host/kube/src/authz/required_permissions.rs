@@ -48,7 +48,7 @@ pub struct Needs {
 /// The permission needed by a call, in the terms of the API server's RequestInfo. `is_cached` tells
 /// whether a cache answers the call.
 pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> RequiredPermission {
-    // A raw request without a name is about the collection.
+    // A raw or proxied request without a name is about the collection.
     let verb = match (call.verb, &call.name) {
         (Verb::Get, None) => "list",
         (Verb::Delete, None) => "deletecollection",
@@ -63,7 +63,7 @@ pub(crate) fn of_call(resource: &ApiResource, call: &Call, is_cached: bool) -> R
 
     let is_list = verb == "list";
     let name = match call.verb {
-        _ if is_list => call.field_selector.as_deref().and_then(required_name),
+        _ if is_list || verb == "watch" => call.field_selector.as_deref().and_then(required_name),
         Verb::Create => None,
         _ => call.name.clone(),
     };

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use kube::{Client, client::Body};
 use operetta_core::{
     authz::access_review::ServiceAccount,
-    gate::{bytes::charge, permit::RequestPermit, throttle::Throttle},
+    gate::{
+        bytes::charge, in_flight::Seat, permit::RequestPermit, throttle::Throttle, warnings::note,
+    },
     ports::WarningSink,
     recorder::{self, OpenCall, SpanContext},
-    replicas::Epoch,
     status::{ApiError, Cause, ErrorKind, Status},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -66,7 +67,7 @@ pub struct ApiClient {
     /// The credentials of a user, for a client that has none.
     authorization: Option<HeaderValue>,
     /// The epoch that impersonated writes carry.
-    epoch: Option<Epoch>,
+    epoch: Option<HeaderValue>,
     /// The maximum size of a response that is read as a whole, in bytes.
     max_answer: usize,
     /// The quotas of requests in flight and of the bytes of responses.
@@ -75,6 +76,8 @@ pub struct ApiClient {
     permit: Arc<RequestPermit>,
     /// Receives the warnings in responses; None drops them.
     warnings: Option<Arc<dyn WarningSink>>,
+    /// Whether the guest whose call sends a request may read the warnings in its response.
+    tells_guest: bool,
 }
 
 impl ApiClient {
@@ -110,6 +113,7 @@ impl ApiClient {
             throttle,
             permit,
             warnings: None,
+            tells_guest: false,
         })
     }
 
@@ -134,9 +138,18 @@ impl ApiClient {
 
     /// Lets impersonated writes carry the epoch of this replica, so that the API server refuses
     /// late ones.
-    #[must_use]
-    pub fn in_epoch(self, epoch: Option<Epoch>) -> Self {
-        Self { epoch, ..self }
+    ///
+    /// # Errors
+    /// `BadRequest` when the epoch cannot be part of a header.
+    pub fn in_epoch(self, epoch: Option<&str>) -> Result<Self, ApiError> {
+        let refused = |epoch: &str| bad_request(format!("{epoch:?} is not an epoch"));
+        let header = epoch
+            .map(|epoch| HeaderValue::from_str(epoch).map_err(|_| refused(epoch)))
+            .transpose()?;
+        Ok(Self {
+            epoch: header,
+            ..self
+        })
     }
 
     /// Limits the size of responses, except for `Self::open`.
@@ -170,6 +183,16 @@ impl ApiClient {
     pub fn warning(self, sink: Option<Arc<dyn WarningSink>>) -> Self {
         Self {
             warnings: sink,
+            ..self
+        }
+    }
+
+    /// Keeps the warnings in responses for the guest whose call sends the request. A call may also
+    /// lead to requests of the host's own, by other clients: their warnings are not for the guest.
+    #[must_use]
+    pub(crate) fn telling_guest(self) -> Self {
+        Self {
+            tells_guest: true,
             ..self
         }
     }
@@ -211,7 +234,33 @@ impl ApiClient {
     /// # Errors
     /// `Forbidden` when the permission to send was revoked, `Unavailable` when the API server did
     /// not answer, code 413 when the response is too large.
-    pub(crate) async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
+    pub(crate) async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Answer, ApiError> {
+        // The request is in flight until its response is read.
+        let (response, _seat) = self.respond(request).await?;
+        let (parts, body) = response.into_parts();
+
+        let mut body = self.read(body).await?;
+        if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
+            body = impersonation_refusal::reword(body, account);
+        }
+
+        Ok(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        })
+    }
+
+    /// Sends a request and returns the response, whatever its status, once its headers have
+    /// arrived, and the request's seat among those in flight. Never retries.
+    ///
+    /// # Errors
+    /// `Forbidden` when the permission to send was revoked, `Unavailable` when the API server did
+    /// not answer.
+    pub(crate) async fn respond(
+        &self,
+        mut request: Request<Vec<u8>>,
+    ) -> Result<(Response<Body>, Option<Seat>), ApiError> {
         self.identify(&mut request);
         // A call may also lead to requests of the host's own, such as access reviews.
         let call = recorder::current_call().filter(|_| self.impersonate.is_some());
@@ -236,26 +285,24 @@ impl ApiClient {
             );
         }
 
-        let (parts, body) = response?.into_parts();
+        let response = response?;
         if let Some(seat) = &seat {
-            seat.answered(parts.status == StatusCode::TOO_MANY_REQUESTS);
+            seat.answered(response.status() == StatusCode::TOO_MANY_REQUESTS);
         }
-        if let Some(sink) = &self.warnings {
-            for text in warnings(&parts.headers) {
+        for text in warnings(response.headers()) {
+            if self.tells_guest {
+                note(&text);
+            }
+            if let Some(sink) = &self.warnings {
                 sink.warned(&format!("{method} {path}"), &text);
             }
         }
+        Ok((response, seat))
+    }
 
-        let mut body = self.read(body).await?;
-        if let (StatusCode::FORBIDDEN, Some((account, _))) = (parts.status, &self.impersonate) {
-            body = impersonation_refusal::reword(body, account);
-        }
-
-        Ok(Answer {
-            status: parts.status,
-            headers: parts.headers,
-            body,
-        })
+    /// Returns the ServiceAccount that requests impersonate.
+    pub(crate) fn account(&self) -> Option<&ServiceAccount> {
+        self.impersonate.as_ref().map(|(account, _)| account)
     }
 
     /// Adds the headers of the identity.
@@ -274,8 +321,8 @@ impl ApiClient {
         let headers = request.headers_mut();
         headers.insert(IMPERSONATE_USER, user.clone());
 
-        if let Some(epoch) = self.epoch.filter(|_| is_write) {
-            headers.insert(IMPERSONATE_EPOCH, HeaderValue::from(epoch.0));
+        if let Some(epoch) = self.epoch.as_ref().filter(|_| is_write) {
+            headers.insert(IMPERSONATE_EPOCH, epoch.clone());
         }
     }
 
@@ -527,7 +574,6 @@ pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::Response;
     use operetta_core::{
         controller::request::ReconcileRequest,
         gate::{

@@ -425,30 +425,43 @@ impl PluginApi {
             return Ok(Source::NotWatchable);
         };
 
-        let mut on_demand = self.on_demand.lock();
-        let Some(on_demand) = on_demand.as_mut() else {
-            return without_cache(resource, whole);
-        };
-
         let scope = Scope {
-            namespace: location.clone(),
+            namespace: location,
             ..Scope::everything()
         };
-        let start = || self.registry.informer(resource, scope.clone());
+        match self.start_on_demand(resource, scope, usize::MAX) {
+            Some(informer) => Ok(Source::Whole(informer)),
+            None => without_cache(resource, whole),
+        }
+    }
 
-        let informer = on_demand
-            .entry((resource.kind.clone(), location))
-            .or_insert_with(start);
+    /// Starts an informer, unless there is one of the kind and the namespace already. None if none
+    /// may be started, because of the quota of cached bytes or of the `limit` to their number.
+    pub(crate) fn start_on_demand(
+        &self,
+        resource: &Arc<ApiResource>,
+        scope: Scope,
+        limit: usize,
+    ) -> Option<Arc<Informer>> {
+        let mut on_demand = self.on_demand.lock();
+        let on_demand = on_demand.as_mut()?;
+        let key = (resource.kind.clone(), scope.namespace.clone());
+        if on_demand.len() >= limit && !on_demand.contains_key(&key) {
+            return None;
+        }
+
+        let start = || self.registry.informer(resource, scope.clone());
+        let informer = on_demand.entry(key).or_insert_with(start);
         if informer.resource != *resource {
             *informer = start();
         }
-        Ok(Source::Whole(informer.clone()))
+        Some(informer.clone())
     }
 
     /// The informer started by cached reads for the whole kind or for the namespace. The inner None
     /// means there is none yet, the outer None that none may be started.
     #[allow(clippy::option_option, reason = "one may be started, and one exists")]
-    fn on_demand(
+    pub(crate) fn on_demand(
         &self,
         resource: &Arc<ApiResource>,
         namespace: Option<&str>,

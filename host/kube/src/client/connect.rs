@@ -20,7 +20,8 @@ use crate::client::{
     permitted::at_socket,
 };
 
-/// How long a host waits for the next byte of a response or a watch.
+/// How long a host waits for the next byte of a response or a watch. Its watches get a bookmark each
+/// minute, so a connection silent for this long is dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 /// How long a connection is idle before TCP checks that the API server is still there, as in
 /// client-go's [dialer].
@@ -65,7 +66,8 @@ pub async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, true, None).await
+    // A command may well follow a silent log.
+    create(kubeconfig, context, true, None, None).await
 }
 
 /// Like [`connect`], for a client that reports its requests to `observer`.
@@ -77,7 +79,27 @@ pub async fn connect_observed(
     context: Option<&str>,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, true, Some(observer)).await
+    create(
+        kubeconfig,
+        context,
+        true,
+        Some(READ_TIMEOUT),
+        Some(observer),
+    )
+    .await
+}
+
+/// Like [`connect_observed`], for the requests of operators' processes: a watch without bookmarks and
+/// a log that is followed may be silent for as long as they like. TCP notices a dead connection.
+///
+/// # Errors
+/// [`ConnectError`], naming the file or the alternatives.
+pub async fn connect_for_processes(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<Client, ConnectError> {
+    create(kubeconfig, context, true, None, Some(observer)).await
 }
 
 /// Like [`connect_observed`], for the same API server, but without credentials: each request brings
@@ -90,7 +112,14 @@ pub async fn connect_without_credentials(
     context: Option<&str>,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, false, Some(observer)).await
+    create(
+        kubeconfig,
+        context,
+        false,
+        Some(READ_TIMEOUT),
+        Some(observer),
+    )
+    .await
 }
 
 /// Creates a client for a configuration from elsewhere than a kubeconfig.
@@ -109,6 +138,7 @@ async fn create(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     has_credentials: bool,
+    read_timeout: Option<Duration>,
     observer: Option<Arc<dyn RequestObserver>>,
 ) -> Result<Client, ConnectError> {
     let options = KubeConfigOptions {
@@ -127,9 +157,7 @@ async fn create(
     // Retries are up to the callers: a plugin receives a 429 with its Retry-After, and an informer
     // has its own backoff.
     config.default_retry = false;
-    // A host's watches get a bookmark each minute, so a connection silent for this long is dead.
-    // But a command may well follow a silent log.
-    config.read_timeout = observer.as_ref().map(|_| READ_TIMEOUT);
+    config.read_timeout = read_timeout;
 
     if !has_credentials {
         config.auth_info = AuthInfo::default();
@@ -200,6 +228,7 @@ mod tests {
     use std::time::Duration;
 
     use http::{Method, Request, StatusCode};
+    use http_body_util::BodyExt;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::{TcpListener, TcpStream},
@@ -263,6 +292,47 @@ mod tests {
         )
         .await;
         assert_eq!(closed.expect("closed in time").expect("closed in order"), 0);
+    }
+
+    #[tokio::test]
+    async fn silent_stream_of_a_process_is_kept() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let file = std::env::temp_dir().join(format!("operetta-silent-{}", std::process::id()));
+        let config = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], \
+             clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], users: [{{name: u, user: {{}}}}]}}"
+        );
+        std::fs::write(&file, config).expect("written");
+        let observer: Arc<dyn RequestObserver> = Arc::new(Nobody);
+        let of_processes = connect_for_processes(Some(&file), None, observer.clone())
+            .await
+            .expect("a client");
+        let of_host = connect_observed(Some(&file), None, observer)
+            .await
+            .expect("a client");
+        std::fs::remove_file(&file).expect("removed");
+
+        for (client, is_kept) in [(of_processes, true), (of_host, false)] {
+            let request = Request::get("/api/v1/pods?watch=true").body(Body::empty());
+            let watch = client.send(request.expect("a request"));
+            let serve = async {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                let read = stream.read(&mut [0; 4096]).await.expect("a request");
+                assert!(read > 0);
+                let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                stream.write_all(head).await.expect("written");
+                stream
+            };
+            let (watch, _silent) = tokio::join!(watch, serve);
+            let mut body = watch.expect("a response").into_body();
+
+            tokio::time::pause();
+            let limit = READ_TIMEOUT + Duration::from_secs(1);
+            let frame = tokio::time::timeout(limit, body.frame()).await;
+            assert_eq!(frame.is_err(), is_kept, "{frame:?}");
+            tokio::time::resume();
+        }
     }
 
     #[tokio::test]

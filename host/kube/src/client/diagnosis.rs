@@ -2,6 +2,7 @@
 
 use std::{error::Error, io};
 
+use kube::core::Status;
 use rustls::CertificateError;
 
 use super::api_client::chain;
@@ -10,6 +11,10 @@ use super::api_client::chain;
 pub fn diagnose(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         let said = &status.message;
+        if let Some(sentence) = of_namespace(status) {
+            return sentence;
+        }
+
         return match status.code {
             401 => format!(
                 "the API server does not accept the host's credentials (401 Unauthorized): its token or client \
@@ -28,6 +33,29 @@ pub fn diagnose(error: &kube::Error) -> String {
         Some(named) => format!("{named}: {cause}"),
         None => format!("no response from the API server: {cause}"),
     }
+}
+
+/// A sentence about a namespace that takes no new objects: it is missing, or on its way out.
+fn of_namespace(status: &Status) -> Option<String> {
+    let details = status.details.as_ref()?;
+    let is_terminating = details
+        .causes
+        .iter()
+        .any(|cause| cause.reason == "NamespaceTerminating");
+    let said = &status.message;
+
+    if is_terminating {
+        return Some(format!(
+            "the host's namespace is being deleted, and takes no new objects: {said}"
+        ));
+    }
+    (status.code == 404 && details.kind == "namespaces").then(|| {
+        format!(
+            "the host's namespace does not exist: create namespace {}, or set another one in the \
+             host's configuration (`namespace`): {said}",
+            details.name
+        )
+    })
 }
 
 /// A sentence about a cause an operator can fix.
@@ -111,9 +139,33 @@ mod tests {
     }
 
     #[test]
+    fn namespaces_without_room_are_named() {
+        let status = |code: u16, details: serde_json::Value| {
+            let status = serde_json::json!({
+                "status": "Failure", "message": "said", "reason": "", "code": code, "details": details,
+            });
+            diagnose(&kube::Error::Api(
+                serde_json::from_value(status).expect("a Status"),
+            ))
+        };
+
+        let missing = status(404, serde_json::json!({"kind": "namespaces", "name": "a"}));
+        assert!(missing.contains("create namespace a"), "{missing}");
+        let causes =
+            serde_json::json!([{"reason": "NamespaceTerminating", "message": "x", "field": "y"}]);
+        let ending = status(403, serde_json::json!({"kind": "leases", "causes": causes}));
+        assert!(ending.contains("is being deleted"), "{ending}");
+        let other = status(404, serde_json::json!({"kind": "leases", "name": "a"}));
+        assert!(
+            other.starts_with("the API server responded with 404"),
+            "{other}"
+        );
+    }
+
+    #[test]
     fn refusals_keep_the_api_servers_words() {
         let status = |code| {
-            let status = kube::core::Status {
+            let status = Status {
                 code,
                 message: "leases is forbidden".to_owned(),
                 ..Default::default()

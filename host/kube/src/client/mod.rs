@@ -12,6 +12,8 @@ pub mod own_token;
 mod own_writes;
 mod permitted;
 mod plugin_identity;
+pub(crate) mod protobuf;
+pub(crate) mod proxied;
 pub(crate) mod raw;
 pub(crate) mod requests;
 pub mod table;

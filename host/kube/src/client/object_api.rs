@@ -147,7 +147,7 @@ impl PluginApi {
             ApiClient::new(client, &Identity::ServiceAccount(grants.subject().clone()))?;
         let api_client = api_client
             .permitted_by(permit)
-            .in_epoch(epoch)
+            .in_epoch(epoch.as_deref())?
             .throttled_by(throttle)
             .warning(warnings);
 
@@ -180,7 +180,7 @@ impl PluginApi {
         let on_demand = Mutex::new(Some(HashMap::new()));
 
         Self {
-            api_client,
+            api_client: api_client.telling_guest(),
             discovery,
             registry,
             grants,
@@ -330,7 +330,7 @@ impl PluginApi {
     ) -> Result<Written, ApiError> {
         let subresource = write.subresource().unwrap_or_default().to_owned();
         let is_served = resource.has_subresource(&subresource);
-        if is_served && let Some(unchanged) = self.unchanged(resource, &write) {
+        if is_served && let Some(unchanged) = self.unchanged(resource, &write).await {
             return Ok(Written::Unchanged(unchanged));
         }
         let suppressible = self.suppressible(resource, &write);

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::{
-    client::answers::is_written,
+    client::{answers::is_written, protobuf::Envelope},
     discovery::ApiResource,
     informer::{own_writes::Effect, registry::InformerRegistry},
     store::overlay::{Author, Until},
@@ -116,6 +116,25 @@ impl<'a> Sent<'a> {
         self.registry.note(self.resource, &effect, self.author);
     }
 
+    /// Notes the answer to a successful write in Protobuf. It tells which object has changed, but
+    /// its content is not read.
+    pub(crate) fn answered_in_protobuf(mut self, body: &[u8]) {
+        let is_of_interest = self.is_of_interest();
+        self.is_answered = true;
+        if let Some(effect) = of_protobuf(body, self.call, self.since).filter(|_| is_of_interest) {
+            self.registry.note(self.resource, &effect, self.author);
+        }
+    }
+
+    /// Notes a successful write whose answer was not read.
+    pub(crate) fn answered_unread(mut self) {
+        let is_of_interest = self.is_of_interest();
+        self.is_answered = true;
+        if let Some(effect) = unread(self.call).filter(|_| is_of_interest) {
+            self.registry.note(self.resource, &effect, self.author);
+        }
+    }
+
     /// Notes that the API server refused the write, or that it failed.
     pub(crate) fn failed(mut self, error: &ApiError) {
         self.is_answered |= !matches!(
@@ -191,6 +210,54 @@ fn effects(text: &str, resource: &ApiResource, call: &Call, sent: Instant) -> Ve
     }
 }
 
+/// What a successful write did to an object, according to its answer in Protobuf; None if it names
+/// no object.
+fn of_protobuf(body: &[u8], call: &Call, sent: Instant) -> Option<Effect> {
+    let key = call.key();
+    let Some(envelope) = Envelope::read(body) else {
+        return unread(call);
+    };
+
+    let is_deletion = call.verb == Verb::Delete && call.subresource.is_none();
+    if is_deletion && !key.name.is_empty() {
+        // An object in the answer may be gone or not: see `effects`.
+        return match envelope.status() {
+            Some(status) => Some(Effect::Deleted {
+                key,
+                uid: status.uid.to_owned(),
+                existed: None,
+                sent,
+            }),
+            None => unread(call),
+        };
+    }
+
+    let metadata = envelope.metadata().unwrap_or_default();
+    let is_it = Some(metadata.namespace).filter(|name| !name.is_empty())
+        == key.namespace.as_deref()
+        && (key.name.is_empty() || metadata.name == key.name);
+    match metadata.resource_version.parse() {
+        Ok(revision) if is_it && !metadata.name.is_empty() => Some(Effect::Changed {
+            key: ObjectKey {
+                name: metadata.name.to_owned(),
+                ..key
+            },
+            until: Until::Reached(revision),
+        }),
+        _ => unread(call),
+    }
+}
+
+/// What a successful write did whose answer was not read. Without a name there is no object to ask
+/// about.
+fn unread(call: &Call) -> Option<Effect> {
+    let key = call.key();
+    (!key.name.is_empty()).then(|| Effect::Changed {
+        key,
+        until: Until::Asked { certain: true },
+    })
+}
+
 /// What a write did, according to the object in its answer.
 fn of_object(object: Object, resource: &ApiResource, call: &Call) -> Effect {
     let key = call.key();
@@ -244,4 +311,85 @@ fn left(items: Vec<Item>) -> Vec<Effect> {
         Effect::Changed { key, until }
     };
     items.into_iter().map(left).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use operetta_core::gate::proxied_request::ProxiedRequest;
+
+    use super::*;
+    use crate::client::protobuf::tests::{body, encoded};
+
+    fn effect(method: &str, path: &str, answer: &[u8]) -> Option<Effect> {
+        let request = ProxiedRequest {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            ..ProxiedRequest::default()
+        };
+        let call = request.call(&request.target().expect("a target"), b"");
+        of_protobuf(answer, &call, Instant::now())
+    }
+
+    fn config_map(namespace: &str, name: &str) -> Vec<u8> {
+        let metadata = [
+            encoded(1, name.as_bytes()),
+            encoded(3, namespace.as_bytes()),
+            encoded(6, b"42"),
+        ]
+        .concat();
+        body("ConfigMap", &encoded(1, &metadata))
+    }
+
+    #[test]
+    fn answer_in_protobuf_tells_when_the_watch_has_caught_up() {
+        let all = "/api/v1/namespaces/n/configmaps";
+        let one = "/api/v1/namespaces/n/configmaps/a";
+        for (method, path) in [("POST", all), ("PUT", one), ("PATCH", one)] {
+            let changed = effect(method, path, &config_map("n", "a"));
+            let Some(Effect::Changed { key, until }) = changed else {
+                panic!("{method}: {changed:?}");
+            };
+            assert_eq!(key, ObjectKey::namespaced("n", "a"), "{method}");
+            assert_eq!(until, Until::Reached(42), "{method}");
+        }
+
+        for answer in [config_map("n", "b"), config_map("m", "a"), b"?".to_vec()] {
+            let asked = effect("PUT", one, &answer);
+            assert!(
+                matches!(
+                    asked,
+                    Some(Effect::Changed {
+                        until: Until::Asked { certain: true },
+                        ..
+                    })
+                ),
+                "{asked:?}"
+            );
+            assert!(effect("POST", all, &b"?"[..]).is_none(), "no name");
+        }
+    }
+
+    #[test]
+    fn deletion_answered_in_protobuf_is_one_if_the_answer_is_a_status() {
+        let one = "/api/v1/namespaces/n/configmaps/a";
+        let status = body("Status", &encoded(5, &encoded(6, b"u")));
+        let deleted = effect("DELETE", one, &status);
+        assert!(
+            matches!(&deleted, Some(Effect::Deleted { uid, .. }) if uid == "u"),
+            "{deleted:?}"
+        );
+
+        let asked = effect("DELETE", one, &config_map("n", "a"));
+        assert!(
+            matches!(
+                asked,
+                Some(Effect::Changed {
+                    until: Until::Asked { certain: true },
+                    ..
+                })
+            ),
+            "{asked:?}"
+        );
+        assert!(effect("DELETE", "/api/v1/namespaces/n/configmaps", &status).is_none());
+    }
 }

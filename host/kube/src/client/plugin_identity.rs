@@ -9,7 +9,6 @@ use operetta_core::{
     },
     gate::{permit::RequestPermit, throttle::Throttle},
     ports::WarningSink,
-    replicas::Epoch,
 };
 
 use crate::store::overlay::Author;
@@ -24,8 +23,9 @@ pub struct PluginIdentity {
     pub refused: Arc<RefusedCalls>,
     /// Permits requests: once it is revoked, nothing is sent.
     pub permit: Arc<RequestPermit>,
-    /// The epoch attached to its writes.
-    pub epoch: Option<Epoch>,
+    /// The epoch attached to its writes; `CLASS/EPOCH` for a host of a trust class, because each
+    /// class counts its own epochs.
+    pub epoch: Option<String>,
     /// Quotas for its requests.
     pub throttle: Throttle,
     /// The default field manager, for writes without one.

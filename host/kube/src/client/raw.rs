@@ -17,7 +17,7 @@ use operetta_core::{
 };
 
 use crate::{
-    authz::required_permissions::of_call,
+    authz::required_permissions::{RequiredPermission, of_call},
     client::{
         api_client::{from_body, query},
         object_api::PluginApi,
@@ -69,17 +69,26 @@ impl PluginApi {
         let answer = self
             .forward(request, &parameters, &call, Some(&resource))
             .await?;
-        match answer.status {
-            201 if matches!(call.verb, Verb::Update | Verb::Patch) => {
-                self.note_created(&permission);
-            }
-            403 => self.note_refusal(
-                &permission,
-                &from_body(answer.status, answer.body.as_bytes(), None),
-            ),
+        self.note_response(&permission, call.verb, answer.status, || {
+            from_body(answer.status, answer.body.as_bytes(), None)
+        });
+        Ok(answer)
+    }
+
+    /// Records what the response to a request tells about the permission that it needed. `error` is
+    /// what a response of status 403 says.
+    pub(crate) fn note_response(
+        &self,
+        permission: &RequiredPermission,
+        verb: Verb,
+        status: u16,
+        error: impl FnOnce() -> ApiError,
+    ) {
+        match status {
+            201 if matches!(verb, Verb::Update | Verb::Patch) => self.note_created(permission),
+            403 => self.note_refusal(permission, &error()),
             _ => {}
         }
-        Ok(answer)
     }
 
     async fn read_cached(

@@ -6,9 +6,16 @@ use http::{HeaderMap, header::WARNING};
 /// The code of a warning about the request itself, and the only one Kubernetes sends.
 const MISCELLANEOUS: &str = "299";
 
+/// The maximum number of warnings that are read of one response.
+const MAX_WARNINGS: usize = 64;
+
+/// The maximum length of a text in bytes. Longer ones are cut. kube-apiserver itself cuts the
+/// warnings of a response to some 4 KiB together, but an aggregated API server may send anything.
+const MAX_TEXT: usize = 4 << 10;
+
 /// The texts of a response's `Warning` headers, read like apimachinery's [`ParseWarningHeaders`]:
-/// `299 AGENT "TEXT"`, possibly several in one header, separated by commas. Anything else is
-/// ignored.
+/// `299 AGENT "TEXT"`, possibly several in one header, separated by commas. Anything else ends the
+/// header.
 ///
 /// [`ParseWarningHeaders`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/net/http.go#L492
 pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
@@ -16,8 +23,12 @@ pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
     let values = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
     let mut texts = Vec::new();
     for mut rest in values {
-        while let Some((code, text, after)) = first(rest) {
+        while let Some((code, mut text, after)) = first(rest) {
+            if texts.len() == MAX_WARNINGS {
+                return texts;
+            }
             if code == MISCELLANEOUS && !text.is_empty() {
+                text.truncate(text.floor_char_boundary(MAX_TEXT));
                 texts.push(text);
             }
             rest = after;
@@ -26,7 +37,8 @@ pub(crate) fn warnings(headers: &HeaderMap) -> Vec<String> {
     texts
 }
 
-/// Splits a header at its first warning: its code, its text, and what follows.
+/// Splits a header at its first warning: its code, its text, and what follows. As in Go, None for a
+/// text with control characters, which could break the lines of a log.
 fn first(header: &str) -> Option<(&str, String, &str)> {
     let header = header.trim_start();
     let (code, rest) = header.split_once(' ')?;
@@ -42,6 +54,9 @@ fn first(header: &str) -> Option<(&str, String, &str)> {
             (_, other) => text.push(other),
         }
     };
+    if text.contains(char::is_control) {
+        return None;
+    }
 
     // A date may follow in quotation marks; there are no commas outside of them.
     let after = quoted[end..].trim_start();
@@ -95,9 +110,21 @@ mod tests {
             r#"299 - "open"#,
             r#"299 - "ends in \"#,
             r#"299 - """#,
+            "299 - \"a\ttab\"",
+            "299 - \"a next line\u{85}\"",
             "",
         ] {
             assert_eq!(of(&[value]), Vec::<String>::new(), "{value}");
         }
+    }
+
+    #[test]
+    fn bounds_the_number_of_texts_and_their_length() {
+        let many: Vec<String> = (0..100).map(|at| format!("299 - \"{at}\"")).collect();
+        let texts = of(&[&many.join(", "), "299 - \"in another header\""]);
+        assert_eq!((texts.len(), texts[63].as_str()), (MAX_WARNINGS, "63"));
+
+        let long = of(&[&format!("299 - \"x{}\"", "é".repeat(MAX_TEXT))]);
+        assert_eq!(long[0].len(), MAX_TEXT - 1, "cut between characters");
     }
 }

@@ -31,6 +31,7 @@ pub(crate) mod own_writes;
 mod reflector;
 mod scope;
 mod unreadable;
+pub(crate) mod window;
 
 use std::{
     sync::{
@@ -42,7 +43,7 @@ use std::{
 
 use operetta_core::{
     handler::event::Event,
-    object::{Object, ObjectKey, kind::GroupVersionKind, prune::Prune, selector::LabelSelector},
+    object::{Object, ObjectKey, kind::GroupVersionKind, selector::LabelSelector},
     panics,
     recorder::Recorder,
     status::{ApiError, ErrorKind},
@@ -55,6 +56,7 @@ use self::{
     frames::{Identity, Unreadable},
     own_writes::Effect,
     unreadable::UnreadableObjects,
+    window::Window,
 };
 use crate::{
     discovery::ApiResource,
@@ -94,7 +96,7 @@ pub struct InformerStats {
     pub unreadable: u64,
     /// When the last event, bookmark or list arrived.
     pub last_event: Option<Instant>,
-    /// How many handlers it has.
+    /// How many handlers it has, and watches of processes.
     pub users: usize,
 }
 
@@ -128,6 +130,8 @@ struct Dispatch {
     last_event: Option<Instant>,
     /// The last list's resourceVersion.
     listed: u64,
+    /// The watches of processes; None if the objects are not for them.
+    window: Option<Window>,
 }
 
 /// A registered handler. Dropping this stops its calls.
@@ -154,7 +158,7 @@ impl Informer {
             namespace: scope.namespace.clone(),
             selects: LabelSelector::parse(&scope.labels).unwrap_or_default(),
             metadata_only: scope.metadata_only,
-            prune: Prune::new(&scope.pruned).unwrap_or_default(),
+            prune: scope.prune(),
         };
 
         let dispatch = Dispatch {
@@ -164,8 +168,10 @@ impl Informer {
             events: 0,
             last_event: None,
             listed: 0,
+            window: scope.for_processes.then(Window::new),
         };
 
+        let is_for_processes = scope.for_processes;
         Arc::new(Self {
             resource,
             scope,
@@ -176,7 +182,8 @@ impl Informer {
             relists: AtomicU64::new(0),
             task: Mutex::default(),
             unreadable: Mutex::default(),
-            recorder,
+            // What happens to an object is recorded once, without managedFields.
+            recorder: recorder.filter(|_| !is_for_processes),
         })
     }
 
@@ -243,7 +250,7 @@ impl Informer {
             events: dispatch.events,
             unreadable,
             last_event: dispatch.last_event,
-            users: dispatch.handlers.len(),
+            users: dispatch.handlers.len() + dispatch.window.as_ref().map_or(0, Window::watchers),
         }
     }
 
@@ -256,9 +263,11 @@ impl Informer {
     /// informer's view.
     pub(crate) fn note(&self, kind: &GroupVersionKind, effect: &Effect, author: Author) {
         let Cache { overlay, store, .. } = &self.cache;
-        if !self
-            .scope
-            .is_within_reach(effect.key().namespace.as_deref())
+        // A process knows its own writes, and sees what the API server's watch cache shows.
+        if self.scope.for_processes
+            || !self
+                .scope
+                .is_within_reach(effect.key().namespace.as_deref())
         {
             return;
         }
@@ -327,6 +336,9 @@ impl Informer {
         let Relisted { changed, gone } = dispatch.writer.finish(relist);
         let revision = dispatch.complete_to(resource_version);
         dispatch.listed = revision;
+        if let Some(window) = &mut dispatch.window {
+            window.begin_anew(Some(revision).filter(|revision| *revision > 0));
+        }
 
         // A list does not show an object created and deleted before it. If the host created it
         // while the watch was interrupted, only the overlay knows of it. All other deletions are
@@ -391,6 +403,7 @@ impl Informer {
 
         let old = dispatch.writer.apply(object.clone());
         self.caught_up(&object, Seen::of(&object));
+        dispatch.show(old.as_ref(), &object);
         match old {
             Some(old) if old.uid() != object.uid() => {
                 dispatch.deliver_replacement(old, object, false);
@@ -414,6 +427,9 @@ impl Informer {
         let old = dispatch.writer.remove(&object);
         self.caught_up(&object, Seen::Gone);
         if old.is_some() {
+            if let Some(window) = &mut dispatch.window {
+                window.changed(Some(&object), None);
+            }
             let event = Event::deleted(object);
             self.record(&event, None);
             dispatch.deliver(&event);
@@ -426,6 +442,9 @@ impl Informer {
         dispatch.complete_to(resource_version);
         if let Ok(revision) = resource_version.parse() {
             self.cache.overlay.passed(revision);
+            if let Some(window) = &mut dispatch.window {
+                window.passed(revision);
+            }
         }
     }
 
@@ -440,6 +459,13 @@ impl Informer {
             std::mem::replace(&mut state.error, message.clone()) != message
         });
 
+        let is_lost = is(ErrorKind::Forbidden) || is(ErrorKind::NotFound);
+        if has_changed
+            && is_lost
+            && let Some(window) = &mut self.dispatch.lock().window
+        {
+            window.interrupt();
+        }
         if has_changed && let Some(error) = &message {
             tracing::warn!(kind = %self.resource.kind, error, "watch failed, retrying");
         }
@@ -461,6 +487,9 @@ impl Informer {
             self.deleted_unread(identity);
         } else {
             self.cannot_read(object);
+        }
+        if let Some(window) = &mut self.dispatch.lock().window {
+            window.begin_anew(identity.resource_version.parse().ok());
         }
         self.bookmarked(&identity.resource_version);
     }
@@ -560,6 +589,18 @@ impl Dispatch {
         self.last_event = Some(Instant::now());
         self.writer.reached(revision);
         revision
+    }
+
+    /// Shows a change to the watches of processes.
+    fn show(&mut self, old: Option<&Arc<Object>>, object: &Arc<Object>) {
+        let Some(window) = &mut self.window else {
+            return;
+        };
+        match old {
+            // The deletion in between was missed.
+            Some(old) if old.uid() != object.uid() => window.begin_anew(object.revision()),
+            old => window.changed(old, Some(object)),
+        }
     }
 
     /// Delivers a deletion and an addition, for an object deleted and created again in between.

@@ -101,6 +101,18 @@ impl InformerRegistry {
         informer
     }
 
+    /// The informer of a resource and scope, if it runs.
+    pub(crate) fn running_of(
+        &self,
+        resource: &Arc<ApiResource>,
+        scope: &Scope,
+    ) -> Option<Arc<Informer>> {
+        let informers = self.informers.lock();
+        let found = informers.get(&(resource.kind.clone(), scope.clone()))?;
+        let running = found.upgrade()?;
+        (running.resource == *resource).then_some(running)
+    }
+
     /// The running informers.
     pub fn running(&self) -> Vec<Arc<Informer>> {
         let informers = self.informers.lock();

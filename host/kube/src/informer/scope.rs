@@ -56,6 +56,9 @@ pub struct Scope {
     pub metadata_only: bool,
     /// Fields the store leaves out, in the form of [`Prune::new`]; sorted.
     pub pruned: Vec<String>,
+    /// Whether the objects are for processes, which get them from the host as they would from the
+    /// API server: with managedFields, and by watches of their own (window.rs).
+    pub for_processes: bool,
 }
 
 impl Scope {
@@ -67,7 +70,16 @@ impl Scope {
             fields: String::new(),
             metadata_only: false,
             pruned: vec![],
+            for_processes: false,
         }
+    }
+
+    /// The fields the store leaves out.
+    pub(super) fn prune(&self) -> Prune {
+        if self.for_processes {
+            return Prune::nothing();
+        }
+        Prune::new(&self.pruned).unwrap_or_default()
     }
 
     /// Whether the objects have the fields at these paths, or all fields if there are no paths.

@@ -45,6 +45,11 @@ impl UnreadableObjects {
         self.now.clear();
     }
 
+    /// Whether all objects are readable.
+    pub fn is_empty(&self) -> bool {
+        self.now.is_empty()
+    }
+
     /// How many states of objects were unreadable.
     pub fn total(&self) -> u64 {
         self.total

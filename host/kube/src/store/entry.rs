@@ -54,7 +54,8 @@ impl Entry {
         }
     }
 
-    pub(super) fn key(&self) -> (Option<&str>, &str) {
+    /// The namespace and the name.
+    pub(crate) fn key(&self) -> (Option<&str>, &str) {
         let metadata = self.metadata();
         (metadata.namespace(), metadata.name())
     }

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -522,6 +522,67 @@ async fn right_and_wrong_guesses_leave_the_same_trace() {
             action.0, error.kind
         );
     }
+}
+
+/// An authorizer besides RBAC, whose decisions change without a role or a binding.
+#[derive(Default)]
+struct Elsewhere {
+    denies: AtomicBool,
+}
+
+#[async_trait]
+impl AccessReviewer for Elsewhere {
+    async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
+        Ok(!self.denies.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn right_that_another_authorizer_takes_away_suppresses_nothing_for_long() {
+    let cached = Cached::new("unchanged-elsewhere").await;
+    let map = cached.created(kinds::CONFIG_MAP, config_map("a")).await;
+    let stage = &cached.stage;
+    let reviewer = Arc::new(Elsewhere::default());
+    let grants = Grants::new(reviewer.clone());
+    // Roles and bindings are watched, so decisions about events last.
+    grants.set_watched(true);
+    tokio::time::sleep(Grants::SETTLE * 2).await;
+    let account = ServiceAccount {
+        namespace: stage.namespace.name().to_owned(),
+        name: "plugin".to_owned(),
+    };
+    let api = PluginApi::of_plugin(
+        stage.client.clone(),
+        stage.discovery.clone(),
+        stage.registry.clone(),
+        PluginIdentity::new(grants.of(account), "elsewhere"),
+    );
+    let api = api.expect("an API");
+    let action = update(&map, &value(&map), false);
+    let write = async || {
+        act(&api, kinds::CONFIG_MAP, action.clone())
+            .await
+            .expect("done")
+    };
+    eventually("the permission is learnt", async || match write().await {
+        Written::Unchanged(_) => Ok(()),
+        Written::Stored(_) => Err("it is sent".to_owned()),
+    })
+    .await;
+
+    tokio::time::sleep(Grants::KEEP + Duration::from_millis(100)).await;
+    assert!(
+        matches!(write().await, Written::Unchanged(_)),
+        "asked again"
+    );
+
+    reviewer.denies.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Grants::KEEP + Duration::from_millis(100)).await;
+    let sent = cached.sent();
+    for _ in 0..2 {
+        assert!(matches!(write().await, Written::Stored(_)));
+    }
+    assert_eq!(cached.sent(), sent + 2, "the API server decides");
 }
 
 #[tokio::test]

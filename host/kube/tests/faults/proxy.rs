@@ -1,12 +1,12 @@
 //! The proxy itself: that what it says goes wrong is what a client meets.
 
-use std::time::Duration;
+use std::{io::ErrorKind, time::Duration};
 
 use kube::Client;
 use operetta_kube::client::connect::connect;
-use operetta_testkit::{Ask, ControlPlane, Fault, FaultProxy, kinds as of_kind};
+use operetta_testkit::{Ask, ControlPlane, Fault, FaultProxy, eventually, kinds as of_kind};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::{net::TcpStream, time::timeout};
 
 async fn client(proxy: &FaultProxy) -> Client {
     connect(Some(proxy.kubeconfig()), None)
@@ -105,6 +105,30 @@ async fn each_fault_affects_one_answer() {
     );
     proxy.restore();
     assert_eq!(get(&client, &path).await, Ok(good));
+}
+
+#[tokio::test]
+async fn refused_connections_are_accepted_again_at_the_same_port() {
+    let control_plane = ControlPlane::shared().await;
+    let proxy = FaultProxy::start(control_plane).await;
+    let client = client(&proxy).await;
+    get(&client, "/version").await.expect("a connection");
+
+    for end in [FaultProxy::restore, FaultProxy::heal] {
+        proxy.refuse();
+        let refused = async || match TcpStream::connect(proxy.address()).await {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+        eventually("the port is closed", refused).await;
+        get(&client, "/version").await.expect_err("no connection");
+
+        end(&proxy);
+        eventually("the port is open", async || {
+            get(&client, "/version").await.map(drop)
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

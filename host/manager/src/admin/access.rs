@@ -34,6 +34,7 @@ use operetta_kube::{
 use parking_lot::Mutex;
 
 use super::{
+    connections::network_of,
     headers,
     object_path::{CORE, namespace as namespace_of},
     shares::Shares,
@@ -45,7 +46,8 @@ const KEPT: Duration = Duration::from_secs(10);
 const MAX_KEPT: usize = 1_000;
 /// The maximum number of reviews in flight: invalid tokens cost the API server no more.
 const AT_ONCE: u32 = 8;
-/// The maximum number of reviews in flight of one user, and of all tokens that are not known yet.
+/// The maximum number of reviews in flight of one user, and of the tokens that one network sends and
+/// that are not known yet.
 const OF_USER: u32 = 4;
 /// The maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -313,7 +315,7 @@ impl AccessControl {
             return decision;
         }
 
-        let user = self.known_user(about_user, token).await?;
+        let user = self.known_user(headers, about_user, token).await?;
         let user_name = user.username.clone().unwrap_or_default();
         let _seat = self.in_flight.begin(&user_name).await;
         // An earlier request may have been waiting with the same question.
@@ -331,16 +333,23 @@ impl AccessControl {
     /// Why the API server doesn't accept the token.
     pub async fn user(&self, headers: &HeaderMap) -> Result<UserInfo, Refusal> {
         let token = token(headers)?;
-        self.known_user(self.users.key(&token), token).await
+        let about_user = self.users.key(&token);
+        self.known_user(headers, about_user, token).await
     }
 
-    async fn known_user(&self, about_user: [u64; 2], token: String) -> Result<UserInfo, Refusal> {
+    async fn known_user(
+        &self,
+        headers: &HeaderMap,
+        about_user: [u64; 2],
+        token: String,
+    ) -> Result<UserInfo, Refusal> {
         if let Some(user) = self.users.get(about_user) {
             return user;
         }
 
-        // Whose token it is, the review says.
-        let _seat = self.in_flight.begin("").await;
+        // Whose token it is, the review says; until then, only where it comes from is known.
+        let stranger = format!("network {}", network_of(headers));
+        let _seat = self.in_flight.begin(&stranger).await;
         match self.users.get(about_user) {
             Some(user) => user,
             None => self.users.put(about_user, self.authenticate(token).await),

@@ -27,6 +27,7 @@ use futures::{
 };
 use kube::client::Body as KubeBody;
 use operetta_api::reasons;
+use operetta_core::object::ObjectKey;
 use operetta_kube::client::{api_client::chain, own_token::FORWARDED};
 use tokio::time::timeout;
 
@@ -38,6 +39,7 @@ use crate::{
         streams::{OpenStream, Streams},
     },
     manager::{Location, Manager},
+    replicas::leases::LeaseNames,
 };
 
 /// Timeout until the headers of the other replica's response.
@@ -107,6 +109,14 @@ impl Forwarder {
             }
             Location::Elsewhere(identity) if !is_forwarded => {
                 self.forward(&identity, request).await
+            }
+            Location::OtherGroup(group) => {
+                let message = other_group(&group);
+                headers::error(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    reasons::OTHER_INSTALLATION,
+                    message,
+                )
             }
             Location::Here | Location::Elsewhere(_) => next.run(request).await,
         };
@@ -279,6 +289,20 @@ fn counted(response: Response, open: OpenStream) -> Response {
     })
 }
 
+/// Says which hosts to ask about a Plugin that another group runs.
+fn other_group(group: &ObjectKey) -> String {
+    let namespace = group.namespace.as_deref().unwrap_or_default();
+    match LeaseNames::of_group(&group.name).and_then(|names| names.class) {
+        Some(class) => format!(
+            "the hosts of class {:?} in namespace {namespace} run the Plugin: ask them with --host-class {class}",
+            class.as_str()
+        ),
+        None => format!(
+            "the hosts without a class in namespace {namespace} run the Plugin: ask them, without --host-class"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,6 +345,17 @@ mod tests {
         ] {
             assert_eq!(target(uri), None, "{uri}");
         }
+    }
+
+    #[test]
+    fn hosts_of_the_class_that_runs_the_plugin_are_named() {
+        let text = |name: &str| other_group(&ObjectKey::namespaced("operetta-system", name));
+        assert!(
+            text("operetta.a").ends_with("--host-class a"),
+            "{}",
+            text("operetta.a")
+        );
+        assert!(text("operetta").contains("without a class in namespace operetta-system"));
     }
 
     #[tokio::test]

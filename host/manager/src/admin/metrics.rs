@@ -14,6 +14,7 @@ use crate::{
     crash_journal::Entry,
     manager::Manager,
     metrics::{
+        pages::scrape::{Scrape, scrape as scrape_processes},
         plugins, process, quotas, recorder,
         samples::{Labels, Samples},
         traces,
@@ -47,6 +48,18 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) 
         &mut samples,
     );
     sample_host(&admin, &mut samples);
+
+    let Scrape {
+        pages,
+        up,
+        charges: _charges,
+    } = scrape_processes(hosted_plugins, &context.tenants).await;
+    let help = "1 if the metrics of a process could be read, otherwise 0";
+    let up = up
+        .into_iter()
+        .map(|(plugin, is_up)| (plugins::plugin_labels(&plugin), u64::from(is_up)));
+    samples.gauge("operetta_process_metrics_up", help, up);
+
     let accepted: Vec<_> = headers
         .get_all(ACCEPT)
         .iter()
@@ -55,13 +68,13 @@ pub(super) async fn scrape(State(admin): State<Arc<Admin>>, headers: HeaderMap) 
     let encoded = if prefers_protobuf(&accepted.join(",")) {
         let bytes = context
             .metrics
-            .encode_protobuf(samples)
+            .encode_protobuf(samples, pages)
             .map_err(|error| error.to_string());
         bytes.map(|bytes| ([("content-type", PROTOBUF)], bytes).into_response())
     } else {
         let text = context
             .metrics
-            .encode(samples)
+            .encode(samples, pages)
             .map_err(|error| error.to_string());
         text.map(|text| ([("content-type", OPEN_METRICS)], text).into_response())
     };
@@ -111,6 +124,14 @@ fn sample_host(admin: &Admin, samples: &mut Samples) {
         help,
         [(labels, u64::from(is_member))],
     );
+    let confinement = &context.config.confinement;
+    let by = [
+        ("landlock", confinement.landlock),
+        ("seccomp", confinement.seccomp),
+    ];
+    let by = by.map(|(name, holds)| (vec![("by", name.to_owned())], u64::from(holds)));
+    let help = "1 if this mechanism of the kernel confines the host's own process, otherwise 0";
+    samples.gauge("operetta_host_confined", help, by);
     if let Some(reads) = &admin.certificate_reads {
         let total = reads.total.load(Ordering::Relaxed);
         let errors = reads.errors.load(Ordering::Relaxed);

@@ -17,7 +17,7 @@
 pub mod access;
 mod bind;
 pub mod certificate;
-mod connections;
+pub mod connections;
 pub mod forward;
 mod gather;
 pub mod headers;
@@ -57,6 +57,7 @@ use crate::{
         access::AccessControl,
         bind::bind,
         certificate::CertificateReads,
+        connections::{BoundedListener, Limits},
         forward::{Forwarder, forward},
         informers::{Informers, ServerRevisions},
         secure::{Gatekeeper, SecureListener},
@@ -228,9 +229,11 @@ impl Listeners {
             .layer(middleware::from_fn(local::guard));
         let health = async {
             match self.health {
-                Some(listener) => axum::serve(listener, probes)
-                    .await
-                    .context("the server of the probes stopped"),
+                Some(listener) => {
+                    axum::serve(BoundedListener::new(listener, Limits::PROBES), probes)
+                        .await
+                        .context("the server of the probes stopped")
+                }
                 None => std::future::pending().await,
             }
         };

@@ -25,7 +25,7 @@ use super::{
     access::{AccessControl, Asker, Required},
     bind::bind,
     certificate::{self, CertificateFiles, CertificateReads, Tls},
-    connections::BoundedAcceptor,
+    connections::{BoundedAcceptor, OfConnection},
     shares::Readers,
 };
 use crate::replicas::endpoint::Endpoint;
@@ -171,8 +171,12 @@ async fn check(
     match access.check(request.headers(), &required).await {
         Ok(()) => {
             let asker = Asker::new(access, request.headers());
+            let user = asker.user().await;
+            if let Some(connection) = request.extensions().get::<OfConnection>() {
+                connection.authenticated(&user);
+            }
             request.extensions_mut().insert(asker.clone());
-            let response = readers.answer(&asker.user().await, request, next).await;
+            let response = readers.answer(&user, request, next).await;
             response.map(|body| while_allowed(body, asker, required))
         }
         Err(refusal) => refusal.into_response(),

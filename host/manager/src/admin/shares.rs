@@ -65,19 +65,13 @@ impl Shares {
         }
     }
 
-    /// Waits for a seat. `user` is empty for whoever is not known yet.
+    /// Waits for a seat.
     pub async fn begin(&self, user: &str) -> Option<Seat> {
         self.flow(user).begin().await.0
     }
 
     fn flow(&self, user: &str) -> Arc<Flow> {
-        let owner = match user.strip_prefix(SERVICE_ACCOUNT) {
-            Some(account) => {
-                let namespace = account.find(':').unwrap_or(account.len());
-                &user[..SERVICE_ACCOUNT.len() + namespace]
-            }
-            None => user,
-        };
+        let owner = owner(user);
         let mut flows = self.flows.lock();
         if flows.len() >= MAX_USERS {
             flows.retain(|_, flow| flow.strong_count() > 0);
@@ -89,6 +83,17 @@ impl Shares {
             *kept = Arc::downgrade(&flow);
             flow
         })
+    }
+}
+
+/// Returns whose share a user's requests count towards: all ServiceAccounts of a namespace have one.
+pub fn owner(user: &str) -> &str {
+    match user.strip_prefix(SERVICE_ACCOUNT) {
+        Some(account) => {
+            let namespace = account.find(':').unwrap_or(account.len());
+            &user[..SERVICE_ACCOUNT.len() + namespace]
+        }
+        None => user,
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use operetta_api::reasons;
+use operetta_api::{Class, labels::CLASS, reasons};
 use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{Object, ObjectKey},
@@ -114,6 +114,45 @@ pub fn check_namespace(name: &str, namespace: Option<&Object>) -> Result<OptIn, 
     Err(Problem::new(reasons::NAMESPACE_NOT_ENABLED, advice))
 }
 
+/// Returns the trust class in a namespace's label. Namespaces that aren't opted in have none: no
+/// plugin runs in them, and the host without a class says so.
+pub fn class_of<'a>(name: &str, namespace: Option<&'a Object>) -> Option<&'a str> {
+    namespace
+        .filter(|namespace| check_namespace(name, Some(namespace)).is_ok())
+        .and_then(|namespace| namespace.label(CLASS))
+}
+
+/// Checks that a namespace with this label is of the host's own class.
+///
+/// # Errors
+/// The problem, with the command that solves it.
+pub fn check_class(name: &str, class: Option<&str>, own: Option<&Class>) -> Result<(), Problem> {
+    if class == own.map(Class::as_str) {
+        return Ok(());
+    }
+
+    let Some(class) = class else {
+        let message =
+            format!("namespace {name:?} has no label {CLASS}: other hosts run its plugins");
+        return Err(Problem::new(reasons::CLASS_NOT_SERVED, message));
+    };
+    let Ok(class) = class.parse::<Class>() else {
+        let message = format!(
+            "the label {CLASS} of namespace {name:?} is {class:?}, which is not the name of a class: no host runs its \
+             plugins; a cluster administrator corrects the label or removes it"
+        );
+        return Err(Problem::new(reasons::CLASS_NOT_SERVED, message));
+    };
+
+    let message = format!(
+        "namespace {name:?} has the label {CLASS}={class}, and only hosts of that class run its plugins: a cluster \
+         administrator installs them"
+    );
+    let install = Remedy::new(["operetta", "install", "--class", class.as_str()]);
+    let advice = Advice::from(message).with(" with ", install);
+    Err(Problem::new(reasons::CLASS_NOT_SERVED, advice))
+}
+
 /// Returns a Plugin's ServiceAccount.
 ///
 /// # Errors
@@ -146,7 +185,7 @@ pub fn named_account(plugin: &ObjectKey, name: Option<&str>) -> Result<ServiceAc
 }
 
 /// Checks that a ServiceAccount consents to a Plugin acting as it, and returns the allowed code.
-/// Pass None if it doesn't exist.
+/// Pass None if it doesn't exist, or its deletion has ended its consent.
 ///
 /// # Errors
 /// The problem, with the command that solves it.
@@ -156,7 +195,7 @@ pub fn check_account(
     plugin: &str,
 ) -> Result<AllowedCode, Problem> {
     let ServiceAccount { namespace, name } = account;
-    let Some(found) = found.filter(|found| !found.deleting()) else {
+    let Some(found) = found else {
         let message = format!("ServiceAccount {name:?} does not exist in namespace {namespace:?}");
         let advice = Advice::from(message).with(": ", create(account, plugin));
         return Err(Problem::new(reasons::SERVICE_ACCOUNT_NOT_FOUND, advice));
@@ -279,6 +318,36 @@ mod tests {
             ManagedFields::Drop,
         )
         .expect("object")
+    }
+
+    #[test]
+    fn host_runs_the_namespaces_of_its_class_alone() {
+        let class: Class = "a".parse().expect("a class");
+        assert_eq!(check_class("n", None, None), Ok(()));
+        assert_eq!(check_class("n", Some("a"), Some(&class)), Ok(()));
+
+        for (label, own, wanted) in [
+            (Some("a"), None, "operetta install --class a"),
+            (Some("b"), Some(&class), "operetta.dev/class=b"),
+            (None, Some(&class), "has no label operetta.dev/class"),
+            // A host without a class must not run what somebody meant to keep apart.
+            (Some(""), None, "is \"\", which is not the name of a class"),
+            (Some("A_b"), None, "is \"A_b\", which is not the name"),
+        ] {
+            let problem = check_class("n", label, own).expect_err(wanted);
+            assert_eq!(problem.reason, "ClassNotServed");
+            assert!(problem.message.contains(wanted), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn only_namespaces_that_are_opted_in_have_a_class() {
+        let namespace = |labels: &str| object(&format!("\"labels\": {{{labels}}}"));
+        let class = "\"operetta.dev/class\": \"a\"";
+        let enabled = namespace(&format!("\"operetta.dev/plugins\": \"enabled\", {class}"));
+        assert_eq!(class_of("n", Some(&enabled)), Some("a"));
+        assert_eq!(class_of("n", Some(&namespace(class))), None);
+        assert_eq!(class_of("n", None), None);
     }
 
     #[test]

@@ -61,11 +61,14 @@ impl LogQuota {
     }
 }
 
-/// Returns the size of a text in a JSON log; a control character takes six bytes.
+/// Returns the size of a text in a JSON log, where some characters are escaped.
 pub fn escaped(text: &str) -> u64 {
-    text.bytes()
-        .map(|byte| if byte < b' ' { 6 } else { 1 })
-        .sum()
+    let size = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | b'\x08' | b'\x0c' => 2,
+        0..b' ' => 6,
+        _ => 1,
+    };
+    text.bytes().map(size).sum()
 }
 
 #[cfg(test)]
@@ -130,7 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_count_six_bytes() {
-        assert_eq!(escaped("a\0\n"), 13);
+    fn escaped_characters_count_as_many_bytes_as_json_has() {
+        let every_byte: String = (0..=u8::MAX).map(char::from).collect();
+        for text in ["a\0\n", "\"\\\"\\", "é\u{2028}🎭", &every_byte] {
+            let json = serde_json::to_string(text).expect("a string");
+            assert_eq!(escaped(text), json.len() as u64 - 2, "{json}");
+        }
     }
 }

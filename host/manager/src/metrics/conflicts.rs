@@ -17,7 +17,7 @@ use prometheus_client::{
 pub(super) struct ConflictMetrics {
     conflicts: Family<ConflictLabels, Counter>,
     writes: Family<ConflictLabels, Counter>,
-    /// Each Plugin's series, to remove them together with it.
+    /// The series of each Plugin that is set up here, to remove them together with it.
     series: Mutex<HashMap<ObjectKey, HashSet<ConflictLabels>>>,
 }
 
@@ -40,7 +40,13 @@ impl ConflictMetrics {
         metrics
     }
 
-    /// Counts a conflict for each plugin involved, and the write for the plugin that wrote.
+    /// Counts the conflicts of a Plugin from now on.
+    pub(super) fn keep(&self, plugin: &ObjectKey) {
+        self.series.lock().entry(plugin.clone()).or_default();
+    }
+
+    /// Counts a conflict for each plugin involved, and the write for the plugin that wrote. What a
+    /// deleted Plugin's last write did is not counted: nobody would remove its series again.
     pub(super) fn count(&self, conflict: &FieldConflict) {
         let labels = |plugin: &ObjectKey, against| ConflictLabels {
             plugin: plugin.name.clone(),
@@ -55,30 +61,32 @@ impl ConflictMetrics {
             ),
             Rival::Outside { .. } => ("outside", None),
         };
-        let own = labels(&conflict.author.plugin, against);
-        self.note(&conflict.author.plugin, &own);
+        // Until all is counted, so that nothing is counted after the series are removed.
+        let mut series = self.series.lock();
+        let mut note = |plugin: &ObjectKey| {
+            let labels = labels(plugin, against);
+            let of_plugin = series.get_mut(plugin)?;
+            if !of_plugin.contains(&labels) {
+                of_plugin.insert(labels.clone());
+            }
+            Some(labels)
+        };
 
-        self.writes.get_or_create(&own).inc();
-        if conflict.stage == Stage::Begins {
-            self.conflicts.get_or_create(&own).inc();
-            if let Some(other) = other {
-                let labels = labels(other, against);
-                self.note(other, &labels);
-                self.conflicts.get_or_create(&labels).inc();
+        let begins = conflict.stage == Stage::Begins;
+        if let Some(own) = note(&conflict.author.plugin) {
+            self.writes.get_or_create(&own).inc();
+            if begins {
+                self.conflicts.get_or_create(&own).inc();
             }
         }
-    }
-
-    fn note(&self, plugin: &ObjectKey, labels: &ConflictLabels) {
-        let mut series = self.series.lock();
-        let of_plugin = series.entry(plugin.clone()).or_default();
-        if !of_plugin.contains(labels) {
-            of_plugin.insert(labels.clone());
+        if let Some(labels) = other.filter(|_| begins).and_then(note) {
+            self.conflicts.get_or_create(&labels).inc();
         }
     }
 
     pub(super) fn forget(&self, plugin: &ObjectKey) {
-        for labels in self.series.lock().remove(plugin).unwrap_or_default() {
+        let mut series = self.series.lock();
+        for labels in series.remove(plugin).unwrap_or_default() {
             self.conflicts.remove(&labels);
             self.writes.remove(&labels);
         }

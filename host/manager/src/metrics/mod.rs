@@ -6,6 +6,7 @@
 mod conflicts;
 mod controllers;
 pub mod informers;
+pub mod pages;
 pub mod plugins;
 pub mod process;
 mod queues;
@@ -29,16 +30,22 @@ use operetta_core::{
 use operetta_wasm::{Origin, Provenance};
 use prometheus_client::{
     encoding::{
-        EncodeLabelSet, prometheus_protobuf,
+        EncodeLabelSet,
+        prometheus_protobuf::{self, prometheus_data_model::MetricFamily},
         text::{encode_eof, encode_registry},
     },
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
+use prost::Message;
 
 pub(crate) use self::controllers::result_name;
 use crate::metrics::{
-    conflicts::ConflictMetrics, controllers::ControllerMetrics, rest_client::RestClientMetrics,
+    conflicts::ConflictMetrics,
+    controllers::ControllerMetrics,
+    pages::merge::{Merged, Page, merge},
+    plugins::plugin_labels,
+    rest_client::RestClientMetrics,
     samples::Samples,
 };
 
@@ -121,13 +128,14 @@ impl Metrics {
     }
 
     /// Creates the series of a Plugin's controllers and removes those of controllers it no longer
-    /// has.
+    /// has. Nothing about a Plugin is counted before this.
     pub fn keep_controllers<'a>(
         &self,
         plugin: &ObjectKey,
         controllers: impl IntoIterator<Item = &'a str>,
     ) {
         self.controllers.keep(plugin, controllers);
+        self.conflicts.keep(plugin);
     }
 
     /// Removes all series of a deleted Plugin.
@@ -180,46 +188,87 @@ impl Metrics {
             .inc_by(provenance.took.as_secs_f64());
     }
 
-    /// Encodes the metrics and these samples as OpenMetrics text.
+    /// Encodes the metrics, these samples and the pages of processes as OpenMetrics text.
     ///
     /// # Errors
     /// The formatter's errors.
-    pub fn encode(&self, samples: Samples) -> Result<String, fmt::Error> {
+    pub fn encode(&self, mut samples: Samples, pages: Vec<Page>) -> Result<String, fmt::Error> {
+        let merged = match pages.is_empty() {
+            true => Merged::default(),
+            false => self.merge(&mut samples, pages)?.1,
+        };
         let mut scrape = Registry::default();
         scrape.register_collector(Box::new(samples));
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, &scrape)?;
+        if !merged.is_empty() {
+            text = merged.join_text(&text);
+        }
         encode_eof(&mut text)?;
         Ok(text)
     }
 
-    /// Encodes the metrics and these samples as length-delimited Protobuf messages.
+    /// Encodes the metrics, these samples and the pages of processes as length-delimited Protobuf
+    /// messages.
     ///
     /// # Errors
     /// The encoder's errors.
     pub fn encode_protobuf(
         &self,
-        samples: Samples,
-    ) -> Result<Vec<u8>, prometheus_protobuf::EncodeError> {
-        let mut scrape = Registry::default();
-        scrape.register_collector(Box::new(samples));
-        let mut bytes = prometheus_protobuf::encode_to_vec(&self.registry)?;
-        bytes.extend(prometheus_protobuf::encode_to_vec(&scrape)?);
+        mut samples: Samples,
+        pages: Vec<Page>,
+    ) -> Result<Vec<u8>, fmt::Error> {
+        let (mut families, merged) = self.merge(&mut samples, pages)?;
+        merged.join(&mut families);
+        let mut bytes = Vec::new();
+        for family in families {
+            bytes.extend(family.encode_length_delimited_to_vec());
+        }
         Ok(bytes)
     }
+
+    /// Returns the host's own families, and what of the pages stands beside them. Adds how many
+    /// families were left out to the samples, and so to the families.
+    fn merge(
+        &self,
+        samples: &mut Samples,
+        pages: Vec<Page>,
+    ) -> Result<(Vec<MetricFamily>, Merged), fmt::Error> {
+        let mut own = prometheus_protobuf::encode(&self.registry)?;
+        own.extend(encode_samples(samples)?);
+        let merged = merge(&own, pages);
+
+        let mut left_out = Samples::default();
+        let help = "Number of metrics of a process that are left out of its host's, because the host has them itself";
+        let by_plugin = merged.left_out.iter();
+        let by_plugin = by_plugin.map(|(plugin, count)| (plugin_labels(plugin), *count));
+        left_out.gauge("operetta_process_metrics_left_out", help, by_plugin);
+        own.extend(encode_samples(&left_out)?);
+        samples.extend(left_out);
+        Ok((own, merged))
+    }
+}
+
+fn encode_samples(samples: &Samples) -> Result<Vec<MetricFamily>, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(samples.clone()));
+    prometheus_protobuf::encode(&registry)
 }
 
 #[cfg(test)]
 mod tests {
-    use operetta_core::controller::request::Fault;
-    use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
-    use prost::Message;
-
     use super::*;
+    use operetta_core::{
+        conflict::{Author, Rival, Stage},
+        controller::request::Fault,
+        object::kind::GroupVersionKind,
+    };
 
     fn text(metrics: &Metrics) -> String {
-        metrics.encode(Samples::default()).expect("text")
+        metrics
+            .encode(Samples::default(), Vec::new())
+            .expect("text")
     }
 
     #[test]
@@ -274,7 +323,7 @@ mod tests {
 
         let mut samples = Samples::default();
         samples.counter("sampled", "Sampled", [(vec![], 7_u64)]);
-        let bytes = metrics.encode_protobuf(samples).expect("bytes");
+        let bytes = metrics.encode_protobuf(samples, Vec::new()).expect("bytes");
         let mut rest = bytes.as_slice();
         let mut families = Vec::new();
         while !rest.is_empty() {
@@ -319,6 +368,70 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_processes_are_part_of_both_formats() {
+        let metrics = Metrics::new();
+        let other = ObjectKey::namespaced("n", "other");
+        metrics.keep_controllers(&other, ["c"]);
+        let page = || {
+            let text = "# TYPE controller_runtime_reconcile_total counter\n\
+                        controller_runtime_reconcile_total{controller=\"mine\"} 4\n\
+                        # TYPE process_open_fds gauge\nprocess_open_fds 9\njobs 2\n";
+            vec![Page {
+                plugin: ObjectKey::namespaced("n", "op"),
+                families: pages::read(text).expect("a page"),
+            }]
+        };
+        let samples = || {
+            let mut samples = Samples::default();
+            samples.gauge("process_open_fds", "Files", [(vec![], 7_u64)]);
+            samples
+        };
+
+        let text = metrics.encode(samples(), page()).expect("text");
+        let at = |line: &str| {
+            let found = text.lines().position(|found| found == line);
+            found.unwrap_or_else(|| panic!("{line} not in\n{text}"))
+        };
+        let head = at("# TYPE controller_runtime_reconcile counter");
+        let mine = at(
+            "controller_runtime_reconcile_total{controller=\"mine\",namespace=\"n\",plugin=\"op\"} 4.0",
+        );
+        let between: Vec<_> = text.lines().skip(head + 1).take(mine - head).collect();
+        assert!(
+            between
+                .iter()
+                .all(|line| line.starts_with("controller_runtime_reconcile_total{")),
+            "{between:?}"
+        );
+        at("process_open_fds{} 7");
+        at("jobs{namespace=\"n\",plugin=\"op\"} 2.0");
+        at("operetta_process_metrics_left_out{plugin=\"op\",namespace=\"n\"} 1");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let heads: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("# TYPE"))
+            .collect();
+        let unique: std::collections::HashSet<_> = heads.iter().collect();
+        assert_eq!(unique.len(), heads.len(), "{heads:?}");
+
+        let bytes = metrics.encode_protobuf(samples(), page()).expect("bytes");
+        let mut rest = bytes.as_slice();
+        let mut names = Vec::new();
+        while !rest.is_empty() {
+            let family = MetricFamily::decode_length_delimited(&mut rest).expect("a message");
+            names.push(family.name);
+        }
+        assert_eq!(
+            names
+                .iter()
+                .filter(|name| *name == "controller_runtime_reconcile_total")
+                .count(),
+            1
+        );
+        assert!(names.iter().any(|name| name == "jobs"), "{names:?}");
+    }
+
+    #[test]
     fn series_end_with_their_controller_and_their_plugin() {
         let metrics = Metrics::new();
         let plugin = ObjectKey::namespaced("n", "p");
@@ -336,5 +449,47 @@ mod tests {
         metrics.reconciled(&plugin, "kept", &Ok(Action::Done), Duration::ZERO);
         let now = text(&metrics);
         assert!(!now.contains("plugin=\"p\""), "{now}");
+    }
+
+    #[test]
+    fn conflicts_of_a_deleted_plugin_are_not_counted_again() {
+        let metrics = Metrics::new();
+        let author = |plugin: &ObjectKey| Author {
+            plugin: plugin.clone(),
+            controller: "c".to_owned(),
+        };
+        let (deleted, other) = (
+            ObjectKey::namespaced("n", "deleted"),
+            ObjectKey::namespaced("n", "other"),
+        );
+        metrics.keep_controllers(&deleted, []);
+        metrics.keep_controllers(&other, []);
+        let conflict = |by: &ObjectKey, rival: &ObjectKey| {
+            metrics.conflict(&FieldConflict {
+                kind: GroupVersionKind::new("v1", "Secret"),
+                key: ObjectKey::namespaced("n", "target"),
+                uid: "u".to_owned(),
+                path: ".data.x".to_owned(),
+                author: author(by),
+                rival: Rival::Author(author(rival)),
+                stage: Stage::Begins,
+            });
+        };
+
+        conflict(&deleted, &other);
+        let now = text(&metrics);
+        assert!(
+            now.contains("plugin=\"deleted\"") && now.contains("plugin=\"other\""),
+            "{now}"
+        );
+
+        metrics.forget(&deleted);
+        conflict(&deleted, &other);
+        conflict(&other, &deleted);
+        let now = text(&metrics);
+        assert!(
+            !now.contains("plugin=\"deleted\"") && now.contains("plugin=\"other\""),
+            "{now}"
+        );
     }
 }

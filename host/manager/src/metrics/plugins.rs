@@ -114,7 +114,8 @@ pub fn sample_code(code: MappedTotals, samples: &mut Samples) {
     );
 }
 
-fn plugin_labels(plugin: &ObjectKey) -> Labels {
+/// The labels of a plugin's samples: its name and its namespace.
+pub fn plugin_labels(plugin: &ObjectKey) -> Labels {
     vec![
         ("plugin", plugin.name.clone()),
         ("namespace", plugin.namespace.clone().unwrap_or_default()),

@@ -1,8 +1,9 @@
 //! The page for people at /page/: Plugins, any kind of object, tenants and informers, live in a
 //! browser.
 //!
-//! Each page is plain HTML and complete without a script. The script from `page/dist` takes it over
-//! and reads `/page/api/`, which answers with JSON or server-sent events. Objects are read with the
+//! With a token in its header, a request for a page gets plain HTML that is complete without a
+//! script. A browser signs in instead (`sessions`), and gets the script from `page/dist`, which
+//! reads `/page/api/`. That answers with JSON or server-sent events. Objects are read with the
 //! user's token, so RBAC decides. What the host knows about Plugins comes from their status and
 //! from the counts behind /metrics. docs/page.md describes the protocol.
 //!
@@ -24,6 +25,7 @@ mod recorded;
 mod related;
 mod rights;
 mod session;
+mod sessions;
 mod shell;
 mod sign_in;
 mod state;
@@ -52,6 +54,7 @@ use serde_json::{Value, json};
 pub use self::state::Page;
 use self::{failure::Failure, session::Session, state::IsTls};
 use crate::admin::{
+    access::Required,
     forward::{Forwarder, forward},
     headers::is_same_origin,
 };
@@ -131,19 +134,26 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         .layer(middleware::from_fn(guard))
 }
 
-/// Answers a user's request once there is room in memory for the answer.
+/// Answers a user's request once there is room in memory for the answer. One about a Plugin takes a
+/// place, and maybe another replica's time, only if the user may see the Plugin.
 async fn share(
     State(page): State<Arc<Page>>,
     Extension(session): Extension<Session>,
     request: Request,
     next: Next,
 ) -> Response {
+    let required = Required::of(request.uri().path());
+    if required.plugin().is_some()
+        && let Err(failure) = session.check(&page, Some(&required)).await
+    {
+        return failure.into_response();
+    }
+
     page.readers.answer(&session.user, request, next).await
 }
 
-/// Refuses requests of other sites that change something, lets a request carry the token of its
-/// cookie, and adds the headers of each response.
-async fn guard(mut request: Request, next: Next) -> Response {
+/// Refuses requests of other sites that change something, and adds the headers of each response.
+async fn guard(request: Request, next: Next) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD)
         && !is_same_origin(request.headers())
     {
@@ -152,7 +162,6 @@ async fn guard(mut request: Request, next: Next) -> Response {
         return protected(failure::present(refused.into_response(), false, None).await);
     }
 
-    session::authorize_by_cookie(request.headers_mut());
     protected(next.run(request).await)
 }
 

@@ -27,7 +27,7 @@ impl Visible {
         session: &Session,
         all: BTreeSet<String>,
     ) -> Result<Self, Failure> {
-        let forbidden = match session
+        let mut forbidden = match session
             .check(page, Some(&Required::list_plugins(None)))
             .await
         {
@@ -41,6 +41,7 @@ impl Visible {
             Err(failure) => return Err(failure),
         };
 
+        forbidden += &unreviewed(all.len());
         let reviews =
             stream::iter(all.into_iter().take(MAX_NAMESPACES)).map(|namespace| async move {
                 let required = Required::list_plugins(Some(&namespace));
@@ -84,5 +85,32 @@ impl Visible {
             .collect();
         let hidden = all - shown.len();
         (shown, hidden)
+    }
+}
+
+/// Returns what to add to the message about a missing permission in all namespaces, if there are
+/// too many to review one by one.
+fn unreviewed(namespaces: usize) -> String {
+    match namespaces.checked_sub(MAX_NAMESPACES) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(
+            "; only the first {MAX_NAMESPACES} of {namespaces} namespaces were reviewed, so {more} may be left out although you may list their Plugins"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_that_were_not_reviewed_are_not_called_forbidden() {
+        assert_eq!(unreviewed(0), "");
+        assert_eq!(unreviewed(MAX_NAMESPACES), "");
+        let more = unreviewed(MAX_NAMESPACES + 20);
+        assert!(
+            more.contains("first 500 of 520 namespaces") && more.contains("20 may be left out"),
+            "{more}"
+        );
     }
 }

@@ -1,24 +1,27 @@
-//! The user of a request: the token in its cookie or header, and whom the API server says it
-//! belongs to.
+//! The user of a request: the token in its header or of its session, and whom the API server says
+//! it belongs to.
 
 use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::Next,
-    response::{IntoResponse, Redirect, Response},
+    response::{Html as HtmlResponse, IntoResponse, Redirect, Response},
 };
+use operetta_api::reasons;
 use operetta_kube::client::user_api::UserApi;
 
 use super::{
     failure::{Failure, present},
+    sessions::{Key, SECRET},
+    shell,
     state::Page,
 };
-use crate::admin::access::{self, Asker, Required};
-
-/// The cookie with the token.
-pub(super) const COOKIE: &str = "operetta-token";
+use crate::admin::{
+    access::{self, Asker, Required},
+    connections::{self, OfConnection},
+};
 
 /// The user of a request.
 #[derive(Clone)]
@@ -27,8 +30,10 @@ pub(super) struct Session {
     pub user: String,
     /// The API server as the user sees it.
     pub api: UserApi,
-    /// Only the headers with the token.
+    /// Only the headers with the token, and where the request came from.
     headers: HeaderMap,
+    /// The session of the browser; None for a request that brought the token itself.
+    kept: Option<Key>,
 }
 
 impl Session {
@@ -37,12 +42,16 @@ impl Session {
         Asker::new(page.access.clone(), &self.headers)
     }
 
-    /// Checks that the token is still valid and the user still has the permission.
+    /// Checks that the session is still open, the token still valid, and that the user still has the
+    /// permission.
     pub(super) async fn check(
         &self,
         page: &Page,
         required: Option<&Required>,
     ) -> Result<(), Failure> {
+        if self.kept.is_some_and(|id| !page.sessions.still_used(id)) {
+            return Err(ended());
+        }
         match required {
             Some(required) => page.access.check(&self.headers, required).await?,
             None => drop(page.access.user(&self.headers).await?),
@@ -51,42 +60,40 @@ impl Session {
     }
 }
 
-/// Copies the token from the cookie to the header Authorization, where the other endpoints expect
-/// it. A header sent by the client takes precedence.
-pub(super) fn authorize_by_cookie(headers: &mut HeaderMap) {
-    if access::credentials(headers).is_some() {
-        return;
-    }
-    if let Some(token) = cookie(headers)
-        && let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}"))
-    {
-        headers.insert(header::AUTHORIZATION, value);
-    }
-}
-
-fn cookie(headers: &HeaderMap) -> Option<String> {
-    let lines = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    let mut cookies = lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    cookies
-        .find(|(name, value)| *name == COOKIE && !value.is_empty())
-        .map(|(_, value)| value.to_owned())
+/// The failure of a request whose cookie names no session here.
+fn ended() -> Failure {
+    Failure::new(
+        StatusCode::UNAUTHORIZED,
+        reasons::TOKEN_MISSING,
+        "the session has ended, or another replica of the host has it: sign in again",
+    )
 }
 
 /// Finds the user of a request, and renders errors. Without a valid token a page redirects to the
-/// sign-in, and the API responds with 401.
+/// sign-in, and the API responds with 401. A browser that only opens an address sends no secret, and
+/// gets the page without any data.
 pub(super) async fn authenticate(
     State(page): State<Arc<Page>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let is_api = request.uri().path().starts_with("/page/api/");
+    let mut kept = None;
+    if access::credentials(request.headers()).is_none() {
+        if let Some(used) = page.sessions.of(request.headers()) {
+            kept = Some(used.id);
+            bring(request.headers_mut(), &used.token);
+        } else if page.sessions.knows_cookie(request.headers()) && !is_api {
+            return HtmlResponse(shell::without_data()).into_response();
+        }
+    }
+
     match session(&page, request.headers()).await {
-        Ok(session) => {
+        Ok(mut session) => {
+            session.kept = kept;
+            if let Some(connection) = request.extensions().get::<OfConnection>() {
+                connection.authenticated(&session.user);
+            }
             let user = session.user.clone();
             request.extensions_mut().insert(session);
             present(next.run(request).await, is_api, Some(&user)).await
@@ -101,7 +108,20 @@ pub(super) async fn authenticate(
                 .finish();
             Redirect::to(&format!("/page/sign-in?{query}")).into_response()
         }
-        Err(failure) => present(failure.into_response(), is_api, None).await,
+        Err(failure) => {
+            let headers = request.headers();
+            let is_over = headers.contains_key(SECRET) && access::credentials(headers).is_none();
+            let failure = if is_over { ended() } else { failure };
+            present(failure.into_response(), is_api, None).await
+        }
+    }
+}
+
+/// Puts a token into the header Authorization, where everything else expects it.
+fn bring(headers: &mut HeaderMap, token: &str) {
+    if let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {token}")) {
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
     }
 }
 
@@ -114,47 +134,11 @@ pub(super) async fn session(page: &Page, from: &HeaderMap) -> Result<Session, Fa
     if let Some(credentials) = access::credentials(from) {
         headers.insert(header::AUTHORIZATION, credentials.clone());
     }
-    Ok(Session { user, api, headers })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn authorization(lines: &[(header::HeaderName, &str)]) -> Option<String> {
-        let mut headers: HeaderMap = lines
-            .iter()
-            .map(|(name, value)| (name.clone(), value.parse().expect("a value")))
-            .collect();
-        authorize_by_cookie(&mut headers);
-        Some(
-            headers
-                .get(header::AUTHORIZATION)?
-                .to_str()
-                .expect("text")
-                .to_owned(),
-        )
-    }
-
-    #[test]
-    fn token_comes_from_the_cookie_unless_a_header_has_one() {
-        let cookie = (
-            header::COOKIE,
-            "theme=dark; operetta-token=abc.d-e_f; other=operetta-token",
-        );
-        assert_eq!(
-            authorization(std::slice::from_ref(&cookie)).as_deref(),
-            Some("Bearer abc.d-e_f")
-        );
-
-        let header = (header::AUTHORIZATION, "Bearer other");
-        assert_eq!(
-            authorization(&[cookie, header]).as_deref(),
-            Some("Bearer other")
-        );
-
-        for line in ["", "operetta-token=", "xoperetta-token=a", "operetta-token"] {
-            assert_eq!(authorization(&[(header::COOKIE, line)]), None, "{line}");
-        }
-    }
+    connections::copy_network(from, &mut headers);
+    Ok(Session {
+        user,
+        api,
+        headers,
+        kept: None,
+    })
 }

@@ -2,8 +2,45 @@
 
 use super::{assets::hashed, html::Html};
 
-/// Returns a complete page. Without a user it has no navigation.
+/// What a browser without JavaScript shows.
+const NEEDS_SCRIPT: &str = "<noscript><p>In a browser, this page needs JavaScript. Other clients send a token in the header Authorization.</p></noscript>";
+
+/// Returns a complete page. Without a user it has neither navigation nor script.
 pub(super) fn document(title: &str, user: Option<&str>, main: Html) -> String {
+    let main = Html::default()
+        .markup("<main id=\"app\">")
+        .html(main)
+        .markup("</main>");
+    match user {
+        Some(user) => framed(title, true, navigation(user).html(main)),
+        None => framed(title, false, main),
+    }
+}
+
+/// Returns the page that only loads the script: whoever gets it proves nothing.
+pub(super) fn without_data() -> String {
+    let main = Html::default()
+        .markup("<main id=\"app\"><h1>Operetta</h1>")
+        .markup(NEEDS_SCRIPT)
+        .markup("</main>");
+    framed("Operetta", true, main)
+}
+
+/// Returns the page that ends the sign-in: its script keeps the session's secret and goes on to
+/// `next`.
+pub(super) fn signed_in(secret: &str, next: &str) -> String {
+    let main = Html::default()
+        .markup("<main id=\"app\" data-secret=\"")
+        .text(secret)
+        .markup("\" data-next=\"")
+        .text(next)
+        .markup("\"><h1>Signed in to Operetta</h1>")
+        .markup(NEEDS_SCRIPT)
+        .markup("</main>");
+    framed("Signed in", true, main)
+}
+
+fn framed(title: &str, has_script: bool, body: Html) -> String {
     let html = Html::default()
         .markup("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">")
         .markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>")
@@ -11,20 +48,16 @@ pub(super) fn document(title: &str, user: Option<&str>, main: Html) -> String {
         .markup(" – Operetta</title><link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"/page/assets/")
         .text(hashed("app.css"))
         .markup("\">");
-    let html = match user {
-        Some(_) => html
-            .markup("<script type=\"module\" src=\"/page/assets/")
+    let html = if has_script {
+        html.markup("<script type=\"module\" src=\"/page/assets/")
             .text(hashed("app.js"))
-            .markup("\"></script></head><body>"),
-        None => html.markup("</head><body>"),
+            .markup("\"></script>")
+    } else {
+        html
     };
-    let html = match user {
-        Some(user) => html.html(navigation(user)),
-        None => html,
-    };
-    html.markup("<main id=\"app\">")
-        .html(main)
-        .markup("</main></body></html>")
+    html.markup("</head><body>")
+        .html(body)
+        .markup("</body></html>")
         .into_string()
 }
 

@@ -1,5 +1,5 @@
-//! Signing in and out, with a form that works without a script. The token stays in a cookie that no
-//! script can read and browsers don't send with other sites' requests.
+//! Signing in and out. The token stays here ([`super::sessions`]): the browser gets a cookie that no script
+//! can read and browsers don't send with other sites' requests, and the page a secret.
 
 use std::sync::Arc;
 
@@ -12,18 +12,17 @@ use axum::{
 };
 use operetta_kube::client::user_api::Read;
 use serde::Deserialize;
+use zeroize::Zeroizing;
 
 use super::{
     failure::Failure,
     html::Html,
-    session::{self, COOKIE},
+    session,
+    sessions::COOKIE,
     shell,
     state::{IsTls, Page},
 };
-
-/// The longest token, in bytes. Browsers drop a cookie of more than 4,096 bytes, including its name
-/// and attributes.
-const MAX_TOKEN: usize = 3_900;
+use crate::admin::connections;
 
 /// Where to go after signing in, if the request doesn't say.
 const HOME: &str = "/page/plugins";
@@ -57,10 +56,11 @@ fn form(next: &str, problem: &str) -> HtmlResponse<String> {
     HtmlResponse(shell::document("Sign in", None, html))
 }
 
-/// Checks a token and stores it in the cookie.
+/// Checks a token and opens a session for it.
 pub(super) async fn sign_in(
     State(page): State<Arc<Page>>,
     Extension(IsTls(is_tls)): Extension<IsTls>,
+    from: HeaderMap,
     body: Bytes,
 ) -> Response {
     let field = |name: &str| {
@@ -68,18 +68,24 @@ pub(super) async fn sign_in(
             .find(|(key, _)| key.as_ref() == name)
             .map(|(_, value)| value)
     };
-    let token = field("token").unwrap_or_default().trim().to_owned();
+    let token = Zeroizing::new(field("token").unwrap_or_default().trim().to_owned());
     let next = field("next").unwrap_or_default().into_owned();
-    if let Err(failure) = check(&page, &token).await {
-        let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::UNAUTHORIZED);
-        return (status, form(&next, &failure.message)).into_response();
-    }
+    let user = match check(&page, &from, &token).await {
+        Ok(user) => user,
+        Err(failure) => {
+            let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::UNAUTHORIZED);
+            return (status, form(&next, &failure.message)).into_response();
+        }
+    };
 
-    leave_cookie(path_of_page(&next), &token, is_tls)
+    let opened = page.sessions.open(&user, &token);
+    let html = shell::signed_in(&opened.secret.digits(), path_of_page(&next));
+    let response = HtmlResponse(html).into_response();
+    with_cookie(response, &opened.id.digits(), is_tls)
 }
 
-/// Checks that the API server accepts a token.
-async fn check(page: &Page, token: &str) -> Result<(), Failure> {
+/// Checks that the API server accepts a token, and returns its user.
+async fn check(page: &Page, from: &HeaderMap, token: &str) -> Result<String, Failure> {
     let refused = |message: &str| {
         Failure::new(
             StatusCode::UNAUTHORIZED,
@@ -98,12 +104,6 @@ async fn check(page: &Page, token: &str) -> Result<(), Failure> {
         ));
     }
 
-    if token.len() > MAX_TOKEN {
-        return Err(refused(
-            "the token has more than 3,900 bytes, and no browser keeps it: use a ServiceAccount's token",
-        ));
-    }
-
     let mut headers = HeaderMap::new();
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
     headers.insert(
@@ -111,6 +111,7 @@ async fn check(page: &Page, token: &str) -> Result<(), Failure> {
         value.map_err(|_| refused("this is not a token"))?,
     );
 
+    connections::copy_network(from, &mut headers);
     let session = session::session(page, &headers).await?;
     // A token whose audience is only the hosts can't read anything from the API server.
     let read = Read {
@@ -124,19 +125,24 @@ async fn check(page: &Page, token: &str) -> Result<(), Failure> {
             "the API server does not accept the token: it must be for the audience of the API server",
         )),
         Err(error) if error.status.code >= 500 => Err(error.into()),
-        _ => Ok(()),
+        _ => Ok(session.user),
     }
 }
 
-/// Removes the cookie.
-pub(super) async fn sign_out(Extension(IsTls(is_tls)): Extension<IsTls>) -> Response {
-    leave_cookie("/page/sign-in", "; Max-Age=0", is_tls)
+/// Ends the session, if the request has its secret, and removes the cookie.
+pub(super) async fn sign_out(
+    State(page): State<Arc<Page>>,
+    Extension(IsTls(is_tls)): Extension<IsTls>,
+    headers: HeaderMap,
+) -> Response {
+    page.sessions.end(&headers);
+    let response = Redirect::to("/page/sign-in").into_response();
+    with_cookie(response, "; Max-Age=0", is_tls)
 }
 
-fn leave_cookie(next: &str, value: &str, is_tls: bool) -> Response {
+fn with_cookie(mut response: Response, value: &str, is_tls: bool) -> Response {
     let secure = if is_tls { "; Secure" } else { "" };
     let cookie = format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/page{secure}");
-    let mut response = Redirect::to(next).into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -1,11 +1,11 @@
 //! What all requests to the page share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 use operetta_kube::informer::Informer;
 
-use super::summaries::Summaries;
+use super::{sessions::Sessions, summaries::Summaries};
 use crate::{
     admin::{
         access::AccessControl,
@@ -26,6 +26,9 @@ const LISTS: u32 = 4;
 /// The number of lists of one user that are in memory at once.
 const LISTS_OF_USER: u32 = 2;
 
+/// How often the sessions that are over are forgotten.
+const SWEEP: Duration = Duration::from_secs(60);
+
 /// The state of the page.
 pub struct Page {
     pub(super) manager: Arc<Manager>,
@@ -34,6 +37,8 @@ pub struct Page {
     pub(super) forwarder: Option<Arc<Forwarder>>,
     /// A client without credentials of its own.
     pub(super) users: Client,
+    /// Who has signed in here.
+    pub(super) sessions: Sessions,
     pub(super) streams: Streams,
     pub(super) summaries: Summaries,
     pub(super) server_revisions: ServerRevisions,
@@ -48,7 +53,8 @@ pub struct Page {
 pub(super) struct IsTls(pub bool);
 
 impl Page {
-    /// Creates the page. `users` is a client of the API server without credentials.
+    /// Creates the page, in a runtime of tokio. `users` is a client of the API server without
+    /// credentials.
     pub fn new(
         manager: Arc<Manager>,
         access: Arc<AccessControl>,
@@ -56,17 +62,29 @@ impl Page {
         users: Client,
         readers: Arc<Readers>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let page = Arc::new(Self {
             manager,
             access,
             forwarder,
             users,
+            sessions: Sessions::default(),
             streams: Streams::new(PER_USER),
             summaries: Summaries::default(),
             server_revisions: ServerRevisions::default(),
             lists: Shares::new(LISTS, LISTS_OF_USER),
             readers,
-        })
+        });
+
+        let swept = Arc::downgrade(&page);
+        tokio::spawn(async move {
+            while let Some(page) = swept.upgrade() {
+                page.sessions.sweep();
+                drop(page);
+                tokio::time::sleep(SWEEP).await;
+            }
+        });
+
+        page
     }
 
     /// Returns the informer of CustomResourceDefinitions, or None before it starts.

@@ -10,6 +10,9 @@
 //!    epoch into the status.
 //! 3. The successor starts. Its queue has every key of the shard.
 //!
+//! A Plugin whose namespace moves to another trust class is given up by the group of replicas that
+//! runs it, as [`Ownership::leaving`] says, and then claimed by a replica of that class.
+//!
 //! When the number of shards changes, each owner takes no more keys, waits for the reconciles in
 //! flight, and removes itself from the status. One replica then writes the new number, and all
 //! replicas claim shards again.
@@ -17,6 +20,9 @@
 //! Then a replica that runs a shard, or prepares to, brings it up to date: quota, consent, code,
 //! configuration, controllers and status, in this order. Steps whose input has not changed are
 //! skipped. A Plugin that cannot run stops with the reason in its status.
+//!
+//! A deleted Plugin ends at once, unless objects wait for it to remove its finalizers
+//! ([`teardown`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,13 +35,13 @@ use operetta_core::{
     },
     controller::request::{Action, Failure, ReconcileRequest},
     gate::PluginConfig,
-    object::{Object, ObjectKey},
+    object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::{EventType, LogLevel, Reconciler},
     replicas::{Epoch, Plan, Role, Shard},
     status::{ApiError, ErrorKind},
 };
 use serde::{Deserialize, de::IgnoredAny};
-use tokio::{sync::MutexGuard, task::JoinSet};
+use tokio::{sync::MutexGuard, task::JoinSet, time::Instant};
 
 use crate::{
     authz::consent::{self, Consent, OptIn},
@@ -47,13 +53,15 @@ use crate::{
         host_informers::HostInformers,
         hosted_plugin::{Applied, ELSEWHERE, HostedPlugin, Pause, PluginRef, State},
         hosted_plugins::HostedPlugins,
-        ownership::{CONFLICT_RETRY, ConditionalWrite, Ownership, installations::RECHECK},
+        ownership::{CONFLICT_RETRY, ConditionalWrite, Leaving, Ownership, installations::RECHECK},
+        process::sources::Sources,
         setup::{
             Setup, SetupError, assembly::DRAIN, running_shard::RunningShard,
             running_shards::RunningShards,
         },
         source::{Loader, state::SourceState},
         status::{is_settled, observed::observe, report::Reporter},
+        teardown::{self, Remaining, declares_finalizers},
     },
     problem::Problem,
     tenancy::{
@@ -93,7 +101,7 @@ impl Reconciler for PluginController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let key = &request.key;
         let plugin = match self.informers.plugins.cache.get(key) {
-            Some(plugin) if !plugin.deleting() => plugin,
+            Some(plugin) if !teardown::is_gone(&plugin) => plugin,
             _ => {
                 self.hosted_plugins.remove(key, DELETED).await;
                 self.ownership.forget(key);
@@ -140,10 +148,16 @@ impl PluginController {
     async fn reconcile_plugin(&self, plugin: &Arc<Object>) -> Result<Action, ApiError> {
         let key = plugin.key();
 
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let class = self.informers.cached_class(namespace).await;
+        if !self.ownership.is_responsible_for(class.as_deref()).await {
+            return self.leave_to_other_class(plugin).await;
+        }
+
         if let Some(problem) = self.ownership.installations.check(plugin).await {
             self.release(plugin).await;
             // Each replica sees this; the one that would run the Plugin reports it, once.
-            if self.ownership.installations.record(key) && self.ownership.is_assigned(key) {
+            if self.ownership.installations.record(plugin) && self.ownership.is_assigned(key) {
                 let Problem {
                     reason, message, ..
                 } = problem;
@@ -180,6 +194,39 @@ impl PluginController {
         }
     }
 
+    /// Leaves a Plugin to the hosts of another class. A hand-over between classes is like one
+    /// between replicas: hosts of the other class claim the Plugin only once this group has
+    /// stopped, and has taken its name out of the status.
+    async fn leave_to_other_class(&self, plugin: &Arc<Object>) -> Result<Action, ApiError> {
+        let key = plugin.key();
+        self.ownership.installations.forget(key);
+
+        match self.ownership.leaving(plugin).await? {
+            Leaving::Shards(shards) => {
+                self.drain(key, &shards).await;
+                let written = self.ownership.leave(plugin, &shards).await?;
+                self.forget_shards(key, &shards, written);
+                if written == ConditionalWrite::Conflict {
+                    return Ok(Action::RequeueAfter(CONFLICT_RETRY));
+                }
+                tracing::info!(plugin = %key, shards = list(&shards), "left to the hosts of another class");
+                self.release(plugin).await;
+            }
+            Leaving::Wait => {
+                self.release(plugin).await;
+                return Ok(Action::RequeueAfter(VACANCY_POLL));
+            }
+            Leaving::Nothing => self.release(plugin).await,
+        }
+
+        // No event says that the last host of the other class is gone.
+        let reports = self.context.config.class.is_none() && self.ownership.is_assigned(key);
+        Ok(match reports {
+            true => Action::RequeueAfter(RECHECK),
+            false => Action::Done,
+        })
+    }
+
     /// Hands over the shards that have a successor, or else claims those that are free and runs or
     /// prepares all of its own. A shard whose former owner may still act has to wait.
     async fn assume_roles(
@@ -214,6 +261,15 @@ impl PluginController {
         let occupied = self.ownership.occupied(plugin, &claimed);
         claimed.retain(|shard| !occupied.contains(shard));
         if !claimed.is_empty() {
+            // The cache of namespaces may be older than the Plugin.
+            let class = self
+                .informers
+                .class(key.namespace.as_deref().unwrap_or_default())
+                .await?;
+            if !self.ownership.is_responsible_for(class.as_deref()).await {
+                return Ok(Action::RequeueAfter(VACANCY_POLL));
+            }
+
             let written = self.ownership.claim(plugin, &claimed).await?;
             if written == ConditionalWrite::Conflict {
                 return Ok(Action::RequeueAfter(CONFLICT_RETRY));
@@ -237,10 +293,15 @@ impl PluginController {
             self.run(plugin).await?;
         }
 
-        Ok(if occupied.is_empty() {
-            Action::Done
-        } else {
-            Action::RequeueAfter(VACANCY_POLL)
+        if !occupied.is_empty() {
+            return Ok(Action::RequeueAfter(VACANCY_POLL));
+        }
+        // A host of the class may be installed, to which the Plugin is left then.
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let class = self.informers.cached_class(namespace).await;
+        Ok(match self.context.config.is_own_class(class.as_deref()) {
+            true => Action::Done,
+            false => Action::RequeueAfter(RECHECK),
         })
     }
 
@@ -517,7 +578,10 @@ impl PluginController {
             state.source.version = None;
         }
 
-        if may_apply_changes {
+        let is_deleted = object.metadata.deletion_timestamp.is_some();
+        if is_deleted && state.component.is_some() {
+            // It ends with the code that it has: the source may be gone with the namespace.
+        } else if may_apply_changes {
             self.loader.load(plugin, consent, state).await?;
         } else if !is_suspended && !self.loader.finish_loading(plugin, state)? {
             return Ok(());
@@ -531,6 +595,7 @@ impl PluginController {
         }
         if let Err(problem) = room {
             state.configuration = Configuration::default();
+            state.sources = Sources::default();
             self.stop_for(plugin, problem, state);
             return Ok(());
         }
@@ -563,8 +628,9 @@ impl PluginController {
         state.paused.as_ref().map(|pause| pause.problem.clone())
     }
 
-    /// Reads the plugin's configuration. Returns None if that fails: the controllers then keep the
-    /// previous one, unless the ServiceAccount has lost the permission to read it.
+    /// Reads the plugin's configuration, and what a process gets of ConfigMaps and Secrets. Returns
+    /// None if that fails: the controllers then keep the previous one, unless the ServiceAccount has
+    /// lost the permission to read it.
     async fn configure(
         &self,
         plugin: PluginRef<'_>,
@@ -580,6 +646,14 @@ impl PluginController {
             .configuration
             .read(&self.context, &self.guard, key, object, grants)
             .await?;
+        let read = match read {
+            Ok(config) => {
+                let sources = &mut state.sources;
+                let read = sources.read(&self.context, key, object, grants).await?;
+                read.map(|()| config).map_err(Some)
+            }
+            Err(problem) => Err(problem),
+        };
         let problem = match read {
             Ok(config) => {
                 state.problems.config = None;
@@ -635,8 +709,10 @@ impl PluginController {
         let setup = Setup {
             context: &self.context,
             key,
+            uid: &hosted.uid,
             spec: &object.spec,
             config,
+            sources: state.sources.follow(),
             component: &component,
             log: &hosted.log,
             health: &hosted.health,
@@ -707,6 +783,7 @@ impl PluginController {
         state.problems.unavailable = None;
         self.stop(plugin.hosted, state);
         state.configuration = Configuration::default();
+        state.sources = Sources::default();
 
         if state.problems.refusal.as_ref() != Some(&problem) {
             self.reporter.warn(plugin.key, plugin.hosted, &problem);
@@ -743,8 +820,8 @@ impl PluginController {
             .record(key, Need::Known(Demand::default()));
     }
 
-    /// Writes the status, and reports missing permissions. A replica that prepares to take a shard
-    /// over names itself as the successor before that.
+    /// Writes the status, reports missing permissions, and sets the Plugin's finalizer. A replica
+    /// that prepares to take a shard over first names itself as the successor.
     async fn write_status(
         &self,
         plugin: PluginRef<'_>,
@@ -756,11 +833,18 @@ impl PluginController {
             hosted,
         } = plugin;
         let quotas = self.context.tenants.quotas();
-        let observed = observe(object, hosted, &state, quotas, self.context.admin_address());
+        let mut observed = observe(object, hosted, &state, quotas, self.context.admin_address());
+        let current = self.informers.plugins.cache.get(key);
+        let current = current.filter(|current| current.uid() == hosted.uid);
+        if current.as_ref().is_some_and(|current| current.deleting()) {
+            observed.remaining = Some(self.remaining(key, &mut state).await?);
+        }
         if hosted.is_leading() {
             self.reporter.report_denials(key, &observed, &mut state);
             self.reporter.report_throttling(key, &observed, &mut state);
         }
+        let component = state.component.as_ref();
+        let declares = component.map(|component| declares_finalizers(component.manifest()));
         drop(state);
 
         // A Plugin that cannot run is settled as well: the owner then reports why.
@@ -778,7 +862,68 @@ impl PluginController {
             self.context.queue.enqueue_after(key, CONFLICT_RETRY);
         }
 
-        self.reporter.write_status(key, hosted, &observed).await
+        self.reporter.write_status(key, hosted, &observed).await?;
+        let Some(current) = current.filter(|_| hosted.is_leading()) else {
+            return Ok(());
+        };
+        match (&observed.remaining, declares) {
+            (Some(remaining), _) if remaining.is_over(observed.running, is_settled(&observed)) => {
+                self.let_go(plugin, &current, remaining).await
+            }
+            (Some(_), _) => {
+                self.context.queue.enqueue_after(key, teardown::POLL);
+                Ok(())
+            }
+            (None, Some(declares)) if observed.running || !declares => {
+                self.set_finalizer(&current, declares).await
+            }
+            // The code isn't known or doesn't run yet, so the finalizer may be needed.
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Counts the objects that keep a deleted Plugin from ending.
+    async fn remaining(&self, key: &ObjectKey, state: &mut State) -> Result<Remaining, ApiError> {
+        let deleted = state
+            .deleted_since
+            .get_or_insert_with(Instant::now)
+            .elapsed();
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let is_ending = teardown::is_terminating(&self.context.cluster, namespace).await?;
+        let ending = is_ending.then_some(namespace);
+        Ok(Remaining::count(state, ending, deleted))
+    }
+
+    /// Lets a deleted Plugin go, and reports the objects that keep its finalizers.
+    async fn let_go(
+        &self,
+        plugin: PluginRef<'_>,
+        current: &Object,
+        remaining: &Remaining,
+    ) -> Result<(), ApiError> {
+        let PluginRef { key, hosted, .. } = plugin;
+        if let Some(left) = remaining.left() {
+            let problem = Problem::new(reasons::FINALIZERS_LEFT, left);
+            self.reporter.warn(key, hosted, &problem);
+        }
+        self.set_finalizer(current, false).await
+    }
+
+    /// Adds or removes the finalizer of a Plugin.
+    async fn set_finalizer(&self, plugin: &Object, wanted: bool) -> Result<(), ApiError> {
+        if teardown::is_held(plugin) == wanted {
+            return Ok(());
+        }
+
+        self.ownership.check()?;
+        let kind = GroupVersionKind::new(crd::API_VERSION, crd::KIND);
+        let written = teardown::set_finalizer(&self.context.cluster, kind, plugin, wanted).await?;
+        if written == ConditionalWrite::Conflict {
+            self.context
+                .queue
+                .enqueue_after(plugin.key(), CONFLICT_RETRY);
+        }
+        Ok(())
     }
 }
 
@@ -817,8 +962,12 @@ fn demand(object: &Plugin, state: &State) -> Need {
                 sources: manifest.source_count(),
             })
         }
-        None if state.problems.load.is_some() => Need::Known(Demand::default()),
-        None => Need::Unknown,
+        None => match &state.problems.load {
+            // It is postponed, not refused.
+            Some(problem) if problem.reason == reasons::CRASH_SUSPECTED => Need::Unknown,
+            Some(_) => Need::Known(Demand::default()),
+            None => Need::Unknown,
+        },
     }
 }
 
@@ -842,5 +991,25 @@ fn reported_demand(plugin: &Object) -> Demand {
     Demand {
         controllers,
         sources: controllers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugin_that_is_only_postponed_keeps_its_room() {
+        let plugin = Plugin::new("p", PluginSpec::new(Source::default()));
+        let with = |reason| {
+            let mut state = State::default();
+            state.problems.load = Some(Problem::new(reason, "why"));
+            state
+        };
+
+        let postponed = demand(&plugin, &with(reasons::CRASH_SUSPECTED));
+        assert_eq!(postponed, Need::Unknown);
+        let refused = demand(&plugin, &with(reasons::CRASH_QUARANTINED));
+        assert_eq!(refused, Need::Known(Demand::default()));
     }
 }

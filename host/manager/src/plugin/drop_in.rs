@@ -35,6 +35,7 @@ use crate::{
         ownership::Ownership,
         queue::PluginQueue,
         source::{artifact::PLUGIN_LABEL, recent::RecentConfigMap},
+        teardown,
     },
 };
 
@@ -132,10 +133,15 @@ impl DropInController {
 
         // The cache may not have the digest yet.
         let plugin = match self.context.cluster.get(&plugin_kind(), key).await {
-            Ok(plugin) if is_drop_in(&plugin) => plugin,
+            Ok(plugin) if is_drop_in(&plugin) && !plugin.deleting() => plugin,
             Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
             _ => return Ok(()),
         };
+        // A namespace deletes its Plugins by itself. A suspended one could not clean up.
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        if teardown::is_terminating(&self.context.cluster, namespace).await? {
+            return Ok(());
+        }
         if plugin.scalar_at(".spec.digest").is_some()
             && foreign_manager(&plugin, MANAGER, "digest").is_some()
         {
@@ -195,6 +201,11 @@ impl DropInController {
 
         let checked = self.informers.check_namespace(namespace).await;
         if let Err(problem) = checked.map_err(retry)? {
+            // The cache of namespaces may be older than the ConfigMap.
+            let class = self.informers.class(namespace).await.map_err(retry)?;
+            if !self.ownership.is_responsible_for(class.as_deref()).await {
+                return Ok(());
+            }
             self.warn(
                 key,
                 metadata.uid().to_owned(),
@@ -473,7 +484,7 @@ fn plugin(key: &ObjectKey, uid: &str, spec: Value) -> Value {
 }
 
 /// Reports whether a Plugin is owned by the ConfigMap with the same name.
-fn is_drop_in(plugin: &Object) -> bool {
+pub(super) fn is_drop_in(plugin: &Object) -> bool {
     let owner = plugin.controller();
     owner.is_some_and(|owner| owner.kind == "ConfigMap" && owner.name == plugin.key().name)
 }
@@ -525,7 +536,11 @@ fn spec(config_map: &ConfigMap, is_consented: bool) -> Result<Value, String> {
 impl Reconciler for DropInController {
     async fn reconcile(&self, request: &ReconcileRequest) -> Result<Action, Failure> {
         let key = &request.key;
-        if !self.ownership.is_assigned(key) {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let class = self.informers.cached_class(namespace).await;
+        if !self.ownership.is_assigned(key)
+            || !self.ownership.is_responsible_for(class.as_deref()).await
+        {
             self.applied.lock().remove(key);
             return Ok(Action::Done);
         }

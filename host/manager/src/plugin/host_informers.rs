@@ -23,6 +23,7 @@ use crate::{
     plugin::{
         crd,
         source::{artifact::PLUGIN_LABEL, parts::PART_OF},
+        teardown::{is_held, rights::is_namespaced},
     },
     problem::Problem,
 };
@@ -109,6 +110,12 @@ impl HostInformers {
             ));
         }
 
+        // A teardown lists these by namespace as well.
+        let namespaced = roles.iter().filter(|informer| is_namespaced(informer));
+        namespaced
+            .chain([&service_accounts])
+            .for_each(|informer| informer.cache.store.keep_order());
+
         Ok(Arc::new(Self {
             plugins,
             config_maps,
@@ -152,7 +159,27 @@ impl HostInformers {
             .all(|informer| informer.state().borrow().synced)
     }
 
-    /// Checks that plugins may run in a namespace: that it isn't reserved, and is opted in.
+    /// Returns the trust class of a namespace as the cache has it; see [`consent::class_of`].
+    pub async fn cached_class(&self, name: &str) -> Option<String> {
+        self.namespaces.synced().await;
+        let key = ObjectKey::cluster_scoped(name);
+        let found = self.namespaces.cache.get(&key);
+        consent::class_of(name, found.as_deref()).map(str::to_owned)
+    }
+
+    /// Returns the trust class of a namespace, which may be newer than the cache.
+    ///
+    /// # Errors
+    /// The API server's error when it doesn't respond.
+    pub async fn class(&self, name: &str) -> Result<Option<String>, ApiError> {
+        let found = self
+            .find(&self.namespaces, &ObjectKey::cluster_scoped(name))
+            .await?;
+        Ok(consent::class_of(name, found.as_deref()).map(str::to_owned))
+    }
+
+    /// Checks that plugins may run in a namespace: that it isn't reserved, is opted in, and is of
+    /// this host's trust class.
     ///
     /// # Errors
     /// The API server's error when it doesn't respond.
@@ -172,10 +199,15 @@ impl HostInformers {
         let found = self
             .find(&self.namespaces, &ObjectKey::cluster_scoped(name))
             .await?;
-        Ok(consent::check_namespace(name, found.as_deref()))
+        let found = found.as_deref();
+        let own = self.context.config.class.as_ref();
+        Ok(consent::check_namespace(name, found).and_then(|opt_in| {
+            consent::check_class(name, consent::class_of(name, found), own).map(|()| opt_in)
+        }))
     }
 
-    /// Returns a ServiceAccount, or None if it doesn't exist. It can't be one named `default`.
+    /// Returns a ServiceAccount, or None if it doesn't exist or is [`Self::is_revoked`]. It can't be
+    /// one named `default`.
     ///
     /// # Errors
     /// The API server's error when it doesn't respond.
@@ -183,11 +215,21 @@ impl HostInformers {
         &self,
         account: &ServiceAccount,
     ) -> Result<Option<Arc<Object>>, ApiError> {
-        self.find(
-            &self.service_accounts,
-            &ObjectKey::namespaced(&account.namespace, &account.name),
-        )
-        .await
+        let key = ObjectKey::namespaced(&account.namespace, &account.name);
+        let found = self.find(&self.service_accounts, &key).await?;
+        Ok(found.filter(|found| !self.is_revoked(found)))
+    }
+
+    /// Reports whether a ServiceAccount's consent has ended with its deletion. It hasn't if the
+    /// whole namespace is being deleted and a teardown still needs the ServiceAccount.
+    pub fn is_revoked(&self, account: &Object) -> bool {
+        let namespace = account.key().namespace.as_deref().unwrap_or_default();
+        let is_ending = || {
+            let key = ObjectKey::cluster_scoped(namespace);
+            let found = self.namespaces.cache.get(&key);
+            found.is_some_and(|namespace| namespace.deleting())
+        };
+        account.deleting() && !(is_held(account) && is_ending())
     }
 
     /// Returns a text that changes when any further part of this ConfigMap does.

@@ -10,7 +10,7 @@ use operetta_core::{
     object::ObjectKey,
     replicas::Shard,
 };
-use operetta_wasm::Plugin as Component;
+use operetta_wasm::Component;
 use parking_lot::Mutex as SyncMutex;
 use tokio::{sync::Mutex, time::Instant};
 
@@ -21,6 +21,7 @@ use crate::{
         config::Configuration,
         crd::Plugin,
         ownership::local_shards::{LocalShard, LocalShards},
+        process::sources::Sources,
         setup::{missing_kinds::MissingKinds, running_shards::RunningShards},
         source::state::SourceState,
         status::{
@@ -194,6 +195,8 @@ pub struct State {
     pub(super) component: Option<Arc<Component>>,
     /// The contents of the ConfigMaps and Secrets in `spec.configFrom`.
     pub(super) configuration: Configuration,
+    /// The contents of the ConfigMaps and Secrets in `spec.process`.
+    pub(super) sources: Sources,
     /// The problems shown in the status.
     pub(super) problems: Problems,
     /// What `running` was set up for.
@@ -208,6 +211,8 @@ pub struct State {
     pub(super) reported_denials: Vec<String>,
     /// True if an Event has reported that it is throttled.
     pub(super) reported_throttling: bool,
+    /// Since when the Plugin is known to be deleted.
+    pub(super) deleted_since: Option<Instant>,
 }
 
 impl State {
@@ -234,7 +239,7 @@ pub struct Problems {
     pub refusal: Option<Problem>,
     /// The newest version of the source couldn't be loaded.
     pub load: Option<Problem>,
-    /// The configuration can't be read.
+    /// The configuration, or what a process gets of ConfigMaps and Secrets, can't be read.
     pub config: Option<Problem>,
     /// The controllers can't be set up.
     pub setup: Option<Problem>,

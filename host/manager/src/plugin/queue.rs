@@ -1,19 +1,22 @@
 //! The work queues of Plugins and of drop-in ConfigMaps, as a handle for all parts of the manager.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
 };
 
 use operetta_core::{
-    authz::{access_review::Grants, host_permissions::HostPermissions},
+    authz::{
+        access_review::{Grants, PermissionChanges},
+        host_permissions::HostPermissions,
+    },
     object::ObjectKey,
     queue::{Priority, WorkQueue},
 };
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 /// How many changes of an object in quick succession are applied immediately.
 const BURST: u32 = 10;
@@ -23,6 +26,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Above this number of objects, we forget those without recent changes.
 const MAX_OBJECTS: usize = 1_024;
+
+/// How many changes of permissions from another tenant's namespace are followed at once.
+const BURST_ELSEWHERE: u32 = 5;
+
+/// How often such changes are followed after that.
+const INTERVAL_ELSEWHERE: Duration = Duration::from_secs(30);
 
 /// A handle to the queue of Plugins or of drop-in ConfigMaps. Clones share the queue.
 #[derive(Clone)]
@@ -72,14 +81,50 @@ impl PluginQueue {
         self.queue.add_after(key.clone(), delay);
     }
 
-    /// Adds a Plugin when its own or the host's permissions change: immediately, and again when the
-    /// authorizer should know of the change. Ends when the sender of the changes is dropped.
+    /// Adds a Plugin when its own or the host's permissions change: soon, and again when the
+    /// authorizer should know of the change. A RoleBinding may name subjects of any namespace, or
+    /// all of them, so changes that come from another namespace are followed less and less often.
     pub async fn enqueue_on_permission_change(
         self,
-        mut changes: watch::Receiver<u64>,
+        mut own: PermissionChanges,
+        mut of_host: PermissionChanges,
         plugin: ObjectKey,
     ) {
-        while changes.changed().await.is_ok() {
+        let mut elsewhere = ElsewhereLimiter::default();
+        loop {
+            let due = elsewhere.due;
+            let is_due = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = own.changed() => {}
+                () = of_host.changed() => {}
+                () = is_due => {
+                    elsewhere.followed();
+                    tokio::time::sleep(Grants::UNSETTLED + Grants::SETTLE + HostPermissions::KEEP).await;
+                    self.enqueue(&plugin);
+                    continue;
+                }
+            }
+
+            // A binding of everybody changes both.
+            let causes = &own.take() | &of_host.take();
+            let now = Instant::now();
+            let mut is_urgent = false;
+            for cause in causes {
+                is_urgent |= match cause {
+                    Some(namespace) if plugin.namespace.as_ref() != Some(&namespace) => {
+                        elsewhere.admits(namespace, now)
+                    }
+                    _ => true,
+                };
+            }
+            if !is_urgent {
+                continue;
+            }
             for pause in [Grants::UNSETTLED, Grants::SETTLE, HostPermissions::KEEP] {
                 tokio::time::sleep(pause).await;
                 self.enqueue(&plugin);
@@ -177,9 +222,186 @@ impl ChangeLimiter {
     }
 }
 
+/// Limits how often changes of permissions from other namespaces are followed, by a token bucket
+/// for each namespace.
+#[derive(Default)]
+struct ElsewhereLimiter {
+    /// When the bucket of each namespace is full again; full ones are left out.
+    full_at: HashMap<String, Instant>,
+    /// The namespaces whose changes wait.
+    waiting: HashSet<String>,
+    /// When to follow them.
+    due: Option<Instant>,
+}
+
+impl ElsewhereLimiter {
+    /// Reports whether to follow a change in this namespace now. Otherwise it is due later.
+    fn admits(&mut self, namespace: String, now: Instant) -> bool {
+        if self.waiting.contains(&namespace) {
+            return false;
+        }
+
+        self.full_at.retain(|_, full_at| *full_at > now);
+        let full_at = self.full_at.entry(namespace.clone()).or_insert(now);
+        let delay = (*full_at + INTERVAL_ELSEWHERE)
+            .saturating_duration_since(now + INTERVAL_ELSEWHERE * BURST_ELSEWHERE);
+        *full_at += INTERVAL_ELSEWHERE;
+        if delay.is_zero() {
+            return true;
+        }
+
+        self.waiting.insert(namespace);
+        let due = now + delay;
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+        false
+    }
+
+    /// Notes that all waiting changes are followed now.
+    fn followed(&mut self) {
+        self.due = None;
+        self.waiting.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use operetta_core::{
+        authz::access_review::{Access, AccessReviewer, BindingText, ServiceAccount},
+        status::ApiError,
+    };
+
     use super::*;
+
+    struct DenyAll;
+
+    #[async_trait]
+    impl AccessReviewer for DenyAll {
+        async fn review(&self, _: &ServiceAccount, _: &Access) -> Result<bool, ApiError> {
+            Ok(false)
+        }
+    }
+
+    /// A Plugin in the namespace `team` that follows changes of bindings, and the time it is woken.
+    struct Follower {
+        grants: Arc<Grants>,
+        queue: PluginQueue,
+        bindings: u32,
+    }
+
+    impl Follower {
+        async fn new() -> Self {
+            let grants = Grants::new(Arc::new(DenyAll));
+            let host = HostPermissions::new(grants.clone());
+            host.set_user("host", &["system:authenticated".to_owned()]);
+            let account = ServiceAccount {
+                namespace: "team".to_owned(),
+                name: "plugin".to_owned(),
+            };
+            let own = grants.of(account).permission_changes();
+            let queue = PluginQueue::new();
+            let plugin = ObjectKey::namespaced("team", "a");
+            let task =
+                queue
+                    .clone()
+                    .enqueue_on_permission_change(own, host.permission_changes(), plugin);
+            tokio::spawn(task);
+            tokio::task::yield_now().await;
+            Self {
+                grants,
+                queue,
+                bindings: 0,
+            }
+        }
+
+        /// Creates a binding in this namespace.
+        fn bind(&mut self, namespace: &str, subject: &str) {
+            self.bindings += 1;
+            let text = BindingText {
+                subjects: &format!("[{subject}]"),
+                role: r#"{"kind":"ClusterRole","name":"edit"}"#,
+            };
+            let binding = ObjectKey::namespaced(namespace, self.bindings.to_string());
+            self.grants.binding_changed(&binding, Some(text));
+        }
+
+        /// Returns how often the Plugin is woken during this time.
+        async fn woken_within(&self, time: Duration) -> usize {
+            let queue = self.queue.work_queue();
+            let end = Instant::now() + time;
+            let mut times = 0;
+            while let Ok(Some(key)) = tokio::time::timeout_at(end, queue.get()).await {
+                queue.done(&key);
+                times += 1;
+            }
+            times
+        }
+    }
+
+    const OWN: &str = r#"{"kind":"ServiceAccount","namespace":"team","name":"plugin"}"#;
+    const OTHER: &str = r#"{"kind":"ServiceAccount","namespace":"team","name":"other"}"#;
+    const ANYBODY: &str = r#"{"kind":"Group","name":"system:authenticated"}"#;
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn binding_wakes_only_plugins_of_its_subjects() {
+        let mut follower = Follower::new().await;
+        follower.bind("team", OTHER);
+        follower.bind("elsewhere", OTHER);
+        assert_eq!(follower.woken_within(MINUTE).await, 0);
+
+        for (namespace, subject) in [
+            ("team", OWN),
+            ("elsewhere", OWN),
+            ("far", ANYBODY),
+            (
+                "far",
+                r#"{"kind":"Group","name":"system:serviceaccounts:team"}"#,
+            ),
+            ("far", r#"{"kind":"User","name":"host"}"#),
+        ] {
+            follower.bind(namespace, subject);
+            let woken = follower.woken_within(MINUTE).await;
+            assert_eq!(woken, 3, "{namespace} {subject}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn churn_of_another_namespace_wakes_a_plugin_once_per_interval() {
+        let mut follower = Follower::new().await;
+        let mut churn = async |namespace: &str, minutes: u32| {
+            let mut woken = 0;
+            for _ in 0..minutes * 60 {
+                follower.bind(namespace, ANYBODY);
+                woken += follower.woken_within(Duration::from_secs(1)).await;
+            }
+            woken
+        };
+        let first = churn("elsewhere", 2).await;
+        assert!((15..=21).contains(&first), "{first}: the burst");
+        let later = churn("elsewhere", 10).await;
+        assert!((15..=22).contains(&later), "{later}: every 30 seconds");
+
+        let own = churn("team", 1).await;
+        assert!(own > 30, "{own}: the Plugin's own namespace");
+
+        // Another namespace has a burst of its own.
+        follower.woken_within(MINUTE).await;
+        follower.bind("other", ANYBODY);
+        assert_eq!(follower.woken_within(MINUTE).await, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_change_of_a_churn_is_followed() {
+        let mut follower = Follower::new().await;
+        for _ in 0..100 {
+            follower.bind("elsewhere", OWN);
+            follower.woken_within(Duration::from_secs(1)).await;
+        }
+        follower.bind("elsewhere", OWN);
+        assert!(follower.woken_within(INTERVAL_ELSEWHERE * 2).await > 0);
+        assert_eq!(follower.woken_within(10 * MINUTE).await, 0);
+    }
 
     #[test]
     fn burst_is_followed_at_once_and_continual_changes_every_second() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use operetta_api::reasons;
+use operetta_api::{labels::CLASS, reasons};
 use operetta_core::{
     authz::{
         access_review::{Grants, ServiceAccount},
@@ -13,6 +13,7 @@ use operetta_core::{
     manifest::Predicate,
     object::{Object, ObjectKey},
     predicate,
+    queue::WorkQueue,
     replicas::Group,
 };
 use operetta_kube::{
@@ -26,7 +27,7 @@ use crate::{
     context::Context,
     plugin::{
         host_informers::HostInformers, hosted_plugins::HostedPlugins, ownership::Ownership,
-        queue::PluginQueue, setup::assembly::DRAIN, source::parts::PART_OF,
+        queue::PluginQueue, setup::assembly::DRAIN, source::parts::PART_OF, teardown,
     },
 };
 
@@ -38,6 +39,8 @@ pub struct Triggers {
     hosted_plugins: Arc<HostedPlugins>,
     ownership: Arc<Ownership>,
     drop_ins: PluginQueue,
+    /// The namespaces of [`teardown::rights`].
+    rights: WorkQueue<ObjectKey>,
 }
 
 impl Triggers {
@@ -48,6 +51,7 @@ impl Triggers {
         hosted_plugins: &Arc<HostedPlugins>,
         ownership: &Arc<Ownership>,
         drop_ins: PluginQueue,
+        rights: WorkQueue<ObjectKey>,
     ) -> Self {
         Self {
             context: context.clone(),
@@ -55,6 +59,7 @@ impl Triggers {
             hosted_plugins: hosted_plugins.clone(),
             ownership: ownership.clone(),
             drop_ins,
+            rights,
         }
     }
 
@@ -106,6 +111,7 @@ impl Triggers {
     /// own write. A changed annotation may request another load.
     fn on_plugin(&self, event: &Event) {
         let key = event.object().key();
+        self.keep_rights_of(event);
         // Before the Plugin is enqueued: a reconcile skips Plugins that aren't counted.
         self.count(event);
         self.revoke_changed(event);
@@ -130,7 +136,7 @@ impl Triggers {
     fn count(&self, event: &Event) {
         let plugin = event.object();
         let admission = &self.context.tenants.admission;
-        if matches!(event, Event::Deleted { .. }) || plugin.deleting() {
+        if matches!(event, Event::Deleted { .. }) || teardown::is_gone(plugin) {
             return admission.remove(plugin.key());
         }
 
@@ -148,7 +154,7 @@ impl Triggers {
     /// Revokes the permits of shards this replica no longer owns.
     fn revoke_changed(&self, event: &Event) {
         let object = event.object();
-        if matches!(event, Event::Deleted { .. }) || object.deleting() {
+        if matches!(event, Event::Deleted { .. }) || teardown::is_gone(object) {
             return self
                 .hosted_plugins
                 .revoke(object.key(), "the Plugin was deleted");
@@ -164,14 +170,17 @@ impl Triggers {
         if is_changed(".spec.serviceAccountName") {
             self.hosted_plugins
                 .revoke(object.key(), "the Plugin names another ServiceAccount now");
-        } else if is_changed(".spec.suspend")
-            && object.scalar_at(".spec.suspend").as_deref() == Some("true")
-        {
+        } else if is_changed(".spec.suspend") && is_suspended(object) {
             let hosted_plugins = self.hosted_plugins.clone();
+            let informers = self.informers.clone();
             let key = object.key().clone();
             tokio::spawn(async move {
                 tokio::time::sleep(DRAIN).await;
-                hosted_plugins.revoke(&key, "the Plugin is suspended");
+                // It may have been resumed, or deleted and created again.
+                let now = informers.plugins.cache.get(&key);
+                if now.is_some_and(|plugin| is_suspended(&plugin)) {
+                    hosted_plugins.revoke(&key, "the Plugin is suspended");
+                }
             });
         }
     }
@@ -192,17 +201,42 @@ impl Triggers {
         }
     }
 
-    /// Enqueues everything in a namespace that was opted in or out, or whose consent must name
-    /// digests from now on.
+    /// Enqueues everything in a namespace that was opted in or out, whose consent must name digests
+    /// from now on, or that moved to another trust class. One that moves away keeps its permits
+    /// until in-flight reconciles had time to end.
     fn on_namespace(&self, event: &Event) {
         let namespace = event.object().key().name.as_str();
         let opt_in = |object: &Arc<Object>| consent::check_namespace(namespace, Some(object));
-        if let Event::Modified { old, object } = event
-            && opt_in(old) == opt_in(object)
-        {
-            return;
-        }
+        let is_other_class = |object: &Arc<Object>| {
+            let class = consent::class_of(namespace, Some(object));
+            !self.context.config.is_own_class(class)
+        };
         let name = Some(namespace);
+        if let Event::Modified { old, object } = event {
+            let class = |object: &Arc<Object>| object.label(CLASS).map(str::to_owned);
+            if opt_in(old) == opt_in(object)
+                && class(old) == class(object)
+                // What a teardown needs was revoked if its deletion was seen before the namespace's.
+                && old.deleting() == object.deleting()
+            {
+                return;
+            }
+            if is_other_class(object) && !is_other_class(old) {
+                let moved: Vec<ObjectKey> = self
+                    .informers
+                    .plugins_in(name)
+                    .map(|plugin| plugin.key().clone())
+                    .collect();
+                let hosted_plugins = self.hosted_plugins.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(DRAIN).await;
+                    for plugin in moved {
+                        hosted_plugins
+                            .revoke(&plugin, "the namespace is of another trust class now");
+                    }
+                });
+            }
+        }
 
         if matches!(event, Event::Deleted { .. })
             && let Err(problem) = consent::check_namespace(namespace, None)
@@ -219,8 +253,11 @@ impl Triggers {
     /// Plugins that name it, and their drop-in ConfigMaps: without consent the configuration isn't
     /// parsed.
     fn on_service_account(&self, event: &Event) {
+        self.keep_rights(event);
         let key = event.object().key();
-        let found = (!matches!(event, Event::Deleted { .. })).then_some(event.object().as_ref());
+        let is_revoked =
+            matches!(event, Event::Deleted { .. }) || self.informers.is_revoked(event.object());
+        let found = (!is_revoked).then_some(event.object().as_ref());
         let account = ServiceAccount {
             namespace: key.namespace.clone().unwrap_or_default(),
             name: key.name.clone(),
@@ -251,6 +288,7 @@ impl Triggers {
     /// Enqueues the Plugins in a namespace with changed roles or bindings, or all Plugins if those
     /// are cluster-wide: the host's permission to impersonate a ServiceAccount may have changed.
     fn on_role(&self, event: &Event) {
+        self.keep_rights(event);
         if matches!(event, Event::Added { initial: true, .. }) {
             return;
         }
@@ -270,6 +308,38 @@ impl Triggers {
     fn on_cluster_role(&self, event: &Event) {
         if event.object().key().name.starts_with("operetta") {
             self.on_role(event);
+        }
+    }
+
+    /// Lets the teardown look at a namespace in which something that Plugins act with has changed.
+    fn keep_rights(&self, event: &Event) {
+        let object = event.object();
+        let Some(namespace) = object.key().namespace.as_deref() else {
+            return;
+        };
+        // At the start, the Plugins of the namespace have events of their own.
+        let is_initial = matches!(event, Event::Added { initial: true, .. });
+        let mut plugins = self.informers.plugins_in(Some(namespace));
+        if teardown::is_held(object)
+            || !is_initial && plugins.any(|plugin| teardown::is_held(&plugin))
+        {
+            self.rights.add(ObjectKey::cluster_scoped(namespace));
+        }
+    }
+
+    /// Lets the teardown look at the namespace of a Plugin that needs what it acts with, or did so.
+    fn keep_rights_of(&self, event: &Event) {
+        let plugin = event.object();
+        let is_same = |old: &Arc<Object>| {
+            old.generation() == plugin.generation() && old.finalizers() == plugin.finalizers()
+        };
+        if event.old().is_some_and(is_same) {
+            return;
+        }
+        let was_held = event.old().is_some_and(|old| teardown::is_held(old));
+        if was_held || teardown::is_held(plugin) || matches!(event, Event::Deleted { .. }) {
+            let namespace = plugin.key().namespace.clone().unwrap_or_default();
+            self.rights.add(ObjectKey::cluster_scoped(namespace));
         }
     }
 
@@ -294,4 +364,8 @@ impl Triggers {
             self.drop_ins.enqueue(config_map.key());
         }
     }
+}
+
+fn is_suspended(plugin: &Object) -> bool {
+    plugin.scalar_at(".spec.suspend").as_deref() == Some("true")
 }

@@ -120,7 +120,8 @@ impl Replicas {
                 self.fence.extend(sent + self.config.duration());
                 Ok(Renewal::Held)
             }
-            Err(error) if is_code(&error, 409) || is_code(&error, 404) => {
+            // Somebody else wrote or deleted it. When creating it, 404 is about the namespace.
+            Err(error) if is_code(&error, 409) || (held.is_some() && is_code(&error, 404)) => {
                 self.find_held(held).await
             }
             Err(error) => Err(error),

@@ -10,7 +10,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
 };
-use operetta_api::{annotations, labels};
+use operetta_api::{Class, annotations, labels};
 use operetta_core::{
     object::{
         ObjectKey,
@@ -22,7 +22,7 @@ use operetta_kube::clock;
 
 use crate::replicas::endpoint::Endpoint;
 
-/// The name of the group's Lease, and the prefix of the members'.
+/// The name of the Lease of the group without a class, and the prefix of all others.
 const NAME: &str = "operetta";
 
 /// How often to try changing the group while others change it too.
@@ -39,27 +39,102 @@ const GROUP: &str = "group";
 /// The label's value on a replica's Lease.
 const REPLICA: &str = "replica";
 
+/// The names and labels of a group's Leases.
+///
+/// Those of a trust class have names with a dot: `operetta.CLASS` is the group, and
+/// `operetta.CLASS.IDENTITY` a replica. Names of other replicas have no dot, because `of_replica`
+/// replaces it, so no two groups share a Lease. The labels differ as well, so a host that doesn't
+/// know of classes leaves these Leases alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseNames {
+    /// The class of the hosts; None for those without one.
+    pub class: Option<Class>,
+}
+
+impl LeaseNames {
+    /// Returns the names for the hosts of a class, or of none.
+    pub fn new(class: Option<Class>) -> Self {
+        Self { class }
+    }
+
+    /// Returns the class in the name of a group's Lease; None if a host can't have created it.
+    pub fn of_group(name: &str) -> Option<Self> {
+        let class = match name.strip_prefix(NAME)? {
+            "" => None,
+            rest => Some(rest.strip_prefix('.')?.parse().ok()?),
+        };
+        Some(Self { class })
+    }
+
+    /// Returns the name of the group's Lease.
+    pub fn group(&self) -> String {
+        match &self.class {
+            Some(class) => format!("{NAME}.{class}"),
+            None => NAME.to_owned(),
+        }
+    }
+
+    /// Returns the name of a replica's Lease. Kubernetes allows fewer characters in it than
+    /// identities have.
+    pub(super) fn of_replica(&self, identity: &str) -> String {
+        let valid = |character: char| {
+            if character.is_ascii_alphanumeric() {
+                character.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        };
+        let name: String = identity.chars().map(valid).collect();
+        let name = name.trim_matches('-');
+
+        let whole = match &self.class {
+            Some(class) => format!("{NAME}.{class}.{name}"),
+            None => format!("{NAME}-{name}"),
+        };
+        bounded(whole, MAX_OBJECT_NAME)
+    }
+
+    /// Selects the group's Leases.
+    pub(super) fn selector(&self) -> String {
+        format!(
+            "{} in ({},{})",
+            labels::LEASE,
+            self.label(REPLICA),
+            self.label(GROUP)
+        )
+    }
+
+    fn label(&self, kind: &str) -> String {
+        match &self.class {
+            Some(class) => format!("{kind}.{class}"),
+            None => kind.to_owned(),
+        }
+    }
+}
+
 /// A group's Leases, all in one namespace.
 pub(super) struct Leases {
     namespace: String,
+    pub(super) names: LeaseNames,
     leases: Api<Lease>,
 }
 
 impl Leases {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
+    pub(super) fn new(client: Client, namespace: &str, names: LeaseNames) -> Self {
         Self {
             namespace: namespace.to_owned(),
+            names,
             leases: Api::namespaced(client, namespace),
         }
     }
 
     pub(super) fn group_key(&self) -> ObjectKey {
-        ObjectKey::namespaced(&self.namespace, NAME)
+        ObjectKey::namespaced(&self.namespace, self.names.group())
     }
 
     /// Reads the group, or returns an empty one if there is none.
     pub(super) async fn group(&self) -> kube::Result<Group> {
-        let found = self.leases.get_opt(NAME).await?;
+        let found = self.leases.get_opt(&self.names.group()).await?;
         found.as_ref().map_or_else(
             || Ok(Group::default()),
             |lease| parse_group(lease).map_err(invalid),
@@ -86,12 +161,12 @@ impl Leases {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let changed = match self.leases.get_opt(NAME).await? {
+            let changed = match self.leases.get_opt(&self.names.group()).await? {
                 Some(lease) => self.change_lease(lease, &change).await,
                 None if change(&mut Group::default()).is_none() => return Ok(None),
                 // Create it first: its creation time comes from the API server and doesn't depend
                 // on the replicas' clocks.
-                None => match self.put(&new_lease(NAME.to_owned(), GROUP)).await {
+                None => match self.put(&self.new_group()).await {
                     Ok(lease) => self.change_lease(lease, &change).await,
                     Err(error) => Err(error),
                 },
@@ -103,6 +178,10 @@ impl Leases {
                 changed => return changed,
             }
         }
+    }
+
+    fn new_group(&self) -> Lease {
+        new_lease(self.names.group(), self.names.label(GROUP))
     }
 
     /// Changes the group, if the Lease still has the version we read.
@@ -122,7 +201,7 @@ impl Leases {
 
     /// Reads a replica's Lease.
     pub(super) async fn get(&self, identity: &str) -> kube::Result<Option<Lease>> {
-        self.leases.get_opt(&lease_name(identity)).await
+        self.leases.get_opt(&self.names.of_replica(identity)).await
     }
 
     /// Renews a replica's Lease, or creates it if `current` is None. `leaseTransitions` is the epoch,
@@ -135,7 +214,9 @@ impl Leases {
         epoch: Option<Epoch>,
         endpoint: Option<&Endpoint>,
     ) -> kube::Result<Lease> {
-        let mut lease = current.unwrap_or_else(|| new_lease(lease_name(identity), REPLICA));
+        let mut lease = current.unwrap_or_else(|| {
+            new_lease(self.names.of_replica(identity), self.names.label(REPLICA))
+        });
         Endpoint::write(endpoint, &mut lease);
         let now = MicroTime(clock::now());
         let spec = lease.spec.get_or_insert_default();
@@ -198,23 +279,6 @@ impl Leases {
     }
 }
 
-/// Returns the name of a replica's Lease. Kubernetes allows fewer characters in it than identities
-/// have.
-pub(super) fn lease_name(identity: &str) -> String {
-    let valid = |character: char| {
-        if character.is_ascii_alphanumeric() {
-            character.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    let name: String = identity.chars().map(valid).collect();
-    bounded(
-        format!("{NAME}-{}", name.trim_matches('-')),
-        MAX_OBJECT_NAME,
-    )
-}
-
 /// Reports whether this is a replica's Lease, as opposed to the group's.
 pub(super) fn is_of_replica(lease: &Lease) -> bool {
     let label = lease
@@ -222,7 +286,8 @@ pub(super) fn is_of_replica(lease: &Lease) -> bool {
         .labels
         .as_ref()
         .and_then(|labels| labels.get(labels::LEASE));
-    label.is_some_and(|label| label == REPLICA)
+    // With the name of the class behind it: `replica.CLASS`.
+    label.is_some_and(|label| label.split('.').next() == Some(REPLICA))
 }
 
 /// Returns the identity of the replica that holds a Lease. None for the group's Lease, and for one
@@ -296,8 +361,8 @@ fn write_group(lease: &mut Lease, group: &Group) {
     lease.spec.get_or_insert_default().lease_transitions = i32::try_from(group.last_epoch().0).ok();
 }
 
-fn new_lease(name: String, kind: &str) -> Lease {
-    let labels = BTreeMap::from([(labels::LEASE.to_owned(), kind.to_owned())]);
+fn new_lease(name: String, label: String) -> Lease {
+    let labels = BTreeMap::from([(labels::LEASE.to_owned(), label)]);
     let metadata = ObjectMeta {
         name: Some(name),
         labels: Some(labels),
@@ -317,7 +382,7 @@ pub(super) fn is_code(error: &kube::Error, code: u16) -> bool {
 fn invalid(error: InvalidGroup) -> kube::Error {
     kube::Error::Service(
         format!(
-            "annotation {} of Lease {NAME}: {error}",
+            "annotation {} of the Lease of the group: {error}",
             annotations::MEMBERS
         )
         .into(),
@@ -338,7 +403,7 @@ mod tests {
         group.join("two");
         group.begin_leaving(first);
 
-        let mut lease = new_lease(NAME.to_owned(), GROUP);
+        let mut lease = new_lease(NAME.to_owned(), GROUP.to_owned());
         assert_eq!(parse_group(&lease), Ok(Group::default()));
 
         write_group(&mut lease, &group);
@@ -352,7 +417,7 @@ mod tests {
 
     #[test]
     fn epochs_begin_with_the_creation_of_the_lease() {
-        let mut lease = new_lease(NAME.to_owned(), GROUP);
+        let mut lease = new_lease(NAME.to_owned(), GROUP.to_owned());
         lease.metadata.creation_timestamp = Some(Time(
             Timestamp::from_second(EPOCHS_BEGIN + 70).expect("a time"),
         ));
@@ -366,18 +431,78 @@ mod tests {
         );
     }
 
+    fn names(class: &str) -> LeaseNames {
+        LeaseNames::new(Some(class.parse().expect("a class")))
+    }
+
     #[test]
     fn lease_of_replica_has_a_valid_name() {
+        let none = LeaseNames::new(None);
         assert_eq!(
-            lease_name("operetta-7d9f_0B1c.x"),
+            none.of_replica("operetta-7d9f_0B1c.x"),
             "operetta-operetta-7d9f-0b1c-x"
         );
-        assert_eq!(lease_name("a_"), "operetta-a");
+        assert_eq!(none.of_replica("a_"), "operetta-a");
+        assert_eq!(names("a").of_replica("b_C"), "operetta.a.b-c");
 
         // A Pod's name alone may be as long as a Lease's.
         let long = "p".repeat(253);
-        let names = [lease_name(&long), lease_name(&(long + "q"))];
-        assert!(names.iter().all(|name| is_dns_subdomain(name)), "{names:?}");
-        assert_ne!(names[0], names[1]);
+        for lease in [none, names("a")] {
+            let names = [
+                lease.of_replica(&long),
+                lease.of_replica(&(long.clone() + "q")),
+            ];
+            assert!(names.iter().all(|name| is_dns_subdomain(name)), "{names:?}");
+            assert_ne!(names[0], names[1]);
+        }
+    }
+
+    #[test]
+    fn no_two_classes_share_a_lease() {
+        let all = [LeaseNames::new(None), names("a"), names("a-b"), names("b")];
+        let mut leases = std::collections::BTreeSet::new();
+        for names in &all {
+            leases.insert(names.group());
+            leases.extend(["a", "b", "a-b", "b.a"].map(|identity| names.of_replica(identity)));
+        }
+        // Four groups, and four replicas in each: `b.a` becomes `b-a`.
+        assert_eq!(leases.len(), 4 + 4 * 4, "{leases:?}");
+
+        let selectors = all.each_ref().map(LeaseNames::selector);
+        assert_eq!(
+            selectors[..2],
+            [
+                "operetta.dev/lease in (replica,group)",
+                "operetta.dev/lease in (replica.a,group.a)"
+            ]
+        );
+    }
+
+    #[test]
+    fn lease_of_a_class_is_a_replica_s_or_the_group_s() {
+        let class = names("a");
+        let mut replica = new_lease(class.of_replica("one"), class.label(REPLICA));
+        replica.spec.get_or_insert_default().holder_identity = Some("one".to_owned());
+        assert_eq!(holder(&replica), Some("one"));
+
+        let group = new_lease(class.group(), class.label(GROUP));
+        assert!(!is_of_replica(&group));
+    }
+
+    #[test]
+    fn class_is_read_from_the_name_of_the_group() {
+        for class in [LeaseNames::new(None), names("a"), names("a-b")] {
+            assert_eq!(LeaseNames::of_group(&class.group()), Some(class));
+        }
+        for name in [
+            "",
+            "other",
+            "operetta.",
+            "operetta-a",
+            "operetta.a.b",
+            "operetta.A",
+        ] {
+            assert_eq!(LeaseNames::of_group(name), None, "{name}");
+        }
     }
 }

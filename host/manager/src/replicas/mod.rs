@@ -1,5 +1,8 @@
 //! The host's replicas, as Leases of `coordination.k8s.io` in the host's namespace.
 //!
+//! The hosts of a trust class are a group of their own, with other names and labels
+//! ([`LeaseNames`]); what follows holds for each group.
+//!
 //! Each replica holds a Lease of its own, `operetta-IDENTITY`, and renews it. The Lease `operetta`
 //! is the group: its annotations list the members and their epochs, and `leaseTransitions` is the
 //! largest epoch. All writes are conditional on the resourceVersion. A replica creates its own
@@ -25,7 +28,7 @@ pub mod clock;
 pub mod config;
 pub mod endpoint;
 mod heartbeat;
-mod leases;
+pub mod leases;
 mod watch;
 
 use std::{
@@ -35,6 +38,7 @@ use std::{
 };
 
 use kube::Client;
+use operetta_api::Class;
 use operetta_core::{
     object::ObjectKey,
     replicas::{Epoch, Fence, Group, Silence},
@@ -44,7 +48,11 @@ use operetta_kube::client::api_client::from_kube;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch as channel};
 
-use crate::replicas::{config::ReplicaConfig, endpoint::Endpoint, leases::Leases};
+use crate::replicas::{
+    config::ReplicaConfig,
+    endpoint::Endpoint,
+    leases::{LeaseNames, Leases},
+};
 
 /// Timeout of each step of leaving.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -108,18 +116,19 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Creates a replica that hasn't joined yet. `namespace` is the host's, and `identity` is
-    /// unique among all running hosts.
+    /// Creates a replica that hasn't joined yet. `namespace` is the host's, `class` its trust
+    /// class, and `identity` is unique among all running hosts.
     pub fn new(
         client: Client,
         namespace: &str,
+        class: Option<Class>,
         identity: &str,
         config: ReplicaConfig,
         fence: Arc<Fence>,
     ) -> Arc<Self> {
         Arc::new(Self {
             identity: identity.to_owned(),
-            leases: Leases::new(client, namespace),
+            leases: Leases::new(client, namespace, LeaseNames::new(class)),
             config,
             fence,
             state: channel::Sender::default(),
@@ -154,6 +163,15 @@ impl Replicas {
     /// The API server's error; usually, because the host may not read Leases there.
     pub async fn has_members(&self, group: &ObjectKey) -> Result<bool, ApiError> {
         self.leases.has_members(group).await.map_err(from_kube)
+    }
+
+    /// Returns the key of the Lease of the hosts of this class in the same namespace.
+    pub fn group_of(&self, class: Class) -> ObjectKey {
+        let name = LeaseNames::new(Some(class)).group();
+        ObjectKey {
+            namespace: self.group_key().namespace,
+            name,
+        }
     }
 
     /// Returns the key of the group's Lease.
@@ -284,7 +302,7 @@ impl Replicas {
         let leave = async {
             // In this order, so that nobody finds a Lease whose epoch isn't a member.
             self.leases
-                .delete(&leases::lease_name(&self.identity), None)
+                .delete(&self.leases.names.of_replica(&self.identity), None)
                 .await?;
             self.leases
                 .change(|group| group.remove(epoch).then_some(()))

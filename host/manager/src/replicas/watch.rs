@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
-use operetta_api::labels;
 use operetta_core::replicas::{Epoch, Group, Member};
 use operetta_kube::{
     informer::{Informer, Scope},
@@ -21,7 +20,7 @@ use crate::{
     plugin::host_informers::resolve,
     replicas::{
         Replicas,
-        leases::{self, is_code, lease_name},
+        leases::{self, is_code},
     },
 };
 
@@ -42,7 +41,7 @@ impl Replicas {
         let namespace = self.group_key().namespace;
         let scope = Scope {
             namespace,
-            labels: labels::LEASE.to_owned(),
+            labels: self.leases.names.selector(),
             ..Scope::everything()
         };
         let informer = cluster.registry.informer(&resource, scope);
@@ -99,7 +98,7 @@ impl Replicas {
         if self.fence.check().is_ok() {
             let is_other = |member: &Member| member.identity != self.identity;
             for (epoch, member) in group.members().filter(|(_, member)| is_other(member)) {
-                let lease = lease_name(&member.identity);
+                let lease = self.leases.names.of_replica(&member.identity);
                 let is_silent = self.others.silence.lock().silent(&lease, now).is_some();
                 if is_silent {
                     self.end_epoch(epoch, member).await?;
@@ -122,7 +121,7 @@ impl Replicas {
     fn observe(&self, stored: &HashMap<String, Lease>, group: &Group, now: Duration) {
         let of_members: HashSet<String> = group
             .members()
-            .map(|(_, member)| lease_name(&member.identity))
+            .map(|(_, member)| self.leases.names.of_replica(&member.identity))
             .collect();
         let own = self.config.duration();
         let mut silence = self.others.silence.lock();
@@ -160,9 +159,10 @@ impl Replicas {
     /// Takes a member's Lease, unless it was renewed meanwhile, and removes the member from the
     /// group.
     async fn end_epoch(&self, epoch: Epoch, member: &Member) -> kube::Result<()> {
-        let name = lease_name(&member.identity);
-        let found = self.leases.get(&member.identity).await?;
-        if let Some(lease) = found.filter(|lease| leases::holder(lease) == Some(&member.identity)) {
+        let name = self.leases.names.of_replica(&member.identity);
+        let mut found = self.leases.get(&member.identity).await?;
+        if let Some(lease) = found.take_if(|lease| leases::holder(lease) == Some(&member.identity))
+        {
             let version = lease.metadata.resource_version.clone().unwrap_or_default();
             let now = self.fence.now();
             let is_same = self.others.silence.lock().silent(&name, now) == Some(version.as_str());
@@ -177,7 +177,7 @@ impl Replicas {
 
             match self.leases.take(lease).await {
                 Err(error) if is_code(&error, 409) => return Ok(()),
-                taken => drop(taken?),
+                taken => found = Some(taken?),
             }
         }
 
@@ -190,7 +190,11 @@ impl Replicas {
             self.publish(group);
         }
 
-        self.leases.delete(&name, None).await
+        // The replica may have started again under its old name: the Lease it renews stays.
+        match found.map(|lease| lease.metadata.resource_version) {
+            Some(version) => self.leases.delete(&name, version).await,
+            None => Ok(()),
+        }
     }
 
     /// Takes Leases whose epoch isn't a member, and deletes those of non-members that have expired.
@@ -202,10 +206,11 @@ impl Replicas {
     ) -> kube::Result<()> {
         let of_members: HashSet<String> = group
             .members()
-            .map(|(_, member)| lease_name(&member.identity))
+            .map(|(_, member)| self.leases.names.of_replica(&member.identity))
             .collect();
-        let of_others =
-            |name: &str| !of_members.contains(name) && name != lease_name(&self.identity);
+        let of_others = |name: &str| {
+            !of_members.contains(name) && name != self.leases.names.of_replica(&self.identity)
+        };
 
         for (name, lease) in stored
             .iter()

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use operetta_core::{controller::request::Fault, gate::Session};
 use tokio::time::error::Elapsed;
-use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
@@ -194,7 +194,7 @@ fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
         let trap = match error.downcast_ref::<Trap>() {
             Some(trap @ Trap::StackOverflow) => format!("stack overflow: {}", trap_text(*trap)),
             Some(trap) => trap_text(*trap),
-            None => format!("{error:#}"),
+            None => without_backtrace(error),
         };
         match message {
             Some(TrapMessage::Reason(message)) => format!("{message} ({trap})"),
@@ -211,7 +211,21 @@ fn describe(error: &wasmtime::Error, message: Option<TrapMessage>) -> String {
     cut(description, MAX_TRAP_MESSAGE)
 }
 
-fn trap_text(trap: Trap) -> String {
+/// Describes an error without the frames that wasmtime adds to it: guests are stripped, so frames
+/// have no names.
+fn without_backtrace(error: &wasmtime::Error) -> String {
+    let frames = error
+        .downcast_ref::<WasmBacktrace>()
+        .map(ToString::to_string);
+    let causes = error.chain().map(ToString::to_string);
+    let causes: Vec<String> = causes
+        .filter(|cause| frames.as_ref() != Some(cause))
+        .collect();
+    causes.join(": ")
+}
+
+/// What trapped, without wasmtime's prefix.
+pub(crate) fn trap_text(trap: Trap) -> String {
     trap.to_string()
         .trim_start_matches("wasm trap: ")
         .to_owned()

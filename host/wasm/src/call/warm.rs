@@ -28,7 +28,7 @@ use wasmtime::{Result, Store};
 use crate::{
     Engine,
     bindings::{self, exports::operetta::controller::reconciler as generated},
-    code::link::Linked,
+    code::link::{Linked, PluginParts},
     slots::{SlotPermit, Tenant},
     store::StoreData,
 };
@@ -57,7 +57,7 @@ impl Default for WarmLimits {
 pub(crate) struct Instance {
     pub store: Store<StoreData>,
     /// Dropped after the store: code stays mapped as long as its instances live.
-    linked: Arc<Linked>,
+    linked: Arc<Linked<PluginParts>>,
     /// None until the first reconcile, because its timeout includes the start of the guest.
     guest: Option<bindings::Plugin>,
     /// Reconciles begun so far.
@@ -70,7 +70,11 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Creates an instance. Its guest starts with the first reconcile.
-    pub(crate) fn new(linked: Arc<Linked>, store: Store<StoreData>, slots: SlotPermit) -> Self {
+    pub(crate) fn new(
+        linked: Arc<Linked<PluginParts>>,
+        store: Store<StoreData>,
+        slots: SlotPermit,
+    ) -> Self {
         Self {
             store,
             linked,

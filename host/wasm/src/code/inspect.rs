@@ -2,9 +2,9 @@
 //! refuse.
 
 use sha2::{Digest, Sha256};
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
-use crate::hex;
+use crate::{PROCESS, hex};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,9 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// The exports, in order.
     pub exports: Vec<String>,
+    /// True if a component exports a core module as [`PROCESS`](crate::PROCESS): it runs as a
+    /// process instead of being called.
+    pub is_process: bool,
     /// Why the file does not parse. The imports and exports are then those before the mistake.
     pub error: Option<String>,
 }
@@ -42,6 +45,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
         size: bytes.len(),
         imports: vec![],
         exports: vec![],
+        is_process: false,
         error: None,
     };
 
@@ -92,7 +96,11 @@ fn read(bytes: &[u8], inspection: &mut Inspection) -> wasmparser::Result<()> {
             }
             Payload::ComponentExportSection(section) => {
                 for export in section {
-                    inspection.exports.push(export?.name.name.to_owned());
+                    let export = export?;
+                    let name = export.name.name;
+                    inspection.is_process |=
+                        name == PROCESS && export.kind == ComponentExternalKind::Module;
+                    inspection.exports.push(name.to_owned());
                 }
             }
             Payload::ImportSection(section) => {

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{inspect::Inspection, resident::MappedCode};
+use super::{inspect::Inspection, link::PluginKind, resident::MappedCode};
 
 pub(crate) struct Interpreter {
-    pub code: Arc<MappedCode>,
+    pub code: Arc<MappedCode<PluginKind>>,
     pub inspection: Inspection,
 }
 

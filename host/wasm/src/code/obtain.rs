@@ -10,6 +10,7 @@ use std::{
 use operetta_core::nondeterminism;
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::Instant};
+use wasmtime::component::Component;
 
 use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, trusted};
 use crate::{LoadError, engine::Engine, hex, load_error::short_message};
@@ -175,23 +176,31 @@ fn adopt(engine: &Engine, key: &str, mut output: File) -> Result<Obtained, LoadE
         record(cache, written, key)
     });
 
+    Ok(mapped(engine, key, component, cached))
+}
+
+/// Maps code from its entry in the cache, so that it shares memory with the page cache. Without an
+/// entry the code runs from memory.
+fn mapped(engine: &Engine, key: &str, component: Component, cached: Option<File>) -> Obtained {
     let Some(file) = cached else {
-        return Ok(Obtained {
+        return Obtained {
             component,
             file: None,
-        });
+        };
     };
 
-    // Mapped from the file, the code shares memory with the page cache.
     match trusted::load(engine.wasmtime(), &file) {
-        Ok(component) => Ok(Obtained {
+        Ok(component) => Obtained {
             component,
             file: Some(file),
-        }),
-        Err(_) => Ok(Obtained {
-            component,
-            file: None,
-        }),
+        },
+        Err(error) => {
+            tracing::warn!(%key, error = short_message(&error), "failed to map cached code, running it from memory");
+            Obtained {
+                component,
+                file: None,
+            }
+        }
     }
 }
 
@@ -213,7 +222,7 @@ fn compile(engine: &Engine, key: &str, bytes: &[u8]) -> Result<Obtained, LoadErr
         });
         record(cache, written, key)
     });
-    Ok(Obtained { component, file })
+    Ok(mapped(engine, key, component, file))
 }
 
 #[cfg(not(feature = "compiler"))]

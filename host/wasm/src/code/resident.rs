@@ -1,15 +1,17 @@
-//! The code mapped into memory: always for busy plugins, on demand for the others.
+//! The code mapped into memory: always for busy plugins and running processes, on demand for the
+//! others.
 //!
 //! An idle plugin has no instance, but its code takes address space, mappings and wasmtime's
 //! metadata. So code is unmapped after a while without calls, or sooner, least recently called
 //! first, when all code together exceeds a limit. The next call maps it again from its file, in
-//! about a millisecond and without compiling anything. Calls in flight and warm instances keep
-//! their code mapped. Code without a file also stays mapped.
+//! about a millisecond and without compiling anything. Calls in flight, warm instances and
+//! running processes keep their code mapped. Code without a file also stays mapped.
 //!
 //! Plugins of the same digest share their code, mapped once however many tenants run it. Each call
 //! has a fresh instance, so guests share nothing they can write.
 
 use std::{
+    any::Any,
     fs::File,
     sync::{
         Arc, Weak,
@@ -25,35 +27,48 @@ use wasmtime::component::Component;
 
 use super::{
     Code, Inspection, Obtained, Origin, Provenance,
-    link::{Linked, link},
+    link::{Kind, Linked},
     trusted,
 };
-use crate::{Engine, LoadError, check::exports_mapper};
+use crate::{Engine, LoadError};
 
-/// The code of all plugins of one digest.
-pub(crate) struct MappedCode {
+/// The code of all plugins, or all processes, of one digest.
+pub(crate) struct MappedCode<K: Kind> {
     engine: Engine,
     digest: String,
     /// Maps the code again; None keeps it mapped.
     file: Option<File>,
-    pub has_mapper: bool,
+    pub kind: K,
     /// The address space of the mapped code, in bytes.
     bytes: u64,
     /// None while unmapped.
-    linked: Mutex<Option<Arc<Linked>>>,
+    linked: Mutex<Option<Arc<Linked<K::Linked>>>>,
     /// Locked while the code is mapped again, so calls do it once.
     mapping: tokio::sync::Mutex<()>,
     /// The last call, in nanoseconds on the clock of [`ResidentSet`].
     used: AtomicU64,
 }
 
-/// The code of all plugins of an engine, with a limit on how much of it is mapped.
+/// Mapped code of any kind.
+trait Resident: Send + Sync {
+    fn digest(&self) -> &str;
+    /// In bytes of address space.
+    fn bytes(&self) -> u64;
+    /// The last call, on the clock of [`ResidentSet`].
+    fn used(&self) -> u64;
+    fn is_mapped(&self) -> bool;
+    /// Unmaps the code if nothing uses it and it has a file. Reports whether it did.
+    fn unmap(&self) -> bool;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// The code of all plugins and processes of an engine, with a limit on how much of it is mapped.
 pub(crate) struct ResidentSet {
     max_bytes: u64,
     /// How long code stays mapped after its last call.
     max_idle: Duration,
     /// Codes in use have different digests.
-    codes: Mutex<Vec<Weak<MappedCode>>>,
+    codes: Mutex<Vec<Weak<dyn Resident>>>,
     /// The zero of its clock.
     since: Instant,
     /// How often code was mapped again.
@@ -73,12 +88,12 @@ pub struct MappedTotals {
     pub again: u64,
 }
 
-impl MappedCode {
-    /// Returns the code of a component, shared with loaded plugins of the same digest.
+impl<K: Kind> MappedCode<K> {
+    /// Returns the code of a component linked as `kind`, shared with what is loaded of the same
+    /// digest.
     ///
     /// # Errors
-    /// Fails as [`Code::obtain`] does, and with [`LoadError::IncompatibleImport`] or
-    /// [`LoadError::IncompatibleExport`] if an interface differs from the contract.
+    /// Fails as [`Code::obtain`] and [`Kind::link`] do.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -86,6 +101,7 @@ impl MappedCode {
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
         inspection: &Inspection,
+        kind: K,
         compilations: Option<&Arc<Semaphore>>,
     ) -> Result<(Arc<Self>, Provenance), LoadError> {
         let digest = &inspection.digest;
@@ -100,10 +116,7 @@ impl MappedCode {
         }
 
         let (obtained, provenance) = Code::obtain(engine, bytes, digest, compilations).await?;
-        Ok((
-            Self::link(engine, obtained, digest, exports_mapper(inspection))?,
-            provenance,
-        ))
+        Ok((Self::link(engine, obtained, digest, kind)?, provenance))
     }
 
     /// Links code and adds it to the mapped code of its engine. If a plugin of the same digest was
@@ -112,16 +125,16 @@ impl MappedCode {
         engine: &Engine,
         obtained: Obtained,
         digest: &str,
-        has_mapper: bool,
+        kind: K,
     ) -> Result<Arc<Self>, LoadError> {
         let Obtained { component, file } = obtained;
-        let linked = link(engine, &component, has_mapper)?;
+        let linked = Linked::new(engine, kind.link(engine, &component)?);
 
         let code = Arc::new(Self {
             engine: engine.clone(),
             digest: digest.to_owned(),
             file,
-            has_mapper,
+            kind,
             bytes: size(&component),
             linked: Mutex::new(Some(Arc::new(linked))),
             mapping: tokio::sync::Mutex::default(),
@@ -145,7 +158,7 @@ impl MappedCode {
     ///
     /// # Errors
     /// Returns [`LoadError::Busy`] if memory or mappings are used up.
-    pub(crate) async fn linked(&self) -> Result<Arc<Linked>, LoadError> {
+    pub(crate) async fn linked(&self) -> Result<Arc<Linked<K::Linked>>, LoadError> {
         self.used
             .store(self.engine.resident_set().now(), Ordering::Relaxed);
         if let Some(linked) = self.linked.lock().clone() {
@@ -170,10 +183,10 @@ impl MappedCode {
         };
 
         let engine = self.engine.clone();
-        let has_mapper = self.has_mapper;
-        let linked = nondeterminism::blocking(move || {
+        let kind = self.kind.clone();
+        let linked = nondeterminism::blocking(move || -> Result<_, LoadError> {
             let component = map_again(engine.wasmtime(), &file)?;
-            link(&engine, &component, has_mapper)
+            Ok(Linked::new(&engine, kind.link(&engine, &component)?))
         });
         let linked = Arc::new(
             linked
@@ -189,12 +202,25 @@ impl MappedCode {
         self.engine.resident_set().make_room();
         Ok(linked)
     }
+}
+
+impl<K: Kind> Resident for MappedCode<K> {
+    fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
 
     fn is_mapped(&self) -> bool {
         self.linked.lock().is_some()
     }
 
-    /// Unmaps the code if nothing uses it and it has a file. Reports whether it did.
     fn unmap(&self) -> bool {
         let mut linked = self.linked.lock();
         let idle = self.file.is_some()
@@ -204,6 +230,10 @@ impl MappedCode {
         let taken = if idle { linked.take() } else { None };
         drop(linked);
         taken.is_some()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -223,19 +253,20 @@ impl ResidentSet {
         self.since.elapsed().as_nanos() as u64
     }
 
-    fn get(&self, digest: &str) -> Option<Arc<MappedCode>> {
+    fn get<K: Kind>(&self, digest: &str) -> Option<Arc<MappedCode<K>>> {
         find(&self.codes.lock(), digest)
     }
 
     /// Adds code. If it already has code of the same digest, returns that instead.
-    fn put(&self, code: &Arc<MappedCode>) -> Option<Arc<MappedCode>> {
+    fn put<K: Kind>(&self, code: &Arc<MappedCode<K>>) -> Option<Arc<MappedCode<K>>> {
         let mut codes = self.codes.lock();
         codes.retain(|code| code.strong_count() > 0);
         let same = find(&codes, &code.digest);
         if same.is_some() {
             return same;
         }
-        codes.push(Arc::downgrade(code));
+        let code: Arc<dyn Resident> = code.clone();
+        codes.push(Arc::downgrade(&code));
         drop(codes);
         self.make_room();
         None
@@ -246,24 +277,24 @@ impl ResidentSet {
     fn make_room(&self) {
         let mut codes = self.codes();
         codes.retain(|code| code.is_mapped());
-        let mut bytes: u64 = codes.iter().map(|code| code.bytes).sum();
+        let mut bytes: u64 = codes.iter().map(|code| code.bytes()).sum();
         if bytes <= self.max_bytes {
             return;
         }
 
-        codes.sort_by_cached_key(|code| code.used.load(Ordering::Relaxed));
+        codes.sort_by_cached_key(|code| code.used());
         codes.pop();
         for code in codes {
             if bytes <= self.max_bytes {
                 break;
             }
             if code.unmap() {
-                bytes -= code.bytes;
+                bytes -= code.bytes();
             }
         }
     }
 
-    fn codes(&self) -> Vec<Arc<MappedCode>> {
+    fn codes(&self) -> Vec<Arc<dyn Resident>> {
         self.codes.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -273,21 +304,23 @@ impl ResidentSet {
         MappedTotals {
             loaded: codes.len(),
             mapped: mapped.len(),
-            bytes: mapped.iter().map(|code| code.bytes).sum(),
+            bytes: mapped.iter().map(|code| code.bytes()).sum(),
             again: self.again.load(Ordering::Relaxed),
         }
     }
 }
 
-fn find(codes: &[Weak<MappedCode>], digest: &str) -> Option<Arc<MappedCode>> {
+/// The content of a component decides its kind, so all codes of a digest are of one kind.
+fn find<K: Kind>(codes: &[Weak<dyn Resident>], digest: &str) -> Option<Arc<MappedCode<K>>> {
     codes
         .iter()
         .filter_map(Weak::upgrade)
-        .find(|code| code.digest == digest)
+        .find(|code| code.digest() == digest)
+        .and_then(|code| code.into_any().downcast().ok())
 }
 
 /// Unmaps code whenever it has been idle for this time. Returns when the code is dropped.
-async fn unmap_idle(code: Weak<MappedCode>, max_idle: Duration) {
+async fn unmap_idle<K: Kind>(code: Weak<MappedCode<K>>, max_idle: Duration) {
     let mut wait = max_idle;
     loop {
         tokio::time::sleep(wait).await;

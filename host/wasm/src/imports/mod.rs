@@ -11,6 +11,7 @@ mod objects;
 mod outcome;
 mod raw;
 mod source;
+mod warnings;
 
 use operetta_core::gate::Session;
 pub(crate) use source::SOURCE;
@@ -54,7 +55,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
         "operetta:controller",
         "0.1",
         &[
-            "config", "events", "log", "objects", "outcome", "raw", "types",
+            "config", "events", "log", "objects", "outcome", "raw", "types", "warnings",
         ],
     ),
     (
@@ -111,6 +112,7 @@ pub(crate) fn linker(engine: &Engine, interpreters: bool) -> Result<Linker<Store
     generated::events::add_to_linker::<_, Host>(&mut linker, host_functions)?;
     generated::config::add_to_linker::<_, Host>(&mut linker, host_functions)?;
     generated::outcome::add_to_linker::<_, Host>(&mut linker, host_functions)?;
+    generated::warnings::add_to_linker::<_, Host>(&mut linker, host_functions)?;
     log::add_to_linker(&mut linker)?;
     Ok(linker)
 }

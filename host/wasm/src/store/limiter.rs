@@ -6,14 +6,17 @@
 use operetta_core::gate::bytes::{Bytes, NoRoom};
 use wasmtime::{ResourceLimiter, Result};
 
-/// The maximum number of elements of one table. The largest guest seen, Go with controller-runtime,
-/// needs 31,336.
+/// The maximum number of elements of one table of a plugin. The largest one seen, Go with
+/// controller-runtime, needs 31,336.
 pub(crate) const TABLE_ELEMENTS: usize = 65_536;
+
+/// The same for a process. An operator in Go with nothing but controller-runtime needs 38,553.
+pub(crate) const PROCESS_TABLE_ELEMENTS: usize = 262_144;
 
 /// The maximum number of core instances of one component. Wrapped interpreters have a dozen.
 pub(crate) const CORE_INSTANCES: u32 = 64;
 
-/// The maximum number of tables of one component. Each takes `TABLE_ELEMENTS` pointers of reserved
+/// The maximum number of tables of one component. Each takes `PROCESS_TABLE_ELEMENTS` pointers of reserved
 /// address space per slot.
 pub(crate) const TABLES: u32 = 8;
 
@@ -28,6 +31,8 @@ pub(crate) struct MemoryLimiter {
     used_bytes: usize,
     /// The bytes added by the last allowed growth, subtracted if it fails after all.
     last_bytes: usize,
+    /// The maximum number of elements of one table.
+    table_elements: usize,
     /// True once the guest has asked for more than its limit.
     refused: bool,
     /// The memory charged to the namespace; None without a limit.
@@ -43,10 +48,17 @@ impl MemoryLimiter {
             limit_bytes,
             used_bytes: 0,
             last_bytes: 0,
+            table_elements: TABLE_ELEMENTS,
             refused: false,
             charged,
             no_room: None,
         }
+    }
+
+    /// For an instance with the tables of a process.
+    pub(crate) fn for_process(mut self) -> Self {
+        self.table_elements = PROCESS_TABLE_ELEMENTS;
+        self
     }
 
     pub(crate) fn no_room(&self) -> Option<&NoRoom> {
@@ -118,7 +130,8 @@ impl ResourceLimiter for MemoryLimiter {
     }
 
     fn table_growing(&mut self, _: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        Ok(desired <= maximum.unwrap_or(TABLE_ELEMENTS).min(TABLE_ELEMENTS))
+        let limit = self.table_elements;
+        Ok(desired <= maximum.unwrap_or(limit).min(limit))
     }
 
     fn instances(&self) -> usize {

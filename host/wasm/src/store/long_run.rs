@@ -56,11 +56,20 @@ impl RunTime {
         self.is_reported |= is_long;
         is_long
     }
+
+    /// How long it has run.
+    pub(crate) fn ran(&self) -> Duration {
+        self.ran
+    }
 }
 
 /// Returns the functions on the stack of a guest, innermost first.
 pub(crate) fn stack(store: impl AsContext) -> String {
-    let trace = WasmBacktrace::force_capture(store);
+    functions(&WasmBacktrace::force_capture(store))
+}
+
+/// Returns the functions of a backtrace, innermost first.
+pub(crate) fn functions(trace: &WasmBacktrace) -> String {
     let mut names = Vec::new();
     let mut is_named = false;
 

@@ -4,7 +4,7 @@
 pub(crate) mod limiter;
 pub(crate) mod long_run;
 mod nondeterminism;
-mod output;
+pub(crate) mod output;
 pub(crate) mod trap_message;
 mod wasi;
 

@@ -29,8 +29,9 @@ const MAX_WRITE: usize = 16 * 1024;
 #[derive(Clone, Default)]
 pub(crate) struct Output(Arc<Mutex<Lines>>);
 
+/// Bytes on their way to become lines of a log.
 #[derive(Default)]
-struct Lines {
+pub(crate) struct Lines {
     /// The complete lines of both streams, in the order they were written.
     complete: Vec<(LogLevel, String)>,
     /// The unfinished line of stdout; never more than `MAX_LINE` bytes.
@@ -51,7 +52,7 @@ impl Output {
 
     /// Passes the complete lines to the log.
     pub(crate) fn drain(&self, session: &mut Session) {
-        let lines = std::mem::take(&mut self.0.lock().complete);
+        let lines = self.0.lock().take_complete();
         for (level, line) in lines {
             session.log(level, line, vec![]);
         }
@@ -66,11 +67,21 @@ impl Output {
             }
         }
         self.drain(session);
-        self.0.lock().trap_message.take()
+        self.0.lock().take_message()
     }
 }
 
 impl Lines {
+    /// Takes the complete lines.
+    pub(crate) fn take_complete(&mut self) -> Vec<(LogLevel, String)> {
+        std::mem::take(&mut self.complete)
+    }
+
+    /// Takes the sentence in stderr that explains a crash.
+    pub(crate) fn take_message(&mut self) -> Option<TrapMessage> {
+        self.trap_message.take()
+    }
+
     fn unfinished(&mut self, level: LogLevel) -> &mut Vec<u8> {
         if level == LogLevel::Warn {
             &mut self.stderr
@@ -79,7 +90,7 @@ impl Lines {
         }
     }
 
-    fn write(&mut self, level: LogLevel, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, level: LogLevel, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, true),
@@ -104,7 +115,8 @@ impl Lines {
         }
     }
 
-    fn end_line(&mut self, level: LogLevel) {
+    /// Ends the line of a stream that has no end yet.
+    pub(crate) fn end_line(&mut self, level: LogLevel) {
         let bytes = std::mem::take(self.unfinished(level));
         let text = String::from_utf8_lossy(&bytes);
         let line = text.trim_end();

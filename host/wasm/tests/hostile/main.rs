@@ -40,7 +40,8 @@ answered! {
     manifest_of_many_indexes manifest_of_many_pruned_fields manifest_of_many_workers manifest_of_nested_predicates
     manifest_of_one_name_twice manifest_of_ten_thousand_controllers manifest_out_of_bounds
     manifest_that_watches_everything manifest_without_a_mapper mapper_of_a_forged_key mapper_of_a_forged_namespace
-    mapper_of_a_million_keys mapper_of_many_keys mapper_of_new_keys_for_ever mapper_that_spins memories memory64
+    mapper_of_a_million_keys mapper_of_many_keys mapper_of_new_keys_for_ever mapper_that_spins memories
+    memories_of_eight_modules memories_of_nine_modules memories_of_one_module memories_too_large_together memory64
     memory_from_the_start memory_grow memory_grow_at_once memory_grow_in_describe name_lookup name_of_99_kb
     nested_components option_that_is_none page_sizes parameters patch_that_is_none poll_of_a_million poll_of_nothing
     pollable_never_ready post_return_that_calls_the_host post_return_that_traps     random_for_ever random_without_end raw_openapi_in_parallel read_that_is_none realloc_out_of_bounds
@@ -50,7 +51,9 @@ answered! {
     sleep_for_ever sleep_in_every_slot sockets sources_without_rights spin spin_by_tail_calls spin_in_describe
     spin_in_memory_copy spin_in_memory_fill spin_in_post_return spin_in_realloc spin_in_start spin_in_table_fill
     stack_switching start_that_calls_the_host start_that_traps streams table_from_the_start table_grow tables
-    text_at_an_odd_address text_that_is_no_utf_16 text_that_wraps threads trap_in_describe values wide_exports
+    tables_of_eight_modules tables_of_nine_modules tables_of_one_module
+    text_at_an_odd_address text_that_is_no_utf_16 text_that_wraps threads trap_in_describe values
+    warm_handles_leaked warm_memory_grow warm_memory_kept warm_spin_later warm_table_kept wide_exports
     world_outside zeroes_without_end
 }
 

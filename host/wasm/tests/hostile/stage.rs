@@ -24,6 +24,7 @@ use operetta_testkit::{
 };
 use operetta_wasm::{
     CallLimits, Engine, EngineConfig, LoadLimits, Plugin, PluginMapper, PluginReconciler,
+    WarmLimits,
 };
 use tokio::sync::Mutex;
 
@@ -43,6 +44,8 @@ const MEMORY: usize = 16 << 20;
 const HEAP_OF_CALL: usize = 64 << 20;
 /// The same for loading; nearly all of it is compilation.
 const HEAP_OF_LOAD: usize = 512 << 20;
+/// The number of reconciles of a guest whose instances are kept.
+const WARM_CALLS: usize = 4;
 /// The maximum length of the host's answer about a guest, in bytes.
 const ANSWER_BYTES: usize = 5000;
 
@@ -62,10 +65,15 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
     let component = fixture.build();
     let expected = fixture.expected();
     let engine = engine();
+    let mut kept = Vec::new();
     for _ in 0..SLOTS {
         let started = Instant::now();
-        let (answer, load, call) =
-            answer(&engine, &component, &ports, expected.contains(DEADLINE)).await;
+        let Answer {
+            text: answer,
+            load,
+            call,
+            reconciler,
+        } = answer(&engine, &component, &ports, fixture).await;
         let millis = started.elapsed().as_millis();
         let shown = answer.escape_debug().to_string();
         println!(
@@ -87,8 +95,11 @@ pub async fn run_with(name: &str, ports: Ports) -> Arc<Ports> {
             load <= HEAP_OF_LOAD && call <= HEAP_OF_CALL,
             "{name}: {load} and {call} bytes of the host's heap"
         );
+        kept.extend(reconciler);
     }
+    // Its warm instances are still there.
     assert_others_continue(&engine).await;
+    drop(kept);
     ports
 }
 
@@ -117,14 +128,19 @@ fn engine() -> Engine {
     Engine::new(&config).expect("an engine")
 }
 
-/// Returns the host's answer, and the peak heap of loading and of calling, in bytes.
-async fn answer(
-    engine: &Engine,
-    component: &[u8],
-    ports: &Arc<Ports>,
-    short: bool,
-) -> (String, usize, usize) {
-    let timeout = if short {
+/// The host's answer to a guest.
+struct Answer {
+    text: String,
+    /// The peak heap of loading and of calling, in bytes.
+    load: usize,
+    call: usize,
+    /// None if the guest was refused.
+    reconciler: Option<Box<dyn Reconciler>>,
+}
+
+/// Loads a guest and calls it: once, or several times if its instances are kept.
+async fn answer(engine: &Engine, component: &[u8], ports: &Arc<Ports>, fixture: Fixture) -> Answer {
+    let timeout = if fixture.expected().contains(DEADLINE) {
         Duration::from_millis(300)
     } else {
         Duration::from_secs(60)
@@ -143,7 +159,14 @@ async fn answer(
     .await;
     let plugin = match loaded {
         Ok(plugin) => Arc::new(plugin),
-        Err(error) => return (format!("refused {}: {error}", error.reason()), load, 0),
+        Err(error) => {
+            return Answer {
+                text: format!("refused {}: {error}", error.reason()),
+                load,
+                call: 0,
+                reconciler: None,
+            };
+        }
     };
     let limits = CallLimits {
         memory_bytes: MEMORY,
@@ -153,10 +176,34 @@ async fn answer(
     let reconciler: Box<dyn Reconciler> =
         match PluginMapper::new(plugin.clone(), ports.mapping_gate(), &limits) {
             Some(mapper) => Box::new(mapping(mapper)),
-            None => Box::new(PluginReconciler::new(plugin, ports.gate(), limits)),
+            None => {
+                let reconciler = PluginReconciler::new(plugin, ports.gate(), limits);
+                Box::new(match fixture.is_warm() {
+                    true => reconciler.keep_warm(WarmLimits::default()),
+                    false => reconciler,
+                })
+            }
         };
-    let (outcome, call) = heap_of(reconciler.reconcile(&request("a"))).await;
-    let answer = match outcome {
+
+    let calls = if fixture.is_warm() { WARM_CALLS } else { 1 };
+    let reconciles = async {
+        let mut answers = Vec::new();
+        for _ in 0..calls {
+            answers.push(text_of(reconciler.reconcile(&request("a")).await));
+        }
+        answers.join(", ")
+    };
+    let (text, call) = heap_of(reconciles).await;
+    Answer {
+        text,
+        load,
+        call,
+        reconciler: Some(reconciler),
+    }
+}
+
+fn text_of(outcome: Result<Action, Failure>) -> String {
+    match outcome {
         Ok(Action::Done) => "done".to_owned(),
         Ok(Action::Requeue) => "again".to_owned(),
         Ok(Action::RequeueAfter(delay)) => format!("again after {} ms", delay.as_millis()),
@@ -172,8 +219,7 @@ async fn answer(
         Err(Failure::Fault(Fault::MemoryExceeded { limit_bytes })) => {
             format!("memory over {limit_bytes} bytes")
         }
-    };
-    (answer, load, call)
+    }
 }
 
 /// Returns a mapper as the host runs it, with an event of the Pod `a`.

@@ -73,6 +73,30 @@ async fn second_load_does_not_compile() {
 }
 
 #[tokio::test]
+async fn code_that_this_process_compiled_is_mapped_from_its_file() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let directory = temporary.path().join("compiled");
+    let cache = CodeCache::open(&directory, 1 << 30).expect("a cache");
+    let config = EngineConfig {
+        concurrent_calls: 4,
+        ..EngineConfig::default()
+    };
+    let engine = Engine::with_code(&config, Code::new(Some(cache), None)).expect("an engine");
+    let guest = Guest::default().build();
+    let limits = LoadLimits::default();
+    let plugin = Plugin::load(&engine, guest, &limits, Arc::new(Ports::default()))
+        .await
+        .expect("loads");
+
+    assert_eq!(plugin.provenance().origin, Origin::Here);
+    let entry = entries(&directory).remove(0);
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let entry = entry.to_str().expect("UTF-8");
+    let is_code = |line: &str| line.ends_with(entry) && line.contains(" r-x");
+    assert!(maps.lines().any(is_code), "{maps}");
+}
+
+#[tokio::test]
 async fn second_load_from_memory_does_not_compile() {
     let config = EngineConfig {
         concurrent_calls: 4,

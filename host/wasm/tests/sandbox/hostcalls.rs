@@ -186,6 +186,39 @@ async fn log_line_carries_fields_and_reconcile() {
 }
 
 #[tokio::test]
+async fn guest_takes_warnings_about_its_writes_once() {
+    let ports = Arc::new(Ports {
+        warns: Some("unknown field \"spec.x\""),
+        ..Ports::default()
+    });
+    let count = |wanted: u32| {
+        format!(
+            "(call $take_warnings (i32.const 256))
+             (if (i32.ne (i32.load (i32.const 260)) (i32.const {wanted})) (then unreachable))"
+        )
+    };
+    let create = "(call $create (i32.const 64) (i32.const 2) (i32.const 66) (i32.const 3) (i32.const 1)
+           (local.get $namespace) (local.get $namespace_len) (global.get $text) (global.get $text_len)
+           (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))";
+    let guest = Guest::default()
+        .text(r#"{"metadata":{"name":"a"}}"#)
+        .reconcile(&format!(
+            "{none} {create} {create} {two}
+             (i32.store (i32.const 600) (i32.load (i32.const 256)))
+             {none}
+             (call $retry (i32.load offset=8 (i32.load (i32.const 600))) (i32.load offset=12 (i32.load (i32.const 600))))",
+            none = count(0),
+            two = count(2),
+        ));
+
+    let outcome = run(guest, &ports).await;
+    assert_eq!(
+        outcome,
+        Err(Failure::Retry("unknown field \"spec.x\"".into()))
+    );
+}
+
+#[tokio::test]
 async fn guest_receives_configuration_and_retries() {
     let guest = Guest::default().reconcile(
         "(if (i32.ne (local.get $retries) (i32.const 2)) (then unreachable))

@@ -131,7 +131,7 @@ async fn host_runs_no_program_and_no_interpreter() {
     let program = program("i.wasm", MANIFEST);
     for error in [
         load(engine(), program.clone()).await.err(),
-        check(&program, 1 << 20).err(),
+        check(&program, &LoadLimits::default()).err(),
     ] {
         let error = error.expect("refused").to_string();
         assert!(error.contains("build with `operetta build`"), "{error}");

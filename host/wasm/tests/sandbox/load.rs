@@ -172,10 +172,43 @@ async fn incompatible_interfaces_are_named_with_function() {
     expect(wat(export), "IncompatibleExport", &["describe"]).await;
 }
 
+/// A component with the types that `raw` and `outcome` had when interface `warnings` was added. A field
+/// more in a record would refuse every plugin that was compiled before.
+#[tokio::test]
+async fn accepts_imports_compiled_before_warnings() {
+    let component = r#"(component
+        (import "operetta:controller/raw@0.1.0" (instance
+            (type $request' (record (field "method" string) (field "path" string) (field "query" string)
+                (field "content-type" (option string)) (field "accept" (option string))
+                (field "body" (option string)) (field "cached" bool)))
+            (export "request" (type $request (eq $request')))
+            (type $response' (record (field "status" u16) (field "content-type" string)
+                (field "retry-after-seconds" (option u32)) (field "body" string)))
+            (export "response" (type $response (eq $response')))
+            (export "send" (func (param "request" $request) (result $response)))))
+        (import "operetta:controller/outcome@0.1.0" (instance
+            (export "fail" (func (param "message" string)))))
+        (instance $r) (export "operetta:controller/reconciler@0.1.0" (instance $r)))"#;
+    // Imports are checked before exports.
+    expect(wat(component), "IncompatibleExport", &["describe"]).await;
+
+    let with_field = component.replace(
+        r#"(field "body" string)"#,
+        r#"(field "body" string) (field "warnings" (list string))"#,
+    );
+    expect(
+        wat(&with_field),
+        "IncompatibleImport",
+        &["operetta:controller/raw@0.1.0"],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn rejects_oversized_component_unread() {
     let limits = LoadLimits {
         max_wasm_bytes: 1000,
+        max_process_bytes: 1000,
         ..LoadLimits::default()
     };
     let loaded = Plugin::load(engine(), vec![0; 1001], &limits, Arc::new(Ports::default())).await;

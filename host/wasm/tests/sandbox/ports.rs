@@ -17,6 +17,7 @@ use operetta_core::{
         audit::{Audit, AuditRecord, AuditSink, Writer},
         operation::{Delete, Get, List, Page, Write, Written},
         raw_request::{RawRequest, RawResponse, Target},
+        warnings,
     },
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     ports::{
@@ -47,6 +48,8 @@ pub struct Ports {
     /// The response to lists.
     pub page: Option<Page>,
     pub pause: Option<Duration>,
+    /// The warning about each write.
+    pub warns: Option<&'static str>,
     pub operations: Mutex<Vec<Called>>,
     pub raws: Mutex<Vec<RawRequest>>,
     /// The configuration that the guest reads.
@@ -70,6 +73,7 @@ impl Default for Ports {
             answer: Ok(Arc::new(pod("a"))),
             page: None,
             pause: Some(Duration::ZERO),
+            warns: None,
             operations: Mutex::default(),
             raws: Mutex::default(),
             config: r#"{"replicas":3}"#.into(),
@@ -195,6 +199,9 @@ impl ObjectApi for Ports {
     }
 
     async fn write(&self, write: Write) -> Result<Written, ApiError> {
+        if let Some(text) = self.warns {
+            warnings::note(text);
+        }
         self.answer(Called::Write(write)).await.map(Written::Stored)
     }
 

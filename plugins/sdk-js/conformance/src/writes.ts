@@ -19,6 +19,12 @@ export const writeCases: Cases = {
     return words(errorOf(() => ctx.create(Widget, widget, { strict: true })));
   },
 
+  "create-warning": ({ ctx, namespace }) => {
+    const spec: Widget["spec"] & { wrong: string } = { wrong: "field" };
+    ctx.create(Widget, { metadata: { namespace, name: "warned-made" }, spec });
+    return ctx.takeWarnings().join("; ");
+  },
+
   update: (one) => {
     const map = one.ctx.get(ConfigMap, target(one));
     map.data = { ...map.data, word: "updated" };

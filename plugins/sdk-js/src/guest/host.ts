@@ -3,6 +3,7 @@ import config from "operetta:controller/config@0.1.0";
 import events from "operetta:controller/events@0.1.0";
 import objects from "operetta:controller/objects@0.1.0";
 import raw from "operetta:controller/raw@0.1.0";
+import warnings from "operetta:controller/warnings@0.1.0";
 
 import type { Backend, Selection } from "../backend.ts";
 import { ApiError, type ApiErrorKind, type Cause } from "../errors.ts";
@@ -115,6 +116,8 @@ export const host: Backend = {
     });
     return { ...answer, retryAfterSeconds: answer.retryAfterSeconds ?? undefined };
   },
+
+  takeWarnings: () => warnings.take(),
 
   event: ({ regarding, key, uid, type, reason, action, note }) =>
     events.emit(

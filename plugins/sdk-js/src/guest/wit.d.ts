@@ -64,6 +64,11 @@ declare module "operetta:controller/raw@0.1.0" {
   export default raw;
 }
 
+declare module "operetta:controller/warnings@0.1.0" {
+  const warnings: { take(): string[] };
+  export default warnings;
+}
+
 declare module "operetta:controller/events@0.1.0" {
   type Kind = { apiVersion: string; kind: string };
   type Key = { namespace: string | null; name: string };

@@ -100,6 +100,8 @@ export function backendOf(state: State): Backend {
       return { ...answer, retryAfterSeconds: answer.retryAfterSeconds ?? undefined };
     },
 
+    takeWarnings: () => connection.takeWarnings(),
+
     event(call) {
       state.events.push(call);
     },

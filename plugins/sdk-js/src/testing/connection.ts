@@ -29,11 +29,14 @@ interface Response {
   readonly ok?: unknown;
   readonly error?: { readonly type: ApiErrorKind; readonly status: Omit<Status, "retryAfterSeconds"> & { retryAfterSeconds: number | null } };
   readonly failure?: string;
+  /** The API server's warnings about the call. */
+  readonly warnings?: readonly string[];
 }
 
 /** A connection to the test server: one cluster. */
 export class Connection {
   readonly #cluster = (count += 1);
+  #warnings: string[] = [];
 
   constructor() {
     ended.register(this, this.#cluster);
@@ -56,7 +59,8 @@ export class Connection {
     if (name !== "dump") {
       markUsed(this);
     }
-    const { ok, error, failure } = parse(answer.line, "the response of the test server") as Response;
+    const { ok, error, failure, warnings = [] } = parse(answer.line, "the response of the test server") as Response;
+    this.#warnings.push(...warnings);
     if (error) {
       throw new ApiError(error.type, { ...error.status, retryAfterSeconds: error.status.retryAfterSeconds ?? undefined });
     }
@@ -64,6 +68,11 @@ export class Connection {
       throw new Error(failure);
     }
     return ok;
+  }
+
+  /** Takes the API server's warnings about the calls since the last time. */
+  takeWarnings(): string[] {
+    return this.#warnings.splice(0);
   }
 }
 

@@ -123,6 +123,8 @@ export class Cluster {
       this.#state.connection.call("manifest", { manifest: plugin.manifest });
       this.#manifest = plugin.manifest;
     }
+    // Those of earlier calls are not about this reconcile.
+    this.#state.connection.takeWarnings();
     this.#reconciles += 1;
     const whole: Request = { controller, key, retries: 0, reconcileId: `test-${this.#reconciles}`, ...request };
     const restore = this.#takeConsole();

@@ -142,6 +142,7 @@ class Cluster:
                 raise ValueError(f"set controller= to one of {', '.join(names)}")
             controller = names[0]
         self._backend.declare(manifest)
+        self._backend.take_warnings()  # those of earlier calls are not about this reconcile
         self._reconciles += 1
         request = Request(controller, key_of(name, namespace), retries, f"test-{self._reconciles}")
         handler = HostHandler(lambda _: True, self._keep)

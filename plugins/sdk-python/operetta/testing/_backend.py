@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from .._backend import DeleteQuery, Event, ListQuery, Page, PatchQuery, RawRequest, WriteOptions
+from .._backend import DeleteQuery, Event, ListQuery, Page, PatchQuery, RawRequest, Texts, WriteOptions
 from .._json import encode
 from .._kind import Key, Kind
 from ..errors import ApiError
@@ -119,6 +119,9 @@ class TestBackend:
         )  # fmt: skip
         answer = self.connection.call("send", {"request": sent})
         return answer["status"], answer["contentType"], answer.get("retryAfterSeconds"), answer["body"]
+
+    def take_warnings(self) -> Texts:
+        return self.connection.take_warnings()
 
     def event(self, event: Event) -> None:
         self.events.append(event)

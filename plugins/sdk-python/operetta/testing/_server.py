@@ -51,6 +51,7 @@ class Connection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._stream = sock.makefile("rwb")
         self._lock = threading.Lock()
+        self._warnings: list[str] = []
         self._finalizer = weakref.finalize(self, _close, sock, self._stream)
         self.call("open", {"token": token})
 
@@ -76,11 +77,17 @@ class Connection:
         if name != "dump":
             _mark_used(self)
         response = json.loads(answer)
+        self._warnings += response.get("warnings", ())
         if "error" in response:
             raise _error(response["error"])
         if "failure" in response:
             raise ServerFault(response["failure"])
         return response["ok"]
+
+    def take_warnings(self) -> list[str]:
+        """Takes the API server's warnings about the calls since the last time."""
+        taken, self._warnings = self._warnings, []
+        return taken
 
     def _exchange(self, line: bytes) -> bytes:
         """Sends a line and returns the next; empty if the connection has ended."""

@@ -21,6 +21,7 @@ pub(crate) fn run(case: &Case<'_>) -> Seen {
         "create" => writes::create(case),
         "create-dry-run" => writes::create_dry_run(case),
         "create-strict" => writes::create_strict(case),
+        "create-warning" => writes::create_warning(case),
         "update" => writes::update(case),
         "update-status" => writes::update_status(case),
         "patch-merge" => writes::patch_merge(case),

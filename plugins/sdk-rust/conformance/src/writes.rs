@@ -32,6 +32,13 @@ pub(crate) fn create_strict(case: &Case<'_>) -> Seen {
     words(case.ctx.create_with(&widget, &WriteOptions::new().strict()))
 }
 
+pub(crate) fn create_warning(case: &Case<'_>) -> Seen {
+    let key = case.map.key().beside("warned-made");
+    let widget = DynamicObject::new(&Widget::gvk(), key).with("spec", json!({"wrong": 1}));
+    case.ctx.create(&widget)?;
+    Ok(case.ctx.take_warnings().join("; "))
+}
+
 pub(crate) fn update(case: &Case<'_>) -> Seen {
     let mut map: ConfigMap = case.ctx.get(case.target()?)?;
     map.data

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, RETRY_AFTER, WARNING};
 use http::{Request, Response};
 use kube::client::Body;
 use tower_service::Service;
@@ -49,7 +49,7 @@ impl Service<Request<Body>> for RawService {
             let request = raw_request(request, cached).await?;
             let answer = backend.raw(&request);
             executor::record_progress();
-            response(answer)
+            response(answer, &backend.take_warnings())
         })
     }
 }
@@ -85,13 +85,20 @@ async fn raw_request(request: Request<Body>, cached: bool) -> Result<RawRequest,
     })
 }
 
-fn response(answer: RawResponse) -> Result<Response<Body>, BoxError> {
+/// The response, with the warnings as an API server would have sent them. kube-rs does not read
+/// them; a layer around the client may.
+fn response(answer: RawResponse, warnings: &[String]) -> Result<Response<Body>, BoxError> {
     let mut response = Response::builder()
         .status(answer.status)
         .header(CONTENT_TYPE, answer.content_type);
 
     if let Some(seconds) = answer.retry_after_seconds {
         response = response.header(RETRY_AFTER, seconds);
+    }
+
+    for text in warnings {
+        let quoted = text.replace('\\', r"\\").replace('"', r#"\""#);
+        response = response.header(WARNING, format!(r#"299 - "{quoted}""#));
     }
 
     Ok(response.body(Body::from(answer.body.into_bytes()))?)

@@ -315,3 +315,20 @@ fn error_policy_reports_the_failure_and_chooses_the_delay() {
     );
     assert_eq!(cluster.failures(), Vec::<String>::new());
 }
+
+#[test]
+fn response_has_the_warnings_as_headers() {
+    let cluster = Cluster::new();
+    run(&cluster, async |client| {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "wrong": {}});
+        let request = http::Request::post("/api/v1/namespaces/ns/configmaps")
+            .header("content-type", "application/json")
+            .body(kube::client::Body::from(body.to_string().into_bytes()))
+            .expect("a request");
+
+        let response = client.send(request).await?;
+        let warnings: Vec<_> = response.headers().get_all("warning").iter().collect();
+        assert_eq!(warnings, [r#"299 - "unknown field \"wrong\"""#]);
+        Ok(())
+    });
+}

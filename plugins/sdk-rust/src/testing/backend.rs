@@ -256,6 +256,10 @@ impl Backend for State {
         response
     }
 
+    fn take_warnings(&self) -> Vec<String> {
+        self.client().take_warnings()
+    }
+
     fn event(&self, event: &EventRequest<'_>) {
         locked(&self.events).push(RecordedEvent {
             regarding: event.regarding.clone(),

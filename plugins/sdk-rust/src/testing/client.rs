@@ -24,6 +24,8 @@ const PROGRAM: &str = "OPERETTA";
 /// A connection, and with it a cluster of its own.
 pub(super) struct Client {
     connection: Mutex<BufReader<TcpStream>>,
+    /// The API server's warnings about the calls since they were last taken.
+    warnings: Mutex<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +33,8 @@ struct Response {
     ok: Option<Box<RawValue>>,
     error: Option<Refusal>,
     failure: Option<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -72,6 +76,7 @@ impl Client {
 
         let client = Self {
             connection: Mutex::new(BufReader::new(stream)),
+            warnings: Mutex::default(),
         };
 
         match client.call(&json!({"call": "open", "token": token})) {
@@ -111,8 +116,15 @@ impl Client {
 
     fn ask(&self, request: &Value) -> Result<Response, String> {
         let line = self.exchange(request)?;
-        serde_json::from_str(&line)
-            .map_err(|error| format!("a response of the test server is malformed: {error}"))
+        let mut response: Response = serde_json::from_str(&line)
+            .map_err(|error| format!("a response of the test server is malformed: {error}"))?;
+        locked(&self.warnings).append(&mut response.warnings);
+        Ok(response)
+    }
+
+    /// Takes the warnings about the calls since the last time.
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.warnings))
     }
 
     /// Describes the cluster for a failed test; None if the server is gone.

@@ -307,6 +307,9 @@ impl Cluster {
         }
         drop(declared);
 
+        // Those of earlier calls are not about this reconcile.
+        self.0.client().take_warnings();
+
         let count = self.0.reconciles.fetch_add(1, Ordering::Relaxed) + 1;
         if request.reconcile_id.is_empty() {
             request.reconcile_id = format!("test-{count}");

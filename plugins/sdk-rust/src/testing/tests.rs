@@ -678,3 +678,29 @@ fn only_metadata_reads_and_never_writes() {
 
     ctx.delete(&read).expect("deletes");
 }
+
+#[test]
+fn warnings_are_taken_once_and_belong_to_a_reconcile() {
+    fn reconcile(ctx: &Context, map: ConfigMap) -> Result<Action, Error> {
+        assert_eq!(ctx.take_warnings(), Vec::<String>::new());
+        let patch = Patch::merge(&json!({"wrong": {}}));
+        ctx.patch::<ConfigMap>(map.key(), patch)?;
+        assert_eq!(ctx.take_warnings(), [r#"unknown field "wrong""#]);
+        Ok(Action::done())
+    }
+
+    let cluster = Cluster::new();
+    let ctx = cluster.context();
+    let misspelt =
+        |name| DynamicObject::new(&ConfigMap::gvk(), ("ns", name)).with("wrong", json!({}));
+
+    ctx.create(&misspelt("a")).expect("creates");
+    ctx.create(&misspelt("b")).expect("creates");
+    let twice = [r#"unknown field "wrong""#; 2];
+    assert_eq!(ctx.take_warnings(), twice);
+    assert_eq!(ctx.take_warnings(), Vec::<String>::new());
+
+    ctx.create(&misspelt("c")).expect("creates");
+    let plugin = Plugin::new().controller(Controller::new("c", reconcile));
+    cluster.reconcile(&plugin, "c", KEY).expect("reconciles");
+}

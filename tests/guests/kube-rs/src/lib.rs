@@ -36,6 +36,7 @@ pub fn plugin() -> Plugin {
                 |ctx| ctx.kube_client(),
             )
             .for_source(synced)
+            .finalizer(secret_syncer::FINALIZER)
             .own_namespace(),
         )
 }

@@ -28,6 +28,9 @@ pub enum Error {
     Finalizer(#[source] Box<operetta_sdk::kube_rs::finalizer::Error<Error>>),
 }
 
+/// The finalizer, which the manifest declares.
+pub const FINALIZER: &str = "configmap-secret-syncer.nullable.se/cleanup";
+
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 fn secret_name_for_configmap(cm: &ConfigMap) -> Result<String> {
@@ -79,17 +82,12 @@ pub async fn reconcile(cm: Arc<ConfigMap>, client: Arc<kube::Client>) -> Result<
     let cms: Api<ConfigMap> = Api::namespaced(client.as_ref().clone(), ns);
     let secrets: Api<Secret> = Api::namespaced(client.as_ref().clone(), ns);
 
-    finalizer(
-        &cms,
-        "configmap-secret-syncer.nullable.se/cleanup",
-        cm,
-        |event| async {
-            match event {
-                Event::Apply(cm) => apply(cm, &secrets).await,
-                Event::Cleanup(cm) => cleanup(cm, &secrets).await,
-            }
-        },
-    )
+    finalizer(&cms, FINALIZER, cm, |event| async {
+        match event {
+            Event::Apply(cm) => apply(cm, &secrets).await,
+            Event::Cleanup(cm) => cleanup(cm, &secrets).await,
+        }
+    })
     .await
     .map_err(|error| Error::Finalizer(Box::new(error)))
 }

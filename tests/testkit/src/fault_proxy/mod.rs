@@ -9,7 +9,7 @@
 //! their requests.
 //!
 //! Network faults are not drawn: [`FaultProxy::outage`] closes all connections,
-//! [`FaultProxy::hold`] holds back the bytes of one or both directions, and
+//! [`FaultProxy::refuse`] also closes the port, [`FaultProxy::hold`] holds back the bytes of one or both directions, and
 //! [`FaultProxy::slow_down`] delays all requests.
 //!
 //! In HTTP/2, an API server sends GOAWAY to make a client reconnect. kube-client speaks HTTP/1.1
@@ -22,10 +22,9 @@ mod link;
 mod plan;
 
 use std::{
-    convert::Infallible,
     error::Error,
-    fmt,
-    net::Ipv4Addr,
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
     pin::Pin,
@@ -56,7 +55,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::AbortHandle,
 };
@@ -71,6 +70,9 @@ use plan::Plan;
 
 /// The delays of a slow API server, in milliseconds.
 const SLOW: RangeInclusive<u64> = 50..=1500;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 type Answer = Result<Response<Incoming>, Box<dyn Error + Send + Sync>>;
 type Forward =
@@ -134,6 +136,8 @@ enum Mode {
     Healed,
     /// All connections are closed.
     Outage,
+    /// All connections are closed, and the port too.
+    Refused,
 }
 
 /// A request that the proxy received, and its fault.
@@ -216,17 +220,16 @@ impl FaultProxy {
             watched: Arc::default(),
         });
 
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .await
-            .expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
+        let port = Port::reserve().expect("a port");
+        let listener = port.listen().expect("a free port");
+        let address = port.address.to_string();
 
         let kubeconfig = control_plane
             .folder()
             .join(format!("kubeconfig-proxy-{}", address.replace(':', "-")));
         std::fs::write(&kubeconfig, kubeconfig_for(&address).to_string()).expect("written");
 
-        let accept = tokio::spawn(accept(listener, shared.clone())).abort_handle();
+        let accept = tokio::spawn(accept(port, listener, shared.clone())).abort_handle();
         Self {
             shared,
             address,
@@ -259,9 +262,19 @@ impl FaultProxy {
 
     /// Closes all connections, and each new one, until [`FaultProxy::restore`].
     pub fn outage(&self) {
+        self.cut(Mode::Outage);
+    }
+
+    /// Closes all connections and the port, as if the API server did not run: new connections are
+    /// refused, until [`FaultProxy::restore`] or [`FaultProxy::heal`].
+    pub fn refuse(&self) {
+        self.cut(Mode::Refused);
+    }
+
+    fn cut(&self, mode: Mode) {
         self.shared.line.send_modify(|line| {
             *line = Line {
-                mode: Mode::Outage,
+                mode,
                 cuts: line.cuts + 1,
                 ..*line
             }
@@ -362,11 +375,54 @@ fn kubeconfig_for(address: &str) -> Value {
     })
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) -> Infallible {
+/// The proxy's port. A socket that never listens holds it while [`Mode::Refused`] lasts, so that
+/// no other process gets it.
+struct Port {
+    address: SocketAddr,
+    _holder: TcpSocket,
+}
+
+impl Port {
+    /// Takes a free port.
+    fn reserve() -> io::Result<Self> {
+        let holder = Self::socket((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(Self {
+            address: holder.local_addr()?,
+            _holder: holder,
+        })
+    }
+
+    fn listen(&self) -> io::Result<TcpListener> {
+        Self::socket(self.address)?.listen(BACKLOG)
+    }
+
+    /// A socket that shares its address with others of this kind.
+    fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    }
+}
+
+async fn accept(port: Port, mut listener: TcpListener, shared: Arc<Shared>) {
+    let mut line = shared.line.subscribe();
+
     loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = until(&mut line, |line| line.mode == Mode::Refused) => {
+                drop(listener);
+                until(&mut line, |line| line.mode != Mode::Refused).await;
+                listener = port.listen().expect("the port is held");
+                continue;
+            }
+        };
+
         // The process is out of file descriptors, or the client has disconnected: the next accept
         // may succeed.
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, _)) = accepted else {
             continue;
         };
 
@@ -374,12 +430,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) -> Infallible {
     }
 }
 
+async fn until(line: &mut watch::Receiver<Line>, is: impl FnMut(&Line) -> bool) {
+    // The caller holds the sender, so this cannot fail.
+    let _is_there = line.wait_for(is).await.is_ok();
+}
+
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _small_answers_at_once = stream.set_nodelay(true);
     let mut line = shared.line.subscribe();
 
     let Line { mode, cuts, .. } = *line.borrow();
-    if mode == Mode::Outage {
+    if matches!(mode, Mode::Outage | Mode::Refused) {
         return;
     }
 

@@ -1,12 +1,11 @@
 //! A Plugin's configuration: `spec.config`, merged over the ConfigMaps and Secrets in
 //! `spec.configFrom`.
 //!
-//! The host reads those as the plugin's ServiceAccount, so a Plugin can't read a Secret with the
-//! host's permissions. It watches only their metadata, to know when to read them again. No message
-//! contains anything from a Secret, even if that is invalid, and the texts are overwritten before
-//! their memory is reused.
+//! The host reads those as the plugin's ServiceAccount ([`references`]). No message contains
+//! anything from a Secret, even if that is invalid, and the texts are overwritten before their
+//! memory is reused.
 
-mod part;
+pub mod references;
 mod secrets;
 pub mod text;
 
@@ -14,25 +13,21 @@ use std::sync::Arc;
 
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{
-    authz::access_review::{Grants, SubjectGrants},
-    gate::PluginConfig,
-    object::ObjectKey,
-    status::{ApiError, ErrorKind},
+    authz::access_review::SubjectGrants, gate::PluginConfig, object::ObjectKey, status::ApiError,
 };
 use serde_json::{Map, Value};
-use tokio::task::JoinSet;
 
 use crate::{
     context::Context,
     crash_journal::Step,
     plugin::{
         config::{
-            part::{Part, PartData},
-            secrets::{Secrets, Texts, text},
+            references::{Contents, References},
+            secrets::{Secrets, Texts, text, texts},
             text::{MAX_DEPTH, config_key, config_object},
         },
         crash_guard::CrashGuard,
-        crd::{ConfigRef, ConfigSource, Plugin},
+        crd::{ConfigKind, ConfigRef, ConfigSource, Plugin},
     },
     problem::Problem,
 };
@@ -40,12 +35,15 @@ use crate::{
 /// The reason if the ServiceAccount may not read a part.
 pub const FORBIDDEN: Reason = reasons::CONFIG_FORBIDDEN;
 
-/// The ConfigMaps and Secrets in a Plugin's `spec.configFrom`.
+/// The field that names the parts.
+const FIELD: &str = "spec.configFrom";
+
+/// The configuration of a Plugin: `spec.config` and `spec.configFrom`.
 #[derive(Default)]
 pub struct Configuration {
-    parts: Vec<Part>,
-    /// Enqueues the Plugin when permissions change. Dropping this aborts the task.
-    permission_watch: JoinSet<()>,
+    references: References,
+    /// The entries of `spec.configFrom`.
+    parts: Vec<(ConfigKind, ConfigRef)>,
     /// What was last read; None if it must be read again.
     read: Option<ReadParts>,
 }
@@ -54,10 +52,6 @@ struct ReadParts {
     versions: String,
     config: Secrets,
 }
-
-/// The parts as read from the API server. None stands for an optional one that doesn't exist.
-#[derive(Default)]
-struct Unparsed(Vec<Option<PartData>>);
 
 impl Configuration {
     /// Reads the configuration as JSON text. The inner error is the problem, or None if the
@@ -80,28 +74,12 @@ impl Configuration {
             return Ok(text(&own).map_err(Some));
         }
 
-        self.watch(context, key, &spec.config_from).await?;
-        for part in &self.parts {
-            let access = part.access();
-            // If this changes, the Plugin is enqueued.
-            if grants.is_known_allowed(&access) {
-                continue;
-            }
-
-            match grants.check(&access).await {
-                Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::Forbidden => {
-                    return Ok(Err(Some(part.forbidden(grants))));
-                }
-                Err(error) => return Err(error),
-            }
+        self.follow(context, key, grants, &spec.config_from).await?;
+        if let Some(forbidden) = self.references.forbidden(grants).await? {
+            return Ok(Err(Some(forbidden.forbidden(grants, FIELD))));
         }
 
-        let versions = self
-            .parts
-            .iter()
-            .map(Part::version)
-            .collect::<Option<String>>();
+        let versions = self.references.versions();
         if let (Some(versions), Some(read)) = (&versions, &self.read)
             && *versions == read.versions
         {
@@ -109,16 +87,21 @@ impl Configuration {
         }
 
         self.read = None;
-        let data = match self.read_parts(context, key, grants).await? {
-            Ok(data) => data,
-            Err(problem) => return Ok(Err(Some(problem))),
+        let contents = match self.references.read(context, grants).await? {
+            Ok(contents) => contents,
+            Err(unreadable) => {
+                return Ok(Err(Some(unreadable.problem(grants, |_| FIELD.to_owned()))));
+            }
         };
-        let in_flight = match guard.begin_for_plugin(key, plugin, Step::ParseConfig, &data.digest())
-        {
-            Ok(in_flight) => in_flight,
-            Err(problem) => return Ok(Err(problem)),
-        };
-        let parsed = self.parse(&data);
+        if let Some(missing) = self.missing(&contents, key) {
+            return Ok(Err(Some(missing)));
+        }
+        let in_flight =
+            match guard.begin_for_plugin(key, plugin, Step::ParseConfig, &contents.digest()) {
+                Ok(in_flight) => in_flight,
+                Err(problem) => return Ok(Err(problem)),
+            };
+        let parsed = self.parse(&contents);
         drop(in_flight);
 
         let config = match parsed {
@@ -131,43 +114,28 @@ impl Configuration {
         Ok(merged)
     }
 
-    async fn read_parts(
-        &self,
-        context: &Context,
-        plugin: &ObjectKey,
-        grants: &SubjectGrants,
-    ) -> Result<Result<Unparsed, Problem>, ApiError> {
-        let mut all = Unparsed::default();
-        for part in &self.parts {
-            all.0.push(match part.data(context, grants).await {
-                Ok(data) => Some(data),
-                Err(error) if error.kind == ErrorKind::NotFound && part.reference().optional => {
-                    None
-                }
-                Err(error) if error.kind == ErrorKind::NotFound => {
-                    let at = plugin.namespace.as_deref().unwrap_or_default();
-                    let message =
-                        format!("{part} of spec.configFrom does not exist in namespace {at:?}");
-                    return Ok(Err(Problem::new(reasons::CONFIG_NOT_FOUND, message)));
-                }
-                Err(error) if error.kind == ErrorKind::Forbidden => {
-                    return Ok(Err(part.forbidden(grants)));
-                }
-                Err(error) => return Err(error),
-            });
-        }
-        Ok(Ok(all))
+    /// Returns the problem of the first part that doesn't exist and isn't optional.
+    fn missing(&self, contents: &Contents, plugin: &ObjectKey) -> Option<Problem> {
+        let is_missing = |(kind, reference): &&(ConfigKind, ConfigRef)| {
+            !reference.optional && contents.get(*kind, &reference.name).is_none()
+        };
+        let (kind, reference) = self.parts.iter().find(is_missing)?;
+        let at = plugin.namespace.as_deref().unwrap_or_default();
+        Some(not_found(*kind, &reference.name, FIELD, at))
     }
 
     /// Parses the parts' texts and merges them.
-    fn parse(&self, data: &Unparsed) -> Result<Secrets, Problem> {
+    fn parse(&self, contents: &Contents) -> Result<Secrets, Problem> {
         let mut merged = Secrets::default();
-        for (part, data) in self.parts.iter().zip(&data.0) {
-            let Some(data) = data else { continue };
-            merged = add(merged, part.reference(), &data.texts).map_err(|problem| {
+        for (kind, reference) in &self.parts {
+            let Some(content) = contents.get(*kind, &reference.name) else {
+                continue;
+            };
+            merged = add(merged, reference, &texts(content)).map_err(|problem| {
+                let (kind, name) = (kind.as_str(), &reference.name);
                 Problem::new(
                     reasons::INVALID_CONFIG,
-                    format!("{part} of spec.configFrom: {problem}"),
+                    format!("{kind} {name:?} of {FIELD}: {problem}"),
                 )
             })?;
         }
@@ -175,70 +143,42 @@ impl Configuration {
     }
 
     /// Watches the parts in the spec, and stops watching others.
-    async fn watch(
+    async fn follow(
         &mut self,
         context: &Arc<Context>,
         plugin: &ObjectKey,
+        grants: &SubjectGrants,
         sources: &[ConfigSource],
     ) -> Result<(), ApiError> {
-        let mut before = std::mem::take(&mut self.parts);
-        for source in sources {
-            let Some((kind, reference)) = source.chosen() else {
-                continue;
-            };
-            if let Some(at) = before.iter().position(|part| part.is(kind, reference)) {
-                self.parts.push(before.swap_remove(at));
-                continue;
-            }
-
-            let resource = context.cluster.discovery.resolve(&kind.gvk()).await?;
-            self.parts.push(Part::watch(
-                context,
-                plugin,
-                kind,
-                reference.clone(),
-                &resource,
-            ));
-
+        let parts: Vec<_> = sources
+            .iter()
+            .filter_map(ConfigSource::chosen)
+            .map(|(kind, reference)| (kind, reference.clone()))
+            .collect();
+        if self.parts != parts {
+            self.parts = parts;
             self.read = None;
         }
-
-        if !before.is_empty() {
-            self.read = None;
-        }
-        if self.permission_watch.is_empty() {
-            let queue = context.queue.clone();
-            let key = plugin.clone();
-            let mut changes = context.cluster.grants.changes();
-            self.permission_watch.spawn(async move {
-                while changes.changed().await.is_ok() {
-                    queue.enqueue(&key);
-                    // The authorizer may see the change later than we do.
-                    tokio::time::sleep(Grants::SETTLE).await;
-                    queue.enqueue(&key);
-                }
-            });
-        }
-
-        Ok(())
+        let wanted: Vec<_> = self
+            .parts
+            .iter()
+            .map(|(kind, reference)| (*kind, reference.name.clone()))
+            .collect();
+        self.references
+            .watch(context, plugin, grants, &wanted)
+            .await
     }
 }
 
-impl Unparsed {
-    /// Returns a digest of the versions that were read. The watches don't know them before they
-    /// have synced.
-    fn digest(&self) -> String {
-        let versions: String = self
-            .0
-            .iter()
-            .map(|part| part.as_ref().map_or(part::NONE, |part| &part.version))
-            .collect();
-        operetta_wasm::digest(versions.as_bytes())
-    }
+/// Returns the problem that an object doesn't exist, which a field of the spec names.
+pub fn not_found(kind: ConfigKind, name: &str, field: &str, namespace: &str) -> Problem {
+    let kind = kind.as_str();
+    let message = format!("{kind} {name:?} of {field} does not exist in namespace {namespace:?}");
+    Problem::new(reasons::CONFIG_NOT_FOUND, message)
 }
 
 /// Merges the key of `data` that a reference selects into the configuration.
-fn add(config: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, String> {
+fn add(config: Secrets, reference: &ConfigRef, data: &Texts<'_>) -> Result<Secrets, String> {
     let found = match &reference.key {
         Some(key) => data.get(key).map(|text| (key.as_str(), text)),
         None => config_key(data)?,
@@ -261,7 +201,7 @@ fn add(config: Secrets, reference: &ConfigRef, data: &Texts) -> Result<Secrets, 
             ));
         }
         Some(path) => {
-            let inner = Value::String(text.as_str().to_owned());
+            let inner = Value::String((*text).to_owned());
             let nested = path.rsplit('.').fold(inner, |value, field| {
                 Value::Object(Map::from_iter([(field.into(), value)]))
             });
@@ -288,7 +228,7 @@ mod tests {
         for (reference, data) in references {
             let data = data
                 .iter()
-                .map(|(key, text)| ((*key).to_owned(), (*text).to_owned().into()))
+                .map(|(key, text)| ((*key).to_owned(), *text))
                 .collect();
             whole = add(whole, reference, &data)?;
         }
@@ -359,7 +299,12 @@ mod tests {
             ),
             (key("x"), &[("x", "hunter2")], "x is not a YAML mapping"),
             (key("x"), &[("x", "[hunter2")], "x is not a YAML mapping"),
-            (key("x"), &[("x", "a: *hunter2")], "x is not a YAML mapping"),
+            (
+                key("x"),
+                &[("x", "a: hunter2\n hunter2: b")],
+                "x is not a YAML mapping: line 2",
+            ),
+            (key("x"), &[("x", "a: *hunter2")], "x uses YAML anchors"),
         ] {
             let error = added(&[(reference, data)]).expect_err(part);
             assert!(
@@ -455,7 +400,8 @@ mod tests {
             ..ConfigRef::default()
         };
         for (key, reference) in [("config.json", ConfigRef::default()), ("t", inner)] {
-            let data = Texts::from([(key.to_owned(), text_with_secret(&secret))]);
+            let source = text_with_secret(&secret);
+            let data = Texts::from([(key.to_owned(), source.as_str())]);
             let read = add(Secrets::default(), &reference, &data).expect("valid");
             let replaced = add(read.clone(), &reference, &data).expect("valid");
             let config = text(&read.clone().merge(replaced)).expect("small");
@@ -465,7 +411,7 @@ mod tests {
                 "the texts, the values, the configuration"
             );
 
-            drop((data, read, config));
+            drop((source, read, config));
             assert_eq!(copies_in_memory(&secret), 0, "{key}");
         }
     }

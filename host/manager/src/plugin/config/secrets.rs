@@ -6,12 +6,12 @@ use std::{
     io::{self, Write},
 };
 
-use k8s_openapi::ByteString;
 use operetta_api::reasons;
 use operetta_core::gate::PluginConfig;
 use serde_json::{Map, Value};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
+use super::references::Content;
 use crate::problem::Problem;
 
 /// The largest configuration as JSON, in bytes.
@@ -35,18 +35,17 @@ impl Drop for Secrets {
     }
 }
 
-/// The texts of a ConfigMap or Secret by key, overwritten on drop.
-pub(super) type Texts = BTreeMap<String, Zeroizing<String>>;
+/// The texts of a ConfigMap or Secret by key.
+pub(super) type Texts<'a> = BTreeMap<String, &'a str>;
 
-/// Returns a Secret's value, or None if it isn't text.
-pub(super) fn secret_text(ByteString(bytes): ByteString) -> Option<Zeroizing<String>> {
-    match String::from_utf8(bytes) {
-        Ok(text) => Some(text.into()),
-        Err(error) => {
-            error.into_bytes().zeroize();
-            None
-        }
-    }
+/// Returns the values in `data` that are text.
+pub(super) fn texts(content: &Content) -> Texts<'_> {
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    content
+        .data
+        .iter()
+        .filter_map(|(key, bytes)| Some((key.clone(), text(bytes)?)))
+        .collect()
 }
 
 fn merge_into(under: &mut Map<String, Value>, over: Map<String, Value>) {

@@ -7,9 +7,10 @@
 
 use std::{cell::Cell, collections::BTreeMap, fmt};
 
+use operetta_golang::yaml::{self, Limits, YamlError};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Error as YamlError, budget::BudgetBreach, options::DuplicateKeyPolicy};
+use zeroize::Zeroizing;
 
 /// The maximum number of values in one configuration, including nested ones and keys of objects:
 /// about 30 MB in memory.
@@ -58,7 +59,7 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(format!("{key} is not a {wanted}")),
         Err(_) if tally.values.get() > MAX_VALUES => {
-            Err(format!("{key} has more than {MAX_VALUES} values"))
+            Err(format!("{key} {}", Problem::TooMany.describe(wanted)))
         }
         Err(_) if tally.too_deep.get() => {
             Err(format!("{key} {}", Problem::TooDeep.describe(wanted)))
@@ -70,11 +71,17 @@ pub fn config_object(key: &str, text: &str) -> Result<Map<String, Value>, String
 /// Why a text can't be read, without the text itself.
 enum Problem {
     /// A syntax error, with line and column if known.
-    Malformed(Option<(u64, u64)>),
+    Malformed(Option<(usize, usize)>),
+    /// Something follows the first YAML document.
+    Documents,
+    /// A key of a mapping stands in it twice.
+    DuplicateKey,
     /// It uses anchors, aliases or merge keys.
     Aliases,
     /// It is nested too deeply.
     TooDeep,
+    /// It has too many values.
+    TooMany,
 }
 
 impl Problem {
@@ -88,6 +95,9 @@ impl Problem {
                 "uses YAML anchors, aliases or merge keys, which are not accepted: write them out"
                     .to_owned()
             }
+            Self::DuplicateKey => format!("is not a {wanted}: a key stands twice in its mapping"),
+            Self::Documents => format!("is not a {wanted}: it has more than one YAML document"),
+            Self::TooMany => format!("has more than {MAX_VALUES} values"),
             Self::TooDeep => format!("is nested more than {MAX_DEPTH} deep"),
         }
     }
@@ -98,40 +108,34 @@ fn json(text: &str, seed: Bounded<'_>) -> Result<Value, Problem> {
     let read = seed
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
-    read.map_err(|error| Problem::Malformed(Some((error.line() as u64, error.column() as u64))))
+    read.map_err(|error| Problem::Malformed(Some((error.line(), error.column()))))
 }
 
+/// Reads YAML as `kubectl` does. What it means is JSON, which is read in its place.
 fn yaml(text: &str, seed: Bounded<'_>) -> Result<Value, Problem> {
-    let budget = serde_saphyr::budget! {
-        max_anchors: 0,
-        max_aliases: 0,
-        max_merge_keys: 0,
-        max_depth: MAX_DEPTH,
-        max_documents: 1,
-        max_nodes: 2 * MAX_VALUES,
-        max_events: 4 * MAX_VALUES,
+    let limits = Limits {
+        depth: MAX_DEPTH,
+        nodes: 2 * MAX_VALUES,
+        aliases: false,
     };
-    let options = serde_saphyr::options! {
-        budget: budget,
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        // YAML 1.1, as kubectl reads the same file.
-        strict_booleans: false,
-        legacy_octal_numbers: true,
-        with_snippet: false,
-    };
-    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
-        seed.deserialize(de)
-    });
-    read.map_err(|error| match error.without_snippet() {
-        YamlError::Budget { breach, .. } => match breach {
-            BudgetBreach::Anchors { .. }
-            | BudgetBreach::Aliases { .. }
-            | BudgetBreach::MergeKeys { .. } => Problem::Aliases,
-            BudgetBreach::Depth { .. } => Problem::TooDeep,
-            _ => Problem::Malformed(None),
-        },
-        error => Problem::Malformed(error.location().map(|at| (at.line(), at.column()))),
-    })
+    let converted = yaml::to_json(text.as_bytes(), &limits).map_err(|error| match error {
+        YamlError::Refused { place, .. } => Problem::Malformed(place),
+        YamlError::Depth => Problem::TooDeep,
+        YamlError::Nodes => Problem::TooMany,
+        YamlError::Alias => Problem::Aliases,
+    })?;
+
+    if converted.has_more {
+        return Err(Problem::Documents);
+    }
+    if !converted.duplicates.is_empty() || converted.is_ambiguous {
+        return Err(Problem::DuplicateKey);
+    }
+    // Secrets are read here, too.
+    let json = Zeroizing::new(converted.json);
+    let mut deserializer = serde_json::Deserializer::from_slice(&json);
+    let read = seed.deserialize(&mut deserializer);
+    read.map_err(|_| Problem::Malformed(None))
 }
 
 /// How much has been built so far.
@@ -238,7 +242,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         let inner = self.deeper()?;
         let mut object = Map::new();
 
-        while let Some(key) = map.next_key_seed(Key)? {
+        while let Some(key) = map.next_key::<String>()? {
             self.count()?;
             if object.insert(key, map.next_value_seed(inner)?).is_some() {
                 return Err(A::Error::custom("duplicate key"));
@@ -246,49 +250,6 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         }
 
         Ok(Value::Object(object))
-    }
-}
-
-/// A key as `sigs.k8s.io/yaml` makes one of a scalar: `n: 1` has the key `false`.
-struct Key;
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = String;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_bool<E>(self, key: bool) -> Result<String, E> {
-        Ok(key.to_string())
-    }
-
-    fn visit_i64<E>(self, key: i64) -> Result<String, E> {
-        Ok(key.to_string())
-    }
-
-    fn visit_u64<E>(self, key: u64) -> Result<String, E> {
-        Ok(key.to_string())
-    }
-
-    fn visit_f64<E>(self, key: f64) -> Result<String, E> {
-        Ok(key.to_string())
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<String, E> {
-        Ok(key.to_owned())
-    }
-
-    fn visit_string<E>(self, key: String) -> Result<String, E> {
-        Ok(key)
     }
 }
 
@@ -319,16 +280,54 @@ mod tests {
 
     #[test]
     fn yaml_reads_as_kubectl_reads_it() {
-        let text = "a: yes\nb: [~, null, true, 0x1F, 1e3, .5, -7, 18446744073709551615]\nc: {d: 'x', e: 2026-01-01}\n\
+        let text = "a: yes\nb: [~, null, true, 0x1F, 1e3, .5, -7, 18446744073709551615, 1_000, 08, 0b11, 1:30]\nc: {d: 'x', e: 2026-01-01}\n\
                     f: |\n  text\nmode: 0755\nn: off\n1: 'no'\n";
         let expected = json!({
-            "a": true, "b": [null, null, true, 31, 1000.0, 0.5, -7, 18446744073709551615u64],
+            "a": true, "b": [null, null, true, 31, 1000, 0.5, -7, 18446744073709551615u64, 1000, 8, 3, "1:30"],
             "c": {"d": "x", "e": "2026-01-01"}, "f": "text\n", "mode": 493, "false": false, "1": "no",
         });
         assert_eq!(
             config_object("config.yaml", text).map(Value::Object),
             Ok(expected)
         );
+    }
+
+    #[test]
+    fn words_that_only_other_readers_take_for_values_are_strings() {
+        let text =
+            "a: [inf, nan, infinity, yEs, tRue, 1e400, 2026-01-01, !!str 1]\nb: !!binary YQ==\n";
+        let expected = json!({
+            "a": ["inf", "nan", "infinity", "yEs", "tRue", "1e400", "2026-01-01", "1"], "b": "a",
+        });
+        assert_eq!(
+            config_object("config.yaml", text).map(Value::Object),
+            Ok(expected)
+        );
+    }
+
+    #[test]
+    fn malformed_yaml_is_found_by_its_place_without_the_text() {
+        for (text, expected) in [
+            (
+                "a: 1\nb: [hunter2\n",
+                "is not a YAML mapping: line 3, column 1",
+            ),
+            (
+                "a: 1\n b: hunter2\n",
+                "is not a YAML mapping: line 2, column 3",
+            ),
+            ("a: !!int hunter2\n", "is not a YAML mapping"),
+            (
+                "a: 1\n---\nb: 2\n",
+                "is not a YAML mapping: it has more than one YAML document",
+            ),
+            ("a: 1\n...\n", ""),
+            ("a: .inf\n", "is not a YAML mapping"),
+        ] {
+            let error = config_object("config.yaml", text).err();
+            let expected = (!expected.is_empty()).then(|| format!("config.yaml {expected}"));
+            assert_eq!(error, expected, "{text}");
+        }
     }
 
     #[test]
@@ -404,6 +403,9 @@ mod tests {
     #[test]
     fn refuses_a_key_that_stands_twice() {
         assert!(config_object("a.json", r#"{"a":1,"a":2}"#).is_err());
-        assert!(config_object("a.yaml", "a: 1\na: 2").is_err());
+        for text in ["a: 1\na: 2", "1: a\n'1': b", "y: 1\ntrue: 2"] {
+            let error = config_object("a.yaml", text).expect_err(text);
+            assert!(error.contains("a key stands twice"), "{error}");
+        }
     }
 }

@@ -1,16 +1,14 @@
-//! Handles hosts installed twice on a cluster, in different namespaces. They don't know each
-//! other's replicas, so both would run all Plugins. A Plugin's status therefore names the Lease of
-//! the group that runs it, and a host leaves another group's Plugins alone until it finds that
-//! group's Lease deleted or without members. Usually it may not read Leases in other namespaces;
-//! then an administrator has to delete the Lease.
+//! Handles several groups of hosts on a cluster: those of each trust class, and hosts installed
+//! twice, in different namespaces. They don't know each other's replicas. A Plugin's status
+//! therefore names the Lease of the group that runs it, and a host leaves another group's Plugins
+//! alone until that group has taken its name out of the status, or its Lease is deleted or has no
+//! members. Usually a host may not read Leases in other namespaces; then an administrator has to
+//! delete the Lease.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use operetta_api::{
+    Class,
     names::{is_dns_label, is_dns_subdomain},
     reasons,
 };
@@ -21,7 +19,10 @@ use operetta_core::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{problem::Problem, replicas::Replicas};
+use crate::{
+    problem::Problem,
+    replicas::{Replicas, leases::LeaseNames},
+};
 
 /// How long another group's Lease isn't read again, and how often that group's Plugins are checked.
 pub const RECHECK: Duration = Duration::from_secs(10);
@@ -32,8 +33,8 @@ pub struct Installations {
     /// When a group's Lease was last read, and why its Plugins are left alone; None if the group is
     /// gone.
     read: Mutex<HashMap<ObjectKey, (Instant, Option<String>)>>,
-    /// The Plugins reported as left alone.
-    reported: Mutex<HashSet<ObjectKey>>,
+    /// The Plugins left alone, and whether that was reported.
+    left_alone: Mutex<HashMap<ObjectKey, bool>>,
 }
 
 impl Installations {
@@ -42,7 +43,7 @@ impl Installations {
         Self {
             replicas,
             read: Mutex::default(),
-            reported: Mutex::default(),
+            left_alone: Mutex::default(),
         }
     }
 
@@ -61,8 +62,12 @@ impl Installations {
         let namespace = group.namespace.as_deref().unwrap_or_default();
         let name = &group.name;
 
+        let class = LeaseNames::of_group(name).and_then(|names| names.class);
+        let whose = class.map_or_else(String::new, |class| {
+            format!(" of class {:?}", class.as_str())
+        });
         let message = format!(
-            "Plugin {} is run by the host in namespace {namespace:?}, and not by this one: {why}",
+            "Plugin {} is run by the host{whose} in namespace {namespace:?}, and not by this one: {why}",
             plugin.key()
         );
         // The Lease's name comes from the Plugin's status, which tenants may be able to write.
@@ -95,14 +100,33 @@ impl Installations {
         why
     }
 
-    /// Records that a Plugin is left alone. Returns false if that was known.
-    pub fn record(&self, plugin: &ObjectKey) -> bool {
-        self.reported.lock().insert(plugin.clone())
+    /// Reports whether a class has hosts in this host's namespace, as far as that can be told.
+    pub async fn has_hosts(&self, class: &Class) -> bool {
+        let group = self.replicas.group_of(class.clone());
+        self.is_left_alone(&group).await.is_some()
+    }
+
+    /// Records that a Plugin is left alone, and returns whether to report that: once, and for
+    /// another class in the same namespace only if it still has the Plugin at the next check. While
+    /// a namespace moves to this class, the other one first has to stop.
+    pub fn record(&self, plugin: &Object) -> bool {
+        let is_same_namespace = self
+            .other(plugin)
+            .is_some_and(|group| group.namespace == self.replicas.group_key().namespace);
+
+        let mut left_alone = self.left_alone.lock();
+        match left_alone.get_mut(plugin.key()) {
+            Some(is_reported) => !std::mem::replace(is_reported, true),
+            None => {
+                left_alone.insert(plugin.key().clone(), !is_same_namespace);
+                !is_same_namespace
+            }
+        }
     }
 
     /// Forgets a Plugin that was deleted or runs here.
     pub fn forget(&self, plugin: &ObjectKey) {
-        self.reported.lock().remove(plugin);
+        self.left_alone.lock().remove(plugin);
     }
 }
 
@@ -110,8 +134,7 @@ impl Installations {
 /// group becomes part of a request and of a command.
 fn other_group(named: &str, own: &ObjectKey) -> Option<ObjectKey> {
     let (namespace, name) = named.split_once('/')?;
-    // The group's name is the same in every installation.
-    let is_group = is_dns_label(namespace) && name == own.name;
+    let is_group = is_dns_label(namespace) && LeaseNames::of_group(name).is_some();
     Some(ObjectKey::namespaced(namespace, name)).filter(|group| is_group && group != own)
 }
 
@@ -124,6 +147,16 @@ mod tests {
         let own = ObjectKey::namespaced("operetta-system", "operetta");
         let other = ObjectKey::namespaced("second-system", "operetta");
         assert_eq!(other_group("second-system/operetta", &own), Some(other));
+        let class = ObjectKey::namespaced("operetta-system", "operetta.a");
+        assert_eq!(
+            other_group("operetta-system/operetta.a", &own),
+            Some(class.clone())
+        );
+        assert_eq!(
+            other_group("operetta-system/operetta", &class),
+            Some(own.clone())
+        );
+        assert_eq!(other_group("operetta-system/operetta.a", &class), None);
 
         for named in [
             "operetta-system/operetta",
@@ -131,6 +164,8 @@ mod tests {
             "",
             "/operetta",
             "second-system/other",
+            "second-system/operetta-a",
+            "second-system/operetta.a.b",
             "second-system/operetta; reboot",
             "$(reboot)/operetta",
             "../../secrets/operetta",

@@ -17,7 +17,7 @@ use operetta_core::{
     gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
     object::{Object, ObjectKey, kind::GroupVersionKind},
     ports::ObjectApi,
-    replicas::{Epoch, Owner, Plan, Role, SentHandOver, Shard, assigned, plan},
+    replicas::{Epoch, Group, Owner, Plan, Role, SentHandOver, Shard, assigned, plan},
     status::{ApiError, ErrorKind},
 };
 use parking_lot::Mutex;
@@ -45,6 +45,52 @@ pub enum ConditionalWrite {
     Done,
     /// The Plugin has changed or was deleted: plan again.
     Conflict,
+}
+
+/// How a replica leaves a Plugin to the hosts of another class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It stops these shards, if it runs them, and then removes their owners and the group.
+    Shards(Vec<Shard>),
+    /// It waits for former members that may still be acting.
+    Wait,
+    /// It has nothing to do: other replicas of its group run the Plugin, or none does.
+    Nothing,
+}
+
+/// Decides how the replica with epoch `me` leaves a Plugin. Each replica gives up its own shards.
+/// The one that the Plugin is assigned to gives up those of former members as well, once they are
+/// vacant, and removes the group.
+fn leaving(
+    me: Epoch,
+    owners: &Owners,
+    group: &Group,
+    is_assigned: bool,
+    is_vacant: impl Fn(Shard) -> bool,
+) -> Leaving {
+    let mut left = Vec::new();
+    let mut is_waiting = false;
+    let mut has_other_owner = false;
+
+    for (shard, owner) in owners.iter() {
+        match owner {
+            None => {}
+            Some(owner) if owner.epoch == me => left.push(shard),
+            Some(owner) if group.get(owner.epoch).is_some() => has_other_owner = true,
+            Some(_) if !is_assigned => has_other_owner = true,
+            Some(_) if is_vacant(shard) => left.push(shard),
+            Some(_) => is_waiting = true,
+        }
+    }
+
+    if !left.is_empty() {
+        return Leaving::Shards(left);
+    }
+    match (is_waiting, has_other_owner) {
+        (true, _) => Leaving::Wait,
+        (false, false) if is_assigned => Leaving::Shards(left),
+        _ => Leaving::Nothing,
+    }
 }
 
 /// Reads and writes the owners of Plugins.
@@ -332,6 +378,71 @@ impl Ownership {
         self.write_owners(plugin, &owners).await
     }
 
+    /// Reports whether this host is responsible for namespaces whose label has this class. The host
+    /// without a class is responsible for classes that have no hosts, too: it refuses to run their
+    /// Plugins, and says so in their status.
+    pub async fn is_responsible_for(&self, class: Option<&str>) -> bool {
+        let config = &self.context.config;
+        if config.is_own_class(class) {
+            return true;
+        }
+        let (Some(class), None) = (class, &config.class) else {
+            return false;
+        };
+        match class.parse() {
+            Ok(class) => !self.installations.has_hosts(&class).await,
+            Err(_) => true,
+        }
+    }
+
+    /// Decides how this replica leaves a Plugin to the hosts of another class.
+    ///
+    /// # Errors
+    /// The API server's error when the group had to be read again.
+    pub async fn leaving(&self, plugin: &Object) -> Result<Leaving, ApiError> {
+        let Some(me) = self.replicas.epoch() else {
+            return Ok(Leaving::Nothing);
+        };
+        let own = self.replicas.group_key().to_string();
+        if plugin.scalar_at(".status.group") != Some(own) {
+            return Ok(Leaving::Nothing);
+        }
+
+        let owners = self.owners(plugin);
+        let group = self.replicas.group().borrow().clone();
+        let is_later = |owner: Owner| owner.epoch > group.last_epoch();
+        let group = match owners.owners().into_iter().flatten().any(is_later) {
+            true => self.replicas.refresh().await?,
+            false => group,
+        };
+
+        let is_vacant = |shard| self.is_vacant(&owners, shard);
+        let is_assigned = self.is_assigned(plugin.key());
+        Ok(leaving(me, &owners, &group, is_assigned, is_vacant))
+    }
+
+    /// Removes the owners of these shards. If no shard has an owner then, also removes the group, so
+    /// that hosts of another class may claim them.
+    ///
+    /// # Errors
+    /// See [`Self::claim`].
+    pub async fn leave(
+        &self,
+        plugin: &Object,
+        shards: &[Shard],
+    ) -> Result<ConditionalWrite, ApiError> {
+        let mut owners = self.owners(plugin);
+        shards.iter().for_each(|shard| owners.set(*shard, None));
+
+        let mut status = self.status(&owners);
+        if owners.owners().iter().all(Option::is_none) {
+            status = owners.without_owners().status();
+            status["group"] = Value::Null;
+            status["replicas"] = Value::Null;
+        }
+        self.write(plugin, status).await
+    }
+
     /// Changes the number of shards to the one in the spec, all without owners.
     ///
     /// # Errors
@@ -429,5 +540,52 @@ impl Ownership {
     /// `Unavailable` if it wasn't.
     pub fn check(&self) -> Result<(), ApiError> {
         self.replicas.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two shards: of `me` and of another member, unless changed.
+    fn owners(epochs: [Option<Epoch>; 2]) -> Owners {
+        let mut owners = Owners::none(2);
+        for (shard, epoch) in Shard::all(2).zip(epochs) {
+            owners.set(shard, epoch.map(|epoch| ("replica", epoch)));
+        }
+        owners
+    }
+
+    #[test]
+    fn group_leaves_a_plugin_once_all_its_replicas_have_stopped() {
+        let mut group = Group::default();
+        let [me, other, former] = ["a", "b", "c"].map(|identity| group.join(identity));
+        group.remove(former);
+        let [first, second] = {
+            let mut shards = Shard::all(2);
+            [shards.next(), shards.next()].map(|shard| shard.expect("a shard"))
+        };
+        let leave = |epochs, is_assigned, vacant: bool| {
+            leaving(me, &owners(epochs), &group, is_assigned, |_| vacant)
+        };
+
+        // Each replica gives up what it runs.
+        let both = [Some(me), Some(other)];
+        assert_eq!(leave(both, false, true), Leaving::Shards(vec![first]));
+        assert_eq!(leave([None, Some(other)], true, true), Leaving::Nothing);
+
+        // A former member may still act until its Lease has ended.
+        let orphan = [Some(me), Some(former)];
+        assert_eq!(leave(orphan, true, false), Leaving::Shards(vec![first]));
+        assert_eq!(leave([None, Some(former)], true, false), Leaving::Wait);
+        assert_eq!(leave([None, Some(former)], false, true), Leaving::Nothing);
+        assert_eq!(
+            leave([None, Some(former)], true, true),
+            Leaving::Shards(vec![second])
+        );
+
+        // One of them takes the group's name out of the status.
+        assert_eq!(leave([None, None], true, true), Leaving::Shards(vec![]));
+        assert_eq!(leave([None, None], false, true), Leaving::Nothing);
     }
 }

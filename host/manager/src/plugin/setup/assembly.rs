@@ -36,11 +36,14 @@ use operetta_kube::{
     store::overlay::Author,
 };
 use operetta_scheduler::{Account, FairReconciler};
-use operetta_wasm::{PluginMapper, PluginReconciler};
+use operetta_wasm::{
+    Component as Loaded, Plugin as Component, PluginMapper, PluginReconciler, ProcessProgram,
+};
 
 use crate::{
     plugin::{
         crd::{ConfigSource, Usage, warm_limits},
+        process::{definition::Definition, inputs, volumes::EmptyDirs},
         setup::{
             Setup, SetupError, mapping_stage::Mapping, reconciler::ShardReconciler,
             warnings::Warnings, wiring::WiredController,
@@ -185,15 +188,22 @@ pub(super) fn connect(
         recorded: own.recorded.clone(),
         refused: own.refused.clone(),
         permit: setup.permit.child(),
-        epoch: setup.epoch,
+        epoch: setup.epoch.map(|epoch| match &setup.context.config.class {
+            Some(class) => format!("{class}/{epoch}"),
+            None => epoch.to_string(),
+        }),
         throttle: metered.throttle.clone(),
         field_manager: field_manager(setup.key),
         author: own.author,
         warnings: Some(warnings),
     };
 
+    let client = match &**setup.component {
+        Loaded::Plugin(_) => &cluster.client,
+        Loaded::Process(_) => setup.context.process_client(),
+    };
     let api = PluginApi::of_plugin(
-        cluster.client.clone(),
+        client.clone(),
         cluster.discovery.clone(),
         cluster.registry.clone(),
         identity,
@@ -220,6 +230,11 @@ pub(super) fn connect(
         let need = Need::resource("get", "", kind.resource(), setup.key.namespace.as_deref());
         own.recorded.note(&need, Some(&reference.name));
     }
+    for named in setup.spec.process.iter().flat_map(inputs::named) {
+        let namespace = setup.key.namespace.as_deref();
+        let need = Need::resource("get", "", named.kind.resource(), namespace);
+        own.recorded.note(&need, Some(named.name));
+    }
 
     Ok(api)
 }
@@ -231,9 +246,55 @@ pub(super) struct Assembly<'a> {
     pub(super) loops: &'a Arc<HotLoops>,
 }
 
+/// Describes the process of a program, with a gate of its own, through which its requests pass.
+pub(super) fn define(
+    setup: &Setup<'_>,
+    program: &Arc<ProcessProgram>,
+    identity: &mut Identity,
+    api: Arc<PluginApi>,
+    Assembly { metered, loops }: Assembly<'_>,
+) -> Definition {
+    let recorder = recorder(identity, setup, &api);
+    let events = Arc::new(RecordingEvents::new(recorder, identity.recorded.clone()));
+    let (_, gate_limits) = setup.context.config.limits(&setup.spec.limits);
+    let shared = shared(setup, &api, metered, loops);
+
+    identity.api = Some(api.clone());
+    let gate = Gate::new(
+        api.clone(),
+        events,
+        setup.log.clone(),
+        setup.config.clone(),
+        gate_limits,
+        shared,
+    );
+
+    let spec = setup.spec.process.clone().unwrap_or_default();
+    Definition {
+        program: program.clone(),
+        empty_dirs: EmptyDirs::of(&spec, || gate.memory()),
+        spec,
+        sources: setup.sources.clone(),
+        plugin: setup.key.clone(),
+        uid: setup.uid.to_owned(),
+        service_account: setup.grants.subject().clone(),
+        memory_bytes: setup
+            .context
+            .config
+            .process_memory_bytes(&setup.spec.limits),
+        permit: setup.permit.clone(),
+        gate,
+        api,
+        account: metered.account.clone(),
+        tls: setup.context.process_tls.clone(),
+        log: setup.log.clone(),
+    }
+}
+
 /// Wraps the plugin's code in the gate and the scheduler, and replaces the gate of `identity`.
 pub(super) fn instantiate(
     setup: &Setup<'_>,
+    component: &Arc<Component>,
     shard: Shard,
     identity: &mut Identity,
     api: Arc<PluginApi>,
@@ -271,10 +332,10 @@ pub(super) fn instantiate(
     }
 
     let tenant = setup.key.namespace.as_deref().unwrap_or_default();
-    let mapper = PluginMapper::new(setup.component.clone(), mapping_gate, &call_limits)
+    let mapper = PluginMapper::new(component.clone(), mapping_gate, &call_limits)
         .map(|mapper| mapper.for_tenant(tenant));
     let mut reconciler =
-        PluginReconciler::new(setup.component.clone(), gate, call_limits).for_tenant(tenant);
+        PluginReconciler::new(component.clone(), gate, call_limits).for_tenant(tenant);
     if let Some(warm) = &setup.spec.runtime.warm {
         reconciler = reconciler.keep_warm(warm_limits(warm));
     }

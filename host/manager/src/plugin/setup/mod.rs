@@ -20,12 +20,13 @@ use operetta_core::{
     replicas::Epoch,
     status::ApiError,
 };
-use operetta_wasm::Plugin as Component;
+use operetta_wasm::Component;
+use tokio::sync::watch;
 
 use crate::{
     context::Context,
     logs::store::PluginLog,
-    plugin::{crd::PluginSpec, status::health::Health},
+    plugin::{config::references::Contents, crd::PluginSpec, status::health::Health},
     problem::Problem,
 };
 
@@ -36,10 +37,14 @@ pub struct Setup<'a> {
     pub context: &'a Arc<Context>,
     /// The Plugin's key.
     pub key: &'a ObjectKey,
+    /// The Plugin's uid.
+    pub uid: &'a str,
     /// The Plugin's spec.
     pub spec: &'a PluginSpec,
     /// The plugin's configuration as JSON text.
     pub config: PluginConfig,
+    /// The contents of the ConfigMaps and Secrets that `spec.process` names.
+    pub sources: watch::Receiver<Arc<Contents>>,
     /// The code.
     pub component: &'a Arc<Component>,
     /// The plugin's log.

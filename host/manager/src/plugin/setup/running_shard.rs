@@ -7,8 +7,9 @@
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
+use operetta_api::reasons;
 use operetta_core::{
-    authz::recorded_permissions::RecordedPermissions,
+    authz::{host_permissions::HostPermissions, recorded_permissions::RecordedPermissions},
     controller::Controller,
     gate::permit::RequestPermit,
     handler::{Target, backlog::Backlog},
@@ -24,15 +25,22 @@ use operetta_kube::{
     client::object_api::{PluginApi, Refusal},
     informer::Informer,
 };
+use operetta_wasm::Component;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use crate::plugin::setup::{
-    Setup, SetupError,
-    assembly::{Assembly, Code, Identity, Metered, connect, instantiate},
-    enqueue::{enqueue_named, enqueue_on, rate_limiter},
-    mapping_stage::{MapStage, StageSetup},
-    retry_on_grant::RetryOnGrant,
-    wiring::{Placement, WiredController, Wiring, wire_all},
+use crate::{
+    plugin::{
+        process::{Served, Supervisor, definition::Definition, state::ProcessState},
+        setup::{
+            Setup, SetupError,
+            assembly::{Assembly, Code, Identity, Metered, connect, define, instantiate},
+            enqueue::{enqueue_named, enqueue_on, rate_limiter},
+            mapping_stage::{MapStage, StageSetup},
+            retry_on_grant::RetryOnGrant,
+            wiring::{Placement, WiredController, Wiring, wire_all},
+        },
+    },
+    problem::Problem,
 };
 
 /// The shortest resync period, because a resync walks all objects of a source.
@@ -58,6 +66,22 @@ pub struct RunningShard {
     retry_on_grant: RetryOnGrant,
     /// True if the controllers take keys, as soon as this replica owns the shard.
     is_active: bool,
+    /// The process, if the component is one.
+    process: Option<RunningProcess>,
+}
+
+struct RunningProcess {
+    supervisor: Supervisor,
+    /// What runs while the shard is active.
+    definition: Arc<Definition>,
+}
+
+impl RunningProcess {
+    /// Runs the process if this replica owns the shard.
+    fn follow(&self, is_active: bool) {
+        self.supervisor
+            .want(is_active.then(|| self.definition.clone()));
+    }
 }
 
 struct RunningController {
@@ -97,6 +121,7 @@ impl RunningShard {
             watchers: JoinSet::new(),
             retry_on_grant: RetryOnGrant::default(),
             is_active: false,
+            process: None,
         }
     }
 
@@ -119,7 +144,21 @@ impl RunningShard {
                     .iter()
                     .for_each(|stage| stage.set_workers(workers));
             }
+            if let Some(process) = &self.process {
+                process.follow(is_active);
+            }
         }
+    }
+
+    /// Returns the state of its process, if it has one.
+    pub fn process(&self) -> Option<ProcessState> {
+        let process = self.process.as_ref()?;
+        Some(process.supervisor.state())
+    }
+
+    /// Returns the metrics that its process serves, if it has one that does.
+    pub fn served(&self) -> Option<Served> {
+        self.process.as_ref()?.supervisor.served()
     }
 
     /// Returns the shard these controllers are for.
@@ -145,22 +184,54 @@ impl RunningShard {
         setup: &Setup<'_>,
         metered: &Metered,
     ) -> Result<Vec<GroupVersionKind>, SetupError> {
+        check_spec(setup)?;
         let wired = wire_all(setup).await?;
         let api = connect(setup, &mut self.identity, &wired.controllers, metered)?;
-        let code = instantiate(
-            setup,
-            self.shard,
-            &mut self.identity,
-            api,
-            Assembly {
-                metered,
-                loops: &self.loops,
-            },
-        );
-        self.placements = wired.placements;
-        self.replace_controllers(setup, wired.controllers, &code);
+        let assembly = Assembly {
+            metered,
+            loops: &self.loops,
+        };
+
+        match &**setup.component {
+            Component::Plugin(component) => {
+                let identity = &mut self.identity;
+                let code = instantiate(setup, component, self.shard, identity, api, assembly);
+                self.placements = wired.placements;
+                self.replace_controllers(setup, wired.controllers, &code);
+                if let Some(process) = self.process.take() {
+                    end(process);
+                }
+            }
+            Component::Process(program) => {
+                let definition = define(setup, program, &mut self.identity, api, assembly);
+                self.placements = Vec::new();
+                let reconciled = mem::take(&mut self.controllers);
+                reconciled
+                    .into_values()
+                    .for_each(|controller| controller.stop(setup.context.shutdown_time()));
+                self.replace_process(setup, Arc::new(definition));
+            }
+        }
         self.token = Some(setup.permit.clone());
         Ok(wired.missing)
+    }
+
+    /// Runs this process from now on, and ends one that differs.
+    fn replace_process(&mut self, setup: &Setup<'_>, definition: Arc<Definition>) {
+        let supervisor = match self.process.take() {
+            Some(process) => process.supervisor,
+            None => {
+                let queue = setup.context.queue.clone();
+                let key = setup.key.clone();
+                Supervisor::start(setup.log.clone(), move || queue.enqueue(&key))
+            }
+        };
+        let process = RunningProcess {
+            supervisor,
+            definition,
+        };
+        process.follow(self.is_active);
+        self.process = Some(process);
     }
 
     fn replace_controllers(&mut self, setup: &Setup<'_>, wired: Vec<WiredController>, code: &Code) {
@@ -169,8 +240,10 @@ impl RunningShard {
 
         if self.placements.iter().any(Placement::is_narrow) {
             let queue = setup.context.queue.clone();
+            let host = HostPermissions::new(setup.context.cluster.grants.clone());
             self.watchers.spawn(queue.enqueue_on_permission_change(
-                setup.grants.changes_of_anybody(),
+                setup.grants.permission_changes(),
+                host.permission_changes(),
                 setup.key.clone(),
             ));
         }
@@ -370,6 +443,9 @@ impl RunningShard {
     /// Stops all controllers: no reconcile starts any more, unused watches end now, and in-flight
     /// reconciles get `grace`.
     pub fn stop(self, grace: Duration) {
+        if let Some(process) = self.process {
+            end(process);
+        }
         self.controllers
             .into_values()
             .for_each(|controller| controller.stop(grace));
@@ -378,6 +454,9 @@ impl RunningShard {
     /// Stops all controllers like [`RunningShard::stop`], and waits for in-flight reconciles.
     pub async fn stop_and_wait(self, grace: Duration) {
         let mut stops = JoinSet::new();
+        if let Some(process) = self.process {
+            stops.spawn(async move { timeout(grace, process.supervisor.stop()).await.is_ok() });
+        }
         for RunningController {
             controller,
             views,
@@ -410,6 +489,10 @@ impl RunningShard {
             running.controller.set_workers(0);
             let controller = running.controller.clone();
             ends.spawn(async move { timeout(grace, controller.idle()).await.is_ok() });
+        }
+        if let Some(process) = &self.process {
+            // It has its own grace period: what it does on SIGTERM needs the API server.
+            process.supervisor.stop().await;
         }
         ends.join_all().await.into_iter().all(|ended| ended)
     }
@@ -545,6 +628,31 @@ impl RunningShard {
     pub fn controllers(&self) -> impl Iterator<Item = &Arc<Controller>> {
         self.controllers.values().map(|running| &running.controller)
     }
+}
+
+/// Checks that the spec is one for this kind of component.
+fn check_spec(setup: &Setup<'_>) -> Result<(), SetupError> {
+    let spec = setup.spec;
+    let shards = spec.shards.unwrap_or(1);
+    let message = match &**setup.component {
+        Component::Plugin(_) if spec.process.is_some() => {
+            "spec.process is set, but the component is no process: the host calls its reconciler".to_owned()
+        }
+        Component::Process(_) if shards > 1 => {
+            format!("spec.shards is {shards}, but the component is a process, which runs once")
+        }
+        Component::Process(_) if !spec.controllers.is_empty() => {
+            "spec.controllers is set, but the component is a process, which runs its own controllers".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    let problem = Problem::new(reasons::SPEC_MISMATCH, message);
+    Err(SetupError::Refused(problem))
+}
+
+/// Lets a process end in its grace period.
+fn end(process: RunningProcess) {
+    tokio::spawn(async move { process.supervisor.stop().await });
 }
 
 impl RunningController {

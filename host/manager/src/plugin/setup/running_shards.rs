@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::plugin::{
     ownership::local_shards::LocalShard,
+    process::state::ProcessState,
     setup::{
         Setup, SetupError,
         assembly::Metered,
@@ -272,6 +273,11 @@ impl RunningShards {
     /// Returns the plugin's account and throttle, or None before it was set up.
     pub fn metered(&self) -> Option<&Metered> {
         self.metered.as_ref()
+    }
+
+    /// Returns the state of the process, if the component is one. Only one shard has it.
+    pub fn process(&self) -> Option<ProcessState> {
+        self.iter().find_map(RunningShard::process)
     }
 
     /// Returns the number of keys queued for a controller in all shards, see

@@ -53,13 +53,13 @@ pub enum ArtifactError {
         /// zstd's message.
         message: String,
     },
-    /// The component is larger than `maxWasmBytes`.
-    #[error("{what} exceeds the host's limit of {limit} bytes (maxWasmBytes)")]
+    /// The component is larger than the host allows.
+    #[error("{what} exceeds the host's limit of {} bytes ({})", limit.bytes, limit.setting)]
     TooLarge {
         /// The key or file.
         what: String,
         /// The limit.
-        limit: usize,
+        limit: SizeLimit,
     },
 }
 
@@ -73,6 +73,15 @@ impl ArtifactError {
             Self::TooLarge { .. } => reasons::TOO_LARGE,
         }
     }
+}
+
+/// How large a component may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeLimit {
+    /// The bytes of the component, decompressed.
+    pub bytes: usize,
+    /// The name of the limit in the host's configuration.
+    pub setting: &'static str,
 }
 
 /// A component as stored, possibly compressed.
@@ -100,18 +109,18 @@ impl Stored {
     }
 
     /// Returns the component. Whatever the archive claims, this never allocates much more than
-    /// `limit` bytes: zstd refuses archives with a larger window.
+    /// the limit's bytes: zstd refuses archives with a larger window.
     ///
     /// # Errors
     /// [`ArtifactError::Damaged`] and [`ArtifactError::TooLarge`].
-    pub fn decompress(self, limit: usize) -> Result<Vec<u8>, ArtifactError> {
+    pub fn decompress(self, limit: SizeLimit) -> Result<Vec<u8>, ArtifactError> {
         let Self {
             what,
             is_compressed,
             bytes,
         } = self;
         let decompressed = if is_compressed {
-            decompress(&bytes, limit)
+            decompress(&bytes, limit.bytes)
         } else {
             Ok(bytes)
         };
@@ -120,7 +129,7 @@ impl Stored {
                 what,
                 message: error.to_string(),
             }),
-            Ok(bytes) if bytes.len() > limit => Err(ArtifactError::TooLarge { what, limit }),
+            Ok(bytes) if bytes.len() > limit.bytes => Err(ArtifactError::TooLarge { what, limit }),
             Ok(bytes) => Ok(bytes),
         }
     }
@@ -238,6 +247,10 @@ mod tests {
         key: Option<&str>,
         limit: usize,
     ) -> Result<Vec<u8>, ArtifactError> {
+        let limit = SizeLimit {
+            bytes: limit,
+            setting: "maxWasmBytes",
+        };
         stored(config_map.clone(), key)?.decompress(limit)
     }
 

@@ -1,7 +1,7 @@
 //! The source of a Plugin's component: [`Loader`] reads a new version and loads it.
 //!
 //! If a new version doesn't load, the previous code keeps running. If the source is deleted, its
-//! code is stopped.
+//! code is stopped, unless the Plugin will be deleted with it and has to clean up first.
 
 pub mod artifact;
 pub mod parts;
@@ -19,7 +19,7 @@ use operetta_core::{
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
 };
-use operetta_wasm::{LoadError, LoadLimits, Plugin as Component};
+use operetta_wasm::{Component, LoadError, LoadLimits};
 use tokio::{
     sync::oneshot,
     task::JoinSet,
@@ -33,9 +33,11 @@ use crate::{
     plugin::{
         crash_guard::CrashGuard,
         crd::Plugin,
+        drop_in::is_drop_in,
         host_informers::{HostInformers, watch_object},
         hosted_plugin::{PluginRef, State},
         status::report::Reporter,
+        teardown::{is_held, is_terminating},
     },
     problem::Problem,
 };
@@ -145,6 +147,9 @@ impl Loader {
                 return Ok(());
             }
             Fetched::Gone(problem) => {
+                if state.component.is_some() && self.is_ending(plugin.key).await? {
+                    return Ok(());
+                }
                 state.component = None;
                 state.source.loading = None;
                 state.source.version = None;
@@ -178,6 +183,20 @@ impl Loader {
         };
         self.load_bytes(plugin, config_map.cloned(), source, state)
             .await
+    }
+
+    /// Reports whether the source of a Plugin is gone because the Plugin itself will be deleted, and
+    /// the Plugin has to clean up first.
+    async fn is_ending(&self, plugin: &ObjectKey) -> Result<bool, ApiError> {
+        let Some(found) = self.informers.plugins.cache.get(plugin) else {
+            return Ok(false);
+        };
+        if !is_held(&found) {
+            return Ok(false);
+        }
+
+        let namespace = plugin.namespace.as_deref().unwrap_or_default();
+        Ok(is_drop_in(&found) || is_terminating(&self.context.cluster, namespace).await?)
     }
 
     async fn fetch_config_map(
@@ -319,7 +338,7 @@ impl Loader {
 
     async fn fetch_file(&self, path: &str, pins: &str, state: &State) -> Fetched {
         let directory = self.context.config.plugin_directory.clone();
-        let limit = self.context.config.max_wasm_bytes;
+        let limit = self.context.config.file_limit().bytes;
         let path = path.to_owned();
         let pins = pins.to_owned();
         let loading = state.source.loading.as_ref();
@@ -364,7 +383,10 @@ impl Loader {
             }
             None => None,
         };
-        let limit = self.context.config.max_wasm_bytes;
+        let limit = match object.spec.source.path {
+            Some(_) => self.context.config.file_limit(),
+            None => self.context.config.config_map_limit(),
+        };
         let decompressed = nondeterminism::blocking(move || stored.decompress(limit)).await;
         drop(in_flight);
 

@@ -147,10 +147,16 @@ mod tests {
     };
 
     use super::*;
+    use crate::plugin::source::artifact::SizeLimit;
+
+    const LIMIT: SizeLimit = SizeLimit {
+        bytes: 100,
+        setting: "maxProcessBytes",
+    };
 
     fn reason(directory: &Path, path: &str) -> String {
         match find(Some(directory), path).and_then(|found| found.read(100)) {
-            Ok(stored) => match stored.decompress(100) {
+            Ok(stored) => match stored.decompress(LIMIT) {
                 Ok(bytes) => String::from_utf8(bytes).expect("text"),
                 Err(error) => error.reason().into(),
             },

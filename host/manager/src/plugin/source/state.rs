@@ -2,7 +2,7 @@
 
 use operetta_core::object::ObjectKey;
 use operetta_kube::informer::Subscription;
-use operetta_wasm::{LoadError, Plugin as Component};
+use operetta_wasm::{Component, LoadError};
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
 /// A source's version, including the digests allowed when it was read.

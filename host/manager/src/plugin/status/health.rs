@@ -775,7 +775,7 @@ mod tests {
         assert_eq!(lines, 2);
 
         let text = metrics
-            .encode(crate::metrics::samples::Samples::default())
+            .encode(crate::metrics::samples::Samples::default(), Vec::new())
             .expect("text");
         let line =
             "operetta_hot_loop_slowed_total{controller=\"c\",plugin=\"p\",namespace=\"n\"} 2";

@@ -18,6 +18,7 @@ use operetta_core::remedy::Advice;
 use crate::{
     plugin::{
         crd::{CommandStatus, Condition, ControllerStatus, PluginStatus, RemedyStatus},
+        process::state::ProcessState,
         status::observed::{Observed, ObservedController, ObservedWatches},
     },
     problem::Problem,
@@ -29,9 +30,15 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
     let ready = ready(observed);
     let degraded = degraded(observed);
     let throttled = throttled(observed);
-    // Nothing is wrong with a throttled plugin, but the summary says why it is slow.
+    let terminating = observed
+        .remaining
+        .as_ref()
+        .map(|remaining| Problem::new(reasons::FINALIZERS_REMAIN, remaining.message()));
+    // Nothing is wrong with a deleted or throttled plugin, but the summary says why it is still
+    // there or slow.
     let summary = degraded
         .as_ref()
+        .or(terminating.as_ref())
         .or((throttled.holds && ready.holds).then_some(&throttled.why))
         .unwrap_or(&ready.why)
         .clone();
@@ -78,6 +85,12 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
     if throttled.holds || was_throttled {
         conditions.push(condition(conditions::THROTTLED, throttled));
     }
+    if let Some(why) = terminating {
+        conditions.push(condition(
+            conditions::TERMINATING,
+            Holds { holds: true, why },
+        ));
+    }
 
     PluginStatus {
         observed_generation: Some(observed.generation),
@@ -90,6 +103,7 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
         message: Some(summary.message),
         remedies,
         controllers: observed.controllers.iter().map(controller).collect(),
+        process: observed.process.as_ref().map(ProcessState::status),
         usage: observed.usage.clone(),
         conditions,
         host: Some(observed.host.clone()),
@@ -277,6 +291,21 @@ fn ready(observed: &Observed) -> Holds {
         );
     }
 
+    match &observed.process {
+        Some(process) if process.is_running() => {
+            return match process.unready() {
+                None => Holds::yes(reasons::RUNNING, "the process runs"),
+                Some(why) => Holds::no(reasons::PROCESS_NOT_READY, why),
+            };
+        }
+        Some(process) => {
+            let why = process.waits();
+            let why = why.unwrap_or_else(|| "the process does not run on this replica".to_owned());
+            return Holds::no(reasons::PROCESS_ENDED, why);
+        }
+        None => {}
+    }
+
     let names: Vec<&str> = observed
         .controllers
         .iter()
@@ -354,6 +383,10 @@ fn degraded(observed: &Observed) -> Option<Problem> {
     }
     if let Some(problem) = watch_problem(&observed.watches) {
         return Some(problem);
+    }
+
+    if let Some(why) = observed.process.as_ref().and_then(ProcessState::waits) {
+        return Some(Problem::new(reasons::PROCESS_ENDED, why));
     }
 
     let failing = observed

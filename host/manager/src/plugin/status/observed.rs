@@ -22,8 +22,10 @@ use crate::{
     plugin::{
         crd::{Plugin, Usage},
         hosted_plugin::{HostedPlugin, Problems, State},
+        process::state::ProcessState,
         setup::{running_shard::Watching, running_shards::RunningShards},
         status::{health::ControllerHealth, throttling::Waits},
+        teardown::Remaining,
     },
     problem::Problem,
     tenancy::quotas::Quotas,
@@ -48,8 +50,12 @@ pub struct Observed {
     pub refused: Option<Advice>,
     /// Its controllers.
     pub controllers: Vec<ObservedController>,
+    /// Its process, if the component is one.
+    pub process: Option<ProcessState>,
     /// What it waits for, if it is throttled.
     pub throttled: Option<String>,
+    /// What waits for it, if it is deleted.
+    pub remaining: Option<Remaining>,
     /// The resources that it has used.
     pub usage: Option<Usage>,
     /// The address of the host's admin endpoints.
@@ -145,11 +151,13 @@ pub fn observe(
         watches: observe_watches(state, &controllers),
         refused,
         controllers,
+        process: running.and_then(RunningShards::process),
         throttled: metered.and_then(|metered| {
             let throttled = hosted.throttling(Waits::of(metered))?;
             let namespace = plugin.metadata.namespace.as_deref().unwrap_or_default();
             Some(throttled.message(quotas, namespace))
         }),
+        remaining: None,
         usage: metered.map(|metered| metered.usage(cached_bytes)),
         host: host.to_owned(),
     }

@@ -1,0 +1,348 @@
+//! `operetta adopt DIR`: makes a Plugin of an operator's Deployment.
+//!
+//! The manifests are rendered by the libraries of kustomize and Helm ([`helper`]), and the
+//! operator's container becomes a process ([`convert`]). Everything else is printed as it was
+//! rendered, except that the ServiceAccount consents ([`others`]). What the operator needs and does
+//! not get is reported first ([`needs`], [`report`]).
+
+mod convert;
+mod helper;
+mod manifests;
+mod needs;
+mod others;
+mod report;
+mod unadopt;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use operetta_host::terminal;
+use serde_json::Value;
+
+use self::{
+    convert::{Converted, Operator, name_of},
+    helper::{Helper, Hook, Kind, Render},
+    manifests::Manifests,
+    report::{Finding, Verdict, table},
+};
+use super::{
+    build::{Progress, Project, build_with, survey},
+    output_file::write,
+    print, print_document,
+};
+use crate::args::AdoptArgs;
+
+/// The namespace of a chart's release, as Helm has it.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Prints the manifests in which a Plugin replaces the Deployment.
+///
+/// # Errors
+/// Returns an error if there are no manifests, if they can't be rendered, if they have no one
+/// container that could be the operator, or if the operator can't be built.
+pub async fn adopt(args: &AdoptArgs) -> Result<()> {
+    if let Some(file) = &args.unadopt {
+        return unadopt::unadopt(file);
+    }
+
+    let dir = args
+        .dir
+        .canonicalize()
+        .with_context(|| format!("failed to open the folder {}", args.dir.display()))?;
+    let has_code = dir.join("go.mod").is_file();
+    let project = (has_code || !args.no_build)
+        .then(|| Project::find_go(&dir))
+        .transpose()?;
+    let helper = Helper::find(&dir)?;
+
+    let rendered = Input::read(args, &dir, &helper);
+    let code = |mounts: &[String]| -> Result<String> {
+        let Some(project) = &project else {
+            return Ok(String::new());
+        };
+        let survey = survey(project, &args.build(None))?;
+        let findings = needs::findings(&helper, &project.dir, &survey, mounts)?;
+        Ok(table("The code:", &findings))
+    };
+
+    let input = match rendered {
+        Err(error) if args.check => {
+            print(&code(&[])?)?;
+            return Err(error);
+        }
+        rendered => rendered?,
+    };
+    let operator = match input.operator(args) {
+        Err(error) if args.check => {
+            print(&code(&[])?)?;
+            return Err(error);
+        }
+        operator => operator?,
+    };
+
+    let workload = operator.workload().clone();
+    let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+    let component = args
+        .output
+        .clone()
+        .unwrap_or_else(|| dir.join("build"))
+        .join(format!("{name}.wasm"));
+    let source = format!("{name}.wasm");
+
+    let code = code(&operator.mounts())?;
+    let converted = operator.convert(&source);
+    let findings = input.findings(&workload, converted.as_ref());
+    let report = code + &table(&format!("The manifests ({}):", input.name), &findings);
+    if args.check {
+        return print(&report);
+    }
+    eprint!("{}", terminal::lines(&report));
+    let mut converted = converted?;
+
+    if !args.no_build {
+        build_with(&args.build(Some(component.clone())), Progress::Stderr).await?;
+        let built = std::fs::read(&component)
+            .with_context(|| format!("failed to read {}", component.display()))?;
+        converted.plugin["spec"]["digest"] = operetta_wasm::digest(&built).into();
+    }
+
+    let (documents, steps) = input.replace(&workload, &converted, &helper)?;
+    let output = args
+        .output
+        .as_ref()
+        .map(|folder| folder.join("manifests.yaml"));
+    match &output {
+        Some(file) => write(file, documents.as_bytes())?,
+        None => print_document(&documents)?,
+    }
+
+    let built = (!args.no_build).then_some(component.as_path());
+    eprint!("{}", next(&steps, built, output.as_deref()));
+    Ok(())
+}
+
+/// The rendered manifests of an operator.
+struct Input {
+    /// What the user knows them by.
+    name: String,
+    objects: Vec<Value>,
+    /// The YAML of each object as it was rendered; None if the object was changed since.
+    texts: Vec<Option<String>>,
+    hooks: Vec<Hook>,
+}
+
+impl Input {
+    /// Finds the manifests and renders them.
+    fn read(args: &AdoptArgs, dir: &Path, helper: &Helper) -> Result<Self> {
+        let Manifests { kind, path } = Manifests::find(dir, args.manifests.as_deref())?;
+        if kind != Kind::Chart
+            && (!args.values.is_empty() || !args.set.is_empty() || args.release.is_some())
+        {
+            anyhow::bail!(
+                "{} is no Helm chart, and --values, --set and --release are for charts",
+                path.display()
+            );
+        }
+
+        let namespace = match (&args.namespace, &kind) {
+            (Some(namespace), _) => Some(namespace.as_str()),
+            (None, Kind::Chart) => Some(DEFAULT_NAMESPACE),
+            (None, _) => None,
+        };
+        let rendered = helper.render(&Render {
+            kind: &kind,
+            path: &path,
+            values: &args.values,
+            set: &args.set,
+            release: args.release.as_deref().unwrap_or_default(),
+            namespace: namespace.unwrap_or_default(),
+        })?;
+
+        let (objects, texts) = rendered
+            .objects
+            .into_iter()
+            .map(|object| (object.object, Some(object.text)))
+            .unzip();
+        let mut input = Self {
+            name: path
+                .strip_prefix(dir)
+                .unwrap_or(&path)
+                .display()
+                .to_string(),
+            objects,
+            texts,
+            hooks: rendered.hooks.unwrap_or_default(),
+        };
+        if let Some(namespace) = namespace {
+            input.place(namespace);
+        }
+        Ok(input)
+    }
+
+    /// Gives the objects without a namespace this one.
+    fn place(&mut self, namespace: &str) {
+        let definitions: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|object| object["kind"] == "CustomResourceDefinition")
+            .cloned()
+            .collect();
+        let definitions: Vec<_> = definitions.iter().collect();
+
+        for (object, text) in self.objects.iter_mut().zip(&mut self.texts) {
+            let is_namespaced = others::is_namespaced(object, &definitions);
+            if others::place(object, namespace, is_namespaced) {
+                *text = None;
+            }
+        }
+    }
+
+    fn operator(&self, args: &AdoptArgs) -> Result<Operator<'_>> {
+        Operator::find(
+            &self.objects,
+            args.deployment.as_deref(),
+            args.container.as_deref(),
+        )
+    }
+
+    /// What the manifests need and do not get.
+    fn findings(
+        &self,
+        workload: &Value,
+        converted: Result<&Converted, &anyhow::Error>,
+    ) -> Vec<Finding> {
+        let mut findings = match converted {
+            Ok(converted) => converted.findings.clone(),
+            Err(error) => vec![Finding::new(
+                Verdict::No,
+                name_of(workload),
+                "",
+                format!("{error:#}"),
+            )],
+        };
+        findings.extend(others::findings(&self.objects, workload));
+        findings.extend(self.hooks.iter().map(|hook| {
+            let note = format!(
+                "a hook of Helm ({}), which is not printed",
+                hook.events.join(", ")
+            );
+            Finding::new(Verdict::No, &hook.name, "", note)
+        }));
+        findings
+    }
+
+    /// The manifests with the Plugin in the place of the Deployment, and what is left to do.
+    fn replace(
+        mut self,
+        workload: &Value,
+        converted: &Converted,
+        helper: &Helper,
+    ) -> Result<(String, Steps)> {
+        let Converted {
+            plugin,
+            service_account,
+            ..
+        } = converted;
+        let plugin_name = plugin["metadata"]["name"].as_str().unwrap_or_default();
+        let namespace = plugin["metadata"]["namespace"].as_str();
+
+        let mut steps = Steps {
+            workload: name_of(workload),
+            namespace: namespace.map(str::to_owned),
+            service_account: service_account.clone(),
+            annotate: Some(plugin_name.to_owned()),
+            label: true,
+        };
+
+        for (object, text) in self.objects.iter_mut().zip(&mut self.texts) {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            match kind {
+                "ServiceAccount"
+                    if name == service_account
+                        && object["metadata"]["namespace"] == plugin["metadata"]["namespace"] =>
+                {
+                    others::consent(object, plugin_name);
+                    *text = None;
+                    steps.annotate = None;
+                }
+                "Namespace" if Some(name) == namespace => {
+                    if others::opt_in(object) {
+                        *text = None;
+                    }
+                    steps.label = false;
+                }
+                _ => {}
+            }
+        }
+
+        let changed: Vec<_> = self
+            .objects
+            .iter()
+            .zip(&self.texts)
+            .filter_map(|(object, text)| match text {
+                _ if object == workload => Some(plugin),
+                Some(_) => None,
+                None => Some(object),
+            })
+            .collect();
+        let mut written = helper.write(&changed)?.into_iter();
+
+        let texts = self.objects.iter().zip(&self.texts);
+        let documents = texts.map(|(object, text)| match text {
+            Some(text) if object != workload => Ok(text.clone()),
+            _ => written.next().context("an object was not written"),
+        });
+        let documents: Vec<_> = documents.collect::<Result<_>>()?;
+        Ok((documents.join("---\n"), steps))
+    }
+}
+
+/// What is left to do after the manifests are printed.
+struct Steps {
+    workload: String,
+    namespace: Option<String>,
+    service_account: String,
+    /// The Plugin to which a ServiceAccount that isn't in the manifests has to consent.
+    annotate: Option<String>,
+    /// True if the namespace isn't in the manifests.
+    label: bool,
+}
+
+/// The commands that are left to run, one a line.
+fn next(steps: &Steps, component: Option<&Path>, manifests: Option<&Path>) -> String {
+    let namespace = steps.namespace.as_deref();
+    let flag = namespace
+        .map(|namespace| format!(" -n {namespace}"))
+        .unwrap_or_default();
+    let account = &steps.service_account;
+    let manifests = manifests.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+
+    let mut commands = Vec::new();
+    if steps.label {
+        commands.push(format!(
+            "kubectl label namespace {} operetta.dev/plugins=enabled",
+            namespace.unwrap_or("NAMESPACE")
+        ));
+    }
+    commands.push(format!(
+        "kubectl delete --ignore-not-found {}{flag}",
+        steps.workload.to_lowercase()
+    ));
+    commands.push(format!("kubectl apply --server-side -f {manifests}"));
+    if let Some(plugin) = &steps.annotate {
+        commands.push(format!(
+            "kubectl annotate serviceaccount {account}{flag} operetta.dev/allow-plugins={plugin}"
+        ));
+    }
+    commands.push(format!("operetta grant {account}{flag}"));
+
+    let component = match component {
+        Some(file) => format!("put {}", file.display()),
+        None => "build the component, put it".to_owned(),
+    };
+    let commands = commands
+        .iter()
+        .fold(String::new(), |text, command| text + "  " + command + "\n");
+    format!("Next: {component} into the host's pluginDirectory, and run\n{commands}")
+}

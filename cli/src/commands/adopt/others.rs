@@ -1,0 +1,323 @@
+//! The objects around a Deployment: those that the Plugin needs changed, and those that have no use
+//! without a Pod.
+
+use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS};
+use operetta_apiserver::builtin::resource_of_kind;
+use serde_json::{Map, Value, json};
+
+use super::{
+    convert::name_of,
+    report::{Finding, Verdict},
+};
+
+/// Gives an object the namespace if it has none and is in one.
+/// Returns true if it was changed.
+pub fn place(object: &mut Value, namespace: &str, is_namespaced: bool) -> bool {
+    if !is_namespaced || !object["metadata"]["namespace"].is_null() {
+        return false;
+    }
+    object["metadata"]["namespace"] = namespace.into();
+    true
+}
+
+/// Reports whether objects of this kind are in a namespace: as Kubernetes or one of the
+/// CustomResourceDefinitions says, or as most kinds are.
+pub fn is_namespaced(object: &Value, definitions: &[&Value]) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    if let Some(resource) = resource_of_kind(&version, &kind) {
+        return resource.namespaced;
+    }
+
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let defined = definitions.iter().find(|definition| {
+        definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == *kind
+    });
+    match defined {
+        Some(definition) => definition["spec"]["scope"] != "Cluster",
+        None => {
+            // Of built-in kinds that the table above doesn't have.
+            let built_in = !group.contains('.') || group.ends_with(".k8s.io");
+            !(built_in && CLUSTER.contains(&kind.as_str()) || kind == "ClusterIssuer")
+        }
+    }
+}
+
+/// Kinds of Kubernetes that are in no namespace.
+const CLUSTER: [&str; 10] = [
+    "APIService",
+    "ClusterTrustBundle",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "PriorityLevelConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+];
+
+/// Makes a ServiceAccount consent to a Plugin, beside those to which it consents already.
+pub fn consent(account: &mut Value, plugin: &str) {
+    let allowed = &account["metadata"]["annotations"][ALLOW_PLUGINS];
+    let allowed = match allowed.as_str() {
+        Some(others) if !others.is_empty() => {
+            let known = others.split(',').map(str::trim).any(|other| {
+                other == "*" || other == plugin || other.starts_with(&format!("{plugin}@"))
+            });
+            if known {
+                others.to_owned()
+            } else {
+                format!("{others},{plugin}")
+            }
+        }
+        _ => plugin.to_owned(),
+    };
+    set(account, "annotations", ALLOW_PLUGINS, &allowed);
+}
+
+/// Lets plugins run in a namespace, unless it has decided already.
+/// Returns true if it was changed.
+pub fn opt_in(namespace: &mut Value) -> bool {
+    if !namespace["metadata"]["labels"][PLUGINS].is_null() {
+        return false;
+    }
+    set(namespace, "labels", PLUGINS, "enabled");
+    true
+}
+
+fn set(object: &mut Value, field: &str, key: &str, value: &str) {
+    let field = &mut object["metadata"][field];
+    if !field.is_object() {
+        *field = Value::Object(Map::new());
+    }
+    field[key] = json!(value);
+}
+
+/// True if all labels that the selector wants are among these, and it wants some.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let wanted = selector.as_object();
+    wanted.is_some_and(|wanted| {
+        !wanted.is_empty() && wanted.iter().all(|(key, value)| labels[key] == *value)
+    })
+}
+
+/// What the objects around the Deployment need that a process does not give.
+pub fn findings(objects: &[Value], workload: &Value) -> Vec<Finding> {
+    let labels = &workload["spec"]["template"]["metadata"]["labels"];
+    let namespace = &workload["metadata"]["namespace"];
+    let mut found = Vec::new();
+
+    for object in objects {
+        let spec = &object["spec"];
+        let here = object["metadata"]["namespace"] == *namespace;
+        let mut add = |verdict, place: &str, note: String| {
+            found.push(Finding::new(verdict, name_of(object), place, note));
+        };
+
+        match object["kind"].as_str().unwrap_or_default() {
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                let webhooks = object["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let required = webhooks
+                    .iter()
+                    .filter(|webhook| webhook["failurePolicy"] != "Ignore")
+                    .count();
+                let effect = if required > 0 {
+                    format!(
+                        "until they are served, those with failurePolicy Fail ({required}) refuse every write of their kinds: \
+                         don't apply this object, or delete it"
+                    )
+                } else {
+                    "they are skipped (failurePolicy Ignore)".to_owned()
+                };
+                let place = format!("webhooks ({})", webhooks.len());
+                add(Verdict::NotYet, &place, format!("the host serves no webhooks: {effect}"));
+            }
+            "CustomResourceDefinition" if spec["conversion"]["strategy"] == "Webhook" => add(
+                Verdict::NotYet,
+                "spec.conversion",
+                "the host serves no webhooks: objects can't be read in another version than the stored one".to_owned(),
+            ),
+            "APIService" if !spec["service"].is_null() => add(
+                Verdict::No,
+                "spec.service",
+                "a process serves no API to the API server".to_owned(),
+            ),
+            "Service" if here && selects(&spec["selector"], labels) => add(
+                Verdict::NotYet,
+                "spec.selector",
+                "selects no Pod any more: nobody reaches the ports of a process".to_owned(),
+            ),
+            "ServiceMonitor" | "PodMonitor" => add(
+                Verdict::Maybe,
+                "",
+                "finds no Pod any more: with spec.process.metrics in the Plugin, the host's own /metrics has the process's"
+                    .to_owned(),
+            ),
+            "PodDisruptionBudget" | "NetworkPolicy"
+                if here
+                    && (selects(&spec["selector"]["matchLabels"], labels)
+                        || selects(&spec["podSelector"]["matchLabels"], labels)) =>
+            {
+                add(
+                    Verdict::Works,
+                    "",
+                    "selects no Pod any more, and does no harm".to_owned(),
+                );
+            }
+            "HorizontalPodAutoscaler" | "VerticalPodAutoscaler"
+                if here
+                    && [&spec["scaleTargetRef"], &spec["targetRef"]].iter().any(|target| {
+                        target["kind"] == workload["kind"]
+                            && target["name"] == workload["metadata"]["name"]
+                    }) =>
+            {
+                add(
+                    Verdict::No,
+                    "",
+                    "scales a Deployment that is gone: delete it".to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consent_is_added_to_what_there_is() {
+        for (before, after) in [
+            (json!(null), "op"),
+            (json!({ALLOW_PLUGINS: ""}), "op"),
+            (json!({ALLOW_PLUGINS: "other"}), "other,op"),
+            (json!({ALLOW_PLUGINS: "other, op"}), "other, op"),
+            (json!({ALLOW_PLUGINS: "op@sha256:1"}), "op@sha256:1"),
+            (json!({ALLOW_PLUGINS: "*"}), "*"),
+        ] {
+            let mut account = json!({"metadata": {"name": "sa", "annotations": before}});
+            consent(&mut account, "op");
+            assert_eq!(account["metadata"]["annotations"][ALLOW_PLUGINS], after);
+        }
+    }
+
+    #[test]
+    fn namespace_that_has_decided_is_left_alone() {
+        let mut undecided = json!({"kind": "Namespace", "metadata": {"name": "a"}});
+        assert!(opt_in(&mut undecided));
+        assert_eq!(undecided["metadata"]["labels"][PLUGINS], "enabled");
+        let mut pinned = json!({"metadata": {"labels": {PLUGINS: "pinned"}}});
+        assert!(!opt_in(&mut pinned));
+    }
+
+    #[test]
+    fn scope_is_kubernetes_or_the_definitions() {
+        let definition =
+            json!({"spec": {"group": "x.dev", "scope": "Cluster", "names": {"kind": "Farm"}}});
+        let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
+        for (version, kind, expected) in [
+            ("v1", "ServiceAccount", true),
+            ("v1", "Namespace", false),
+            ("rbac.authorization.k8s.io/v1", "ClusterRole", false),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", false),
+            ("x.dev/v1", "Farm", false),
+            ("x.dev/v1", "Field", true),
+            ("y.dev/v1", "Farm", true),
+            ("cert-manager.io/v1", "Issuer", true),
+            ("cert-manager.io/v1", "ClusterIssuer", false),
+        ] {
+            let mut object = object(version, kind);
+            let scope = is_namespaced(&object, &[&definition]);
+            assert_eq!(scope, expected, "{version} {kind}");
+            assert_eq!(place(&mut object, "here", scope), expected);
+            assert!(
+                !place(&mut object, "there", scope),
+                "it has one, or needs none"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_without_use_are_named_with_the_field() {
+        let workload = json!({
+            "kind": "Deployment",
+            "metadata": {"name": "op", "namespace": "ns"},
+            "spec": {"template": {"metadata": {"labels": {"app": "op", "tier": "x"}}}},
+        });
+        let object = |kind: &str, namespace: &str, rest: Value| {
+            let mut object =
+                json!({"kind": kind, "metadata": {"name": "a", "namespace": namespace}});
+            for (key, value) in rest.as_object().expect("fields") {
+                object[key] = value.clone();
+            }
+            object
+        };
+        let selector = |app: &str| json!({"spec": {"selector": {"app": app}}});
+        let match_labels = json!({"spec": {"selector": {"matchLabels": {"app": "op"}}}});
+
+        let verdicts = |object: Value| -> Vec<Verdict> {
+            let found = findings(&[object], &workload);
+            found.iter().map(|finding| finding.verdict).collect()
+        };
+        for (object, expected) in [
+            (
+                object("Service", "ns", selector("op")),
+                Some(Verdict::NotYet),
+            ),
+            (object("Service", "ns", selector("other")), None),
+            (object("Service", "elsewhere", selector("op")), None),
+            (
+                object("Service", "ns", json!({"spec": {"selector": {}}})),
+                None,
+            ),
+            (
+                object("PodDisruptionBudget", "ns", match_labels),
+                Some(Verdict::Works),
+            ),
+            (
+                object(
+                    "HorizontalPodAutoscaler",
+                    "ns",
+                    json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "op"}}}),
+                ),
+                Some(Verdict::No),
+            ),
+            (
+                object(
+                    "CustomResourceDefinition",
+                    "",
+                    json!({"spec": {"conversion": {"strategy": "Webhook"}}}),
+                ),
+                Some(Verdict::NotYet),
+            ),
+            (
+                object(
+                    "CustomResourceDefinition",
+                    "",
+                    json!({"spec": {"conversion": {"strategy": "None"}}}),
+                ),
+                None,
+            ),
+        ] {
+            let name = object.to_string();
+            assert_eq!(verdicts(object).first().copied(), expected, "{name}");
+        }
+
+        let webhooks = json!({"webhooks": [{"failurePolicy": "Ignore"}, {}]});
+        let found = findings(
+            &[object("ValidatingWebhookConfiguration", "", webhooks)],
+            &workload,
+        );
+        assert_eq!(found[0].place, "webhooks (2)");
+        assert!(
+            found[0]
+                .note
+                .contains("failurePolicy Fail (1) refuse every write"),
+            "{found:?}"
+        );
+    }
+}

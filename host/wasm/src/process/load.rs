@@ -1,0 +1,174 @@
+//! Loading a process: the same path as a plugin's, up to a core module that is ready to start.
+
+use std::{borrow::Cow, sync::Arc};
+
+use operetta_core::nondeterminism;
+use wasmtime::{ExternType, InstancePre, Linker, Module, component::Component};
+
+use super::{linker::original, state::State};
+use crate::{
+    Engine, Inspection, LoadError, LoadLimits, PROCESS, Provenance,
+    check::check_process,
+    code::{
+        link::{Kind, Linked, exported_module},
+        resident::MappedCode,
+    },
+    load_error::short_message,
+    slots::Tenant,
+    store::limiter::PROCESS_TABLE_ELEMENTS,
+};
+
+/// One program, loaded: its code is mapped, nothing runs yet. Any number of processes can be started
+/// from it.
+pub struct ProcessProgram {
+    engine: Engine,
+    code: Arc<MappedCode<ProcessKind>>,
+    /// Its `error` is None.
+    inspection: Inspection,
+    provenance: Provenance,
+}
+
+impl ProcessProgram {
+    /// Checks, compiles and links a component with a process. Of the limits, those of `describe()`
+    /// mean nothing here.
+    ///
+    /// # Errors
+    /// Returns a [`LoadError`] for the first mistake.
+    pub async fn load(
+        engine: &Engine,
+        bytes: Vec<u8>,
+        limits: &LoadLimits,
+    ) -> Result<Self, LoadError> {
+        let bytes = Arc::new(bytes);
+        let to_check = bytes.clone();
+        let limits_of_check = limits.clone();
+        let inspection =
+            nondeterminism::blocking(move || check_process(&to_check, &limits_of_check));
+        let inspection = inspection
+            .await
+            .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        Self::load_checked(engine, bytes, inspection, limits).await
+    }
+
+    /// Compiles and links a component that was checked.
+    pub(crate) async fn load_checked(
+        engine: &Engine,
+        bytes: Arc<Vec<u8>>,
+        inspection: Inspection,
+        limits: &LoadLimits,
+    ) -> Result<Self, LoadError> {
+        let compilations = limits.compilations.as_ref();
+        let (code, provenance) =
+            MappedCode::obtain(engine, bytes, &inspection, ProcessKind, compilations).await?;
+
+        Ok(Self {
+            engine: engine.clone(),
+            code,
+            inspection,
+            provenance,
+        })
+    }
+
+    /// Returns `sha256:` and the hash of the component's bytes in hex.
+    pub fn digest(&self) -> &str {
+        &self.inspection.digest
+    }
+
+    /// Returns the size of the component in bytes.
+    pub fn size(&self) -> usize {
+        self.inspection.size
+    }
+
+    /// Returns where the compiled code came from.
+    pub fn provenance(&self) -> Provenance {
+        self.provenance
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Returns the linked code, mapped again if necessary. Who has it keeps it mapped.
+    pub(super) async fn linked(&self) -> Result<Arc<Linked<ProcessParts>>, LoadError> {
+        self.code.linked().await
+    }
+}
+
+/// Code of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessKind;
+
+/// The linked code of a process.
+pub(crate) struct ProcessParts {
+    pub pre: InstancePre<State>,
+    /// The pool slots of one instance.
+    pub slots: u32,
+}
+
+impl Kind for ProcessKind {
+    type Linked = ProcessParts;
+
+    fn link(&self, engine: &Engine, component: &Component) -> Result<ProcessParts, LoadError> {
+        // Even the instance of a component that instantiates nothing takes a slot of the pool.
+        let slot = engine.slots().try_acquire(&Tenant::default(), 1);
+        let slot =
+            slot.ok_or_else(|| LoadError::Busy("all instance slots are in use".to_owned()))?;
+        let module = exported_module(engine.wasmtime(), component, PROCESS)
+            .map_err(|error| LoadError::InvalidProcess(short_message(&error)))?;
+        drop(slot);
+
+        let start = module.get_export("_start");
+        let is_command = matches!(&start, Some(ExternType::Func(function))
+            if function.params().len() == 0 && function.results().len() == 0);
+        if !is_command {
+            return Err(invalid("its function \"_start\" has parameters or results"));
+        }
+
+        let memory = module.get_export("memory");
+        let has_memory = matches!(&memory, Some(ExternType::Memory(memory))
+            if !memory.is_64() && !memory.is_shared());
+        if !has_memory {
+            return Err(invalid(
+                "its memory is shared or has 64-bit addresses, which preview 1 of WASI does not know",
+            ));
+        }
+
+        let required = module.resources_required();
+        let elements = required.max_initial_table_size.unwrap_or_default();
+        if elements > PROCESS_TABLE_ELEMENTS as u64 {
+            return Err(LoadError::InvalidProcess(format!(
+                "its table has {elements} elements, over the limit of {PROCESS_TABLE_ELEMENTS}"
+            )));
+        }
+
+        let incompatible =
+            |error: wasmtime::Error| LoadError::IncompatibleImport(short_message(&error));
+        let linker = with_duplicates(engine.process_linker(), &module).map_err(incompatible)?;
+        let pre = linker.instantiate_pre(&module).map_err(incompatible)?;
+        Ok(ProcessParts {
+            pre,
+            slots: engine.slots_for(Some(required)),
+        })
+    }
+}
+
+/// Returns a linker that also has the names under which a module imports a function again.
+fn with_duplicates<'a>(
+    linker: &'a Linker<State>,
+    module: &Module,
+) -> wasmtime::Result<Cow<'a, Linker<State>>> {
+    let mut linker = Cow::Borrowed(linker);
+    for import in module.imports() {
+        let name = original(import.name());
+        if name != import.name() {
+            linker
+                .to_mut()
+                .alias(import.module(), name, import.module(), import.name())?;
+        }
+    }
+    Ok(linker)
+}
+
+fn invalid(why: &str) -> LoadError {
+    LoadError::InvalidProcess(why.to_owned())
+}

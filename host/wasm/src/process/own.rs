@@ -1,0 +1,122 @@
+//! The functions of `operetta_process`: connections, listeners, names and signals, for which
+//! preview 1 has none. A descriptor or an address is all that goes over this border.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{
+    descriptor::{Descriptor, Fd},
+    errno::Errno,
+    guest::Guest,
+    network::{Destination, Host, MAX_ADDRESS, address_bytes},
+    socket::{Lookup, Socket},
+    state::State,
+};
+
+type Result<T = ()> = std::result::Result<T, Errno>;
+
+/// The size of an address in the guest's memory, in bytes.
+const ADDRESS_SIZE: u32 = 18;
+
+impl State {
+    /// Begins a connection. Its descriptor is writable once it is decided.
+    pub(super) fn dial(&mut self, guest: &mut Guest<'_>, address: u32, length: u32) -> Result<Fd> {
+        let to = Destination::parse(guest.text(address, length, MAX_ADDRESS)?)?;
+        self.descriptors.check_room()?;
+        let waker = &self.shared.waker;
+        let port = self.shared.ports.pick();
+
+        let socket = if to.is_own(self.address) {
+            let mut remote = to.address();
+            if remote.ip().is_unspecified() {
+                remote.set_ip(loopback_like(remote.ip()));
+            }
+            let local = SocketAddr::new(loopback_like(remote.ip()), port);
+            match self.shared.ports.connect(to.port, local, true) {
+                Ok(stream) => Socket::connected(Box::new(stream), local, remote, waker),
+                Err(error) => Socket::failed(Errno::from(&error), local, remote, waker),
+            }
+        } else {
+            let local = SocketAddr::new(self.address, port);
+            Socket::connect(self.network.clone(), to, local, waker)
+        };
+        self.descriptors.add(Descriptor::Socket(Box::new(socket)))
+    }
+
+    /// Whether a connection is there, and the address of this end.
+    pub(super) fn dialled(&mut self, guest: &mut Guest<'_>, fd: u32, local: u32) -> Result {
+        let Descriptor::Socket(socket) = self.descriptors.get(fd)? else {
+            return Err(Errno::NOTSOCK);
+        };
+        socket.outcome()?;
+        guest.put(local, &address_bytes(socket.local))
+    }
+
+    pub(super) fn listen(
+        &mut self,
+        guest: &mut Guest<'_>,
+        address: u32,
+        length: u32,
+        local: u32,
+    ) -> Result<Fd> {
+        let text = guest.text(address, length, MAX_ADDRESS)?;
+        // Without a host a program listens on all addresses.
+        let at = match text.strip_prefix(':') {
+            Some(port) => Destination {
+                host: Host::Address(Ipv6Addr::UNSPECIFIED.into()),
+                port: port.parse().map_err(|_| Errno::INVAL)?,
+            },
+            None => Destination::parse(text)?,
+        };
+        guest.bytes(local, ADDRESS_SIZE)?;
+        self.descriptors.check_room()?;
+
+        let listening = self.shared.ports.listen(&at, self.address)?;
+        let address = listening.listener.local();
+        let number = self.descriptors.add(Descriptor::Listener(listening))?;
+        guest.put(local, &address_bytes(address))?;
+        Ok(number)
+    }
+
+    /// The addresses of both ends. A listener has only its own.
+    pub(super) fn addresses(
+        &mut self,
+        guest: &mut Guest<'_>,
+        fd: u32,
+        local: u32,
+        remote: u32,
+    ) -> Result {
+        let (here, there) = match self.descriptors.get(fd)? {
+            Descriptor::Socket(socket) => (socket.local, socket.remote),
+            Descriptor::Listener(listening) => {
+                let nowhere = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
+                (listening.listener.local(), nowhere)
+            }
+            _ => return Err(Errno::NOTSOCK),
+        };
+        guest.bytes(remote, ADDRESS_SIZE)?;
+        guest.put(local, &address_bytes(here))?;
+        guest.put(remote, &address_bytes(there))
+    }
+
+    /// Begins to look up a name. The answer is read from the descriptor.
+    pub(super) fn resolve(&mut self, guest: &mut Guest<'_>, name: u32, length: u32) -> Result<Fd> {
+        let host = Host::parse(guest.text(name, length, MAX_ADDRESS)?)?;
+        self.descriptors.check_room()?;
+        let lookup = Lookup::new(self.network.clone(), host, &self.shared.waker);
+        self.descriptors.add(Descriptor::Lookup(Box::new(lookup)))
+    }
+
+    /// Opens the descriptor of the signals, of which there is one.
+    pub(super) fn signals(&mut self, _: &mut Guest<'_>) -> Result<Fd> {
+        self.descriptors.check_room()?;
+        let signals = self.shared.signals.open()?;
+        self.descriptors.add(Descriptor::Signals(signals))
+    }
+}
+
+fn loopback_like(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    }
+}

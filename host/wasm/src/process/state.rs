@@ -1,0 +1,200 @@
+//! What the host knows of a running process: the data of its wasmtime store. The functions of
+//! `preview1.rs`, `own.rs` and `poll.rs` work on it.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use operetta_core::{
+    nondeterminism,
+    ports::{LogLevel, LogRecord, LogSink},
+};
+use tokio::time::Instant;
+use wasmtime::{Caller, Extern, Memory};
+
+use super::{
+    Shared,
+    descriptor::{Descriptor, Descriptors},
+    errno::Errno,
+    files::{Directory, Files},
+    guest::Guest,
+    network::Network,
+};
+use crate::store::{limiter::MemoryLimiter, long_run::RunTime, output::Lines};
+
+/// What the monotonic clock shows at the start: Go's runtime takes zero for a broken clock.
+const CLOCK_START: Duration = Duration::from_secs(1);
+
+/// The most bytes of one read or write.
+pub(super) const MAX_TRANSFER: u32 = 256 << 10;
+
+pub(crate) struct State {
+    /// The guest's memory; None before its first host call.
+    memory: Option<Memory>,
+    pub(super) limiter: MemoryLimiter,
+    pub(super) descriptors: Descriptors,
+    pub(super) files: Files,
+    /// Each without a zero byte.
+    pub(super) args: Vec<Vec<u8>>,
+    /// The same, as `name=value`.
+    pub(super) env: Vec<Vec<u8>>,
+    pub(super) output: Output,
+    pub(super) network: Arc<dyn Network>,
+    pub(super) address: IpAddr,
+    pub(super) shared: Arc<Shared>,
+    /// How long it has run since it last waited.
+    pub(super) run_time: RunTime,
+    started: Instant,
+}
+
+impl State {
+    pub(super) fn new(
+        config: super::ProcessConfig,
+        shared: Arc<Shared>,
+        network: Arc<dyn Network>,
+        logs: Arc<dyn LogSink>,
+    ) -> Self {
+        let mut descriptors = Descriptors::new(config.max_descriptors);
+        for standard in [
+            Descriptor::Stdin,
+            Descriptor::Stdout,
+            Descriptor::Stderr,
+            Descriptor::Directory(Directory::root()),
+        ] {
+            // With a limit below four the process lacks some of them.
+            let _added = descriptors.add(standard);
+        }
+
+        let until_zero = |text: String| {
+            let mut bytes = text.into_bytes();
+            let end = bytes.iter().position(|byte| *byte == 0);
+            bytes.truncate(end.unwrap_or(bytes.len()));
+            bytes
+        };
+        let env = config.env.into_iter();
+        let env = env.map(|(name, value)| until_zero(format!("{name}={value}")));
+
+        Self {
+            memory: None,
+            limiter: MemoryLimiter::new(config.memory_bytes, config.memory).for_process(),
+            descriptors,
+            files: config.files,
+            args: config.args.into_iter().map(until_zero).collect(),
+            env: env.collect(),
+            output: Output {
+                lines: Lines::default(),
+                logs,
+                last: String::new(),
+            },
+            network,
+            address: config.address,
+            shared,
+            run_time: RunTime::start(std::time::Instant::now()),
+            started: Instant::now(),
+        }
+    }
+
+    /// In nanoseconds, on the guest's monotonic clock.
+    pub(super) fn monotonic(&self) -> u64 {
+        nanos(self.started.elapsed() + CLOCK_START)
+    }
+
+    /// The moment at which the guest's monotonic clock shows a time. None if that is never.
+    pub(super) fn at_monotonic(&self, nanos: u64) -> Option<Instant> {
+        let since_start = Duration::from_nanos(nanos).saturating_sub(CLOCK_START);
+        self.started.checked_add(since_start)
+    }
+
+    /// Updates what the host sees of the process from outside.
+    pub(super) fn publish(&self) {
+        self.shared
+            .publish(self.limiter.used_bytes(), self.descriptors.count());
+    }
+}
+
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The time since 1970 in nanoseconds.
+pub(super) fn wall_clock() -> u64 {
+    nanos(nondeterminism::wall_clock())
+}
+
+/// Splits a host call's borrow of the store into the guest's memory and the state.
+///
+/// # Errors
+/// [`Errno::FAULT`] if the guest exports no memory.
+pub(super) fn enter<'a>(
+    caller: &'a mut Caller<'_, State>,
+) -> Result<(Guest<'a>, &'a mut State), Errno> {
+    let memory = match caller.data().memory {
+        Some(memory) => memory,
+        None => {
+            // A start function may call the host before its instance is known.
+            let memory = caller.get_export("memory").and_then(Extern::into_memory);
+            let memory = memory.ok_or(Errno::FAULT)?;
+            caller.data_mut().memory = Some(memory);
+            memory
+        }
+    };
+    let (bytes, state) = memory.data_and_store_mut(caller);
+    Ok((Guest::new(bytes), state))
+}
+
+/// The lines that a process prints, on their way to its log.
+pub(super) struct Output {
+    pub lines: Lines,
+    pub logs: Arc<dyn LogSink>,
+    /// The last line on stdout.
+    pub last: String,
+}
+
+impl Output {
+    /// The level of each stream. `Lines` tells them apart by it.
+    pub const STDOUT: LogLevel = LogLevel::Info;
+    pub const STDERR: LogLevel = LogLevel::Warn;
+
+    pub fn write(&mut self, stream: LogLevel, bytes: &[u8]) {
+        self.lines.write(stream, bytes);
+        self.drain();
+    }
+
+    /// Ends the lines that have no end yet.
+    pub fn end(&mut self) {
+        for stream in [Self::STDOUT, Self::STDERR] {
+            self.lines.end_line(stream);
+        }
+        self.drain();
+    }
+
+    /// Both streams are logged as Info: Go programs print all of their log to stderr.
+    fn drain(&mut self) {
+        for (stream, line) in self.lines.take_complete() {
+            let stream = if stream == Self::STDERR {
+                "stderr"
+            } else {
+                self.last.clone_from(&line);
+                "stdout"
+            };
+            self.log(LogLevel::Info, line, stream);
+        }
+    }
+
+    /// Logs a line, of a stream or of the host.
+    pub fn log(&self, level: LogLevel, message: String, stream: &str) {
+        if self.logs.enabled(level) {
+            self.logs.write(LogRecord {
+                level,
+                message,
+                fields: vec![("stream".to_owned(), stream.to_owned())],
+                reconcile: None,
+            });
+        }
+    }
+}
+
+/// A killed process has printed what it has printed.
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

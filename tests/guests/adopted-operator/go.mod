@@ -1,0 +1,3 @@
+module example.com/adopted
+
+go 1.24.0

@@ -1,0 +1,3 @@
+;; Has nine memories in nine modules.
+;; expect: refused CompileFailed: ...contains 9 Wasm linear memories, which exceeds the configured maximum of 8...
+@modules 8 (module (memory 1))

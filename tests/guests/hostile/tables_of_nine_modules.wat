@@ -1,0 +1,3 @@
+;; Has nine tables in nine modules.
+;; expect: refused CompileFailed: ...contains 9 tables, which exceeds the configured maximum of 8...
+@modules 9 (module (table 1 funcref))

@@ -1,0 +1,3 @@
+module process-go
+
+go 1.24.0

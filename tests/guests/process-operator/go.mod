@@ -1,0 +1,3 @@
+module operetta.dev/guests/process-operator
+
+go 1.24

@@ -1,0 +1,561 @@
+//! Operators with a main of their own, which the host runs as processes: what they reach, as whom,
+//! and what the Plugin says when they end.
+
+use operetta_testkit::{
+    ControlPlane, Host, HostOptions, Kind, TestNamespace, eventually, kinds, process_path,
+};
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+async fn host(control_plane: &ControlPlane) -> Host {
+    let folder = process_path("process-operator");
+    let folder = folder.parent().expect("a folder");
+    let options = HostOptions {
+        config: format!("pluginDirectory: {}\n", folder.display()),
+        ..HostOptions::default()
+    };
+    Host::shared(control_plane, &options).await
+}
+
+/// A namespace whose ServiceAccount `operator` may do these things with ConfigMaps.
+async fn team<'a>(control_plane: &'a ControlPlane, verbs: &[&str]) -> TestNamespace<'a> {
+    let namespace = control_plane.namespace("process").await;
+    namespace.consenting("operator").await;
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+    let role = json!({"metadata": {"name": "copies"}, "rules": rules});
+    namespace.create_object(Kind(RBAC, "Role"), role).await;
+    let subject =
+        json!({"kind": "ServiceAccount", "name": "operator", "namespace": namespace.name()});
+    let binding = json!({
+        "metadata": {"name": "copies"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "copies"},
+        "subjects": [subject],
+    });
+    namespace
+        .create_object(Kind(RBAC, "RoleBinding"), binding)
+        .await;
+    namespace
+}
+
+const ALL: &[&str] = &["get", "list", "watch", "create", "update"];
+
+/// Lets the ServiceAccount `operator` read ConfigMaps and Secrets that its process is given.
+async fn allow_to_read(namespace: &TestNamespace<'_>, resources: &[&str]) {
+    let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": ["get"]}]);
+    let role = json!({"metadata": {"name": "inputs"}, "rules": rules});
+    namespace.create_object(Kind(RBAC, "Role"), role).await;
+    let subject =
+        json!({"kind": "ServiceAccount", "name": "operator", "namespace": namespace.name()});
+    let binding = json!({
+        "metadata": {"name": "inputs"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "inputs"},
+        "subjects": [subject],
+    });
+    namespace
+        .create_object(Kind(RBAC, "RoleBinding"), binding)
+        .await;
+}
+
+async fn until_logged(host: &Host, namespace: &TestNamespace<'_>, message: &str) {
+    eventually(&format!("{message:?} is logged"), async || {
+        let logs = host.logs(namespace.name(), "operator");
+        match logs.iter().any(|line| line.message.contains(message)) {
+            true => Ok(()),
+            false => Err(format!("{logs:?}")),
+        }
+    })
+    .await;
+}
+
+/// Creates the Plugin `operator` with this `spec.process`.
+async fn create(namespace: &TestNamespace<'_>, process: Value) {
+    let spec = json!({
+        "source": {"path": "process-operator.wasm"},
+        "serviceAccountName": "operator",
+        "process": process,
+    });
+    let plugin = json!({"metadata": {"name": "operator"}, "spec": spec});
+    namespace.create_object(kinds::PLUGIN, plugin).await;
+}
+
+async fn ask_for_copy(namespace: &TestNamespace<'_>, name: &str) {
+    let object = json!({
+        "metadata": {"name": name, "labels": {"copy": "wanted"}},
+        "data": {"of": name},
+    });
+    namespace.create_object(kinds::CONFIG_MAP, object).await;
+}
+
+async fn until_copied(namespace: &TestNamespace<'_>, name: &str) {
+    let copy = format!("{name}-copy");
+    namespace
+        .until(kinds::CONFIG_MAP, &copy, |found| {
+            let data = &found["data"]["of"];
+            (data == name)
+                .then_some(())
+                .ok_or_else(|| format!("its data is {data}"))
+        })
+        .await;
+}
+
+/// Waits until the process's part of the Plugin's status is like this.
+async fn until_process(
+    host: &Host,
+    namespace: &TestNamespace<'_>,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool,
+) -> Value {
+    namespace
+        .until(kinds::PLUGIN, "operator", |plugin| {
+            let process = &plugin["status"]["process"];
+            is_so(process).then(|| plugin.clone()).ok_or_else(|| {
+                let log = host.logs(namespace.name(), "operator");
+                format!("{what}: {process}; its log: {log:?}")
+            })
+        })
+        .await
+}
+
+#[tokio::test]
+async fn process_reconciles_as_its_service_account() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    // By the kubeconfig without TLS, and by TLS as in a Pod.
+    for args in [json!([]), json!(["-in-cluster"])] {
+        let namespace = team(control_plane, ALL).await;
+        ask_for_copy(&namespace, "before").await;
+        let env = json!([
+            {"name": "WHO", "value": "you"},
+            {"name": "GREETING", "value": "hello $(WHO)"},
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+        ]);
+        create(&namespace, json!({"args": args, "env": env})).await;
+        until_copied(&namespace, "before").await;
+        ask_for_copy(&namespace, "after").await;
+        until_copied(&namespace, "after").await;
+
+        namespace
+            .until_condition("operator", "Ready", "True", "Running")
+            .await;
+        let greeting = format!("greeting: hello you namespace: {}", namespace.name());
+        eventually("the greeting is logged", async || {
+            let logs = host.logs(namespace.name(), "operator");
+            match logs.iter().any(|line| line.message == greeting) {
+                true => Ok(()),
+                false => Err(format!("{logs:?}")),
+            }
+        })
+        .await;
+
+        namespace.delete(kinds::PLUGIN, "operator").await;
+        namespace.until_gone(kinds::PLUGIN, "operator").await;
+    }
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn process_without_rights_is_refused_in_the_servers_words() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, &["get", "list", "watch"]).await;
+    ask_for_copy(&namespace, "one").await;
+    create(&namespace, json!({})).await;
+
+    let account = format!("system:serviceaccount:{}:operator", namespace.name());
+    eventually("the refusal is logged", async || {
+        let logs = host.logs(namespace.name(), "operator");
+        let is_refusal = |message: &str| {
+            message.contains("failed to copy one: 403") && message.contains(&account)
+        };
+        match logs.iter().any(|line| is_refusal(&line.message)) {
+            true => Ok(()),
+            false => Err(format!("{logs:?}")),
+        }
+    })
+    .await;
+    assert!(namespace.get(kinds::CONFIG_MAP, "one-copy").await.is_none());
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn ended_process_starts_again_and_the_status_says_why() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    create(&namespace, json!({})).await;
+    until_process(&host, &namespace, "it runs", |process| {
+        process["startedAt"].is_string()
+    })
+    .await;
+
+    for (name, code, message) in [
+        ("leave", 3, "leaving"),
+        ("crash", 2, "panic: a bug in the operator"),
+    ] {
+        ask_for_copy(&namespace, name).await;
+        let plugin = until_process(&host, &namespace, name, |process| {
+            process["lastTermination"]["exitCode"] == code && process["startedAt"].is_null()
+        })
+        .await;
+        let termination = &plugin["status"]["process"]["lastTermination"];
+        assert_eq!(termination["reason"], "Error", "{termination}");
+        let text = termination["message"].as_str().unwrap_or_default();
+        assert!(text.contains(message), "{termination}");
+
+        // The second start waits for ten seconds.
+        let ready = namespace
+            .until_condition("operator", "Ready", "False", "ProcessEnded")
+            .await;
+        assert!(
+            ready.contains(message) && ready.contains("starts again after"),
+            "{ready}"
+        );
+        namespace.delete(kinds::CONFIG_MAP, name).await;
+        until_process(&host, &namespace, "it runs again", |process| {
+            process["startedAt"].is_string()
+        })
+        .await;
+    }
+    ask_for_copy(&namespace, "one").await;
+    until_copied(&namespace, "one").await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn process_has_time_to_end() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    for change in [
+        json!({"spec": {"suspend": true}}),
+        json!({"spec": {"process": {"args": ["-in-cluster"]}}}),
+    ] {
+        let namespace = team(control_plane, ALL).await;
+        ask_for_copy(&namespace, "one").await;
+        create(&namespace, json!({})).await;
+        until_copied(&namespace, "one").await;
+
+        namespace
+            .patch(kinds::PLUGIN, "operator", change.clone())
+            .await;
+        // Created after SIGTERM, with its rights.
+        namespace
+            .until(kinds::CONFIG_MAP, "goodbye", |_| Ok(()))
+            .await;
+        if change["spec"]["suspend"] == true {
+            namespace
+                .until_condition("operator", "Ready", "False", "Suspended")
+                .await;
+        } else {
+            until_process(&host, &namespace, "the new one runs", |process| {
+                process["lastTermination"]["reason"] == "Completed"
+                    && process["startedAt"].is_string()
+            })
+            .await;
+        }
+    }
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn spec_that_does_not_fit_a_process_is_refused() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    create(&namespace, json!({})).await;
+    until_process(&host, &namespace, "it runs", |process| {
+        process["startedAt"].is_string()
+    })
+    .await;
+    let shards = json!({"spec": {"shards": 2}});
+    namespace.patch(kinds::PLUGIN, "operator", shards).await;
+    namespace
+        .until_degraded(
+            "operator",
+            "SpecMismatch",
+            &["spec.shards is 2", "a process"],
+        )
+        .await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn process_gets_configuration_and_its_files_follow() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    allow_to_read(&namespace, &["secrets"]).await;
+    let settings =
+        json!({"metadata": {"name": "settings"}, "data": {"WHO": "config", "text": "one"}});
+    namespace.create_object(kinds::CONFIG_MAP, settings).await;
+    let secret = json!({"metadata": {"name": "login"}, "stringData": {"user": "admin"}});
+    namespace.create_object(kinds::SECRET, secret).await;
+
+    let env = json!([
+        {"name": "USER_NAME", "valueFrom": {"secretKeyRef": {"name": "login", "key": "user"}}},
+        {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "none", "key": "x", "optional": true}}},
+        {"name": "GREETING", "value": "hello $(P_WHO) $(USER_NAME)"},
+        {"name": "POD_NAMESPACE", "value": "x"},
+    ]);
+    let sources = json!([
+        {"configMap": {"name": "settings", "items": [{"key": "text", "path": "text"}]}},
+        {"secret": {"name": "login"}},
+        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    ]);
+    let process = json!({
+        "args": ["-print", "/etc/inputs"],
+        "env": env,
+        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "settings"}}],
+        "volumes": [
+            {"name": "inputs", "projected": {"sources": sources}},
+            {"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}},
+        ],
+        "volumeMounts": [
+            {"name": "inputs", "mountPath": "/etc/inputs", "readOnly": true},
+            {"name": "scratch", "mountPath": "/var/scratch"},
+        ],
+    });
+    create(&namespace, process).await;
+    until_logged(&host, &namespace, "greeting: hello config admin").await;
+    until_logged(
+        &host,
+        &namespace,
+        "files: name=operator text=one user=admin",
+    )
+    .await;
+
+    let changed = json!({"data": {"text": "two"}});
+    namespace
+        .patch(kinds::CONFIG_MAP, "settings", changed)
+        .await;
+    until_logged(
+        &host,
+        &namespace,
+        "files: name=operator text=two user=admin",
+    )
+    .await;
+    let changed = json!({"stringData": {"user": "root", "more": "x"}});
+    namespace.patch(kinds::SECRET, "login", changed).await;
+    until_logged(
+        &host,
+        &namespace,
+        "files: more=x name=operator text=two user=root",
+    )
+    .await;
+
+    // What is gone stays for those who have it, as in a Pod.
+    namespace.delete(kinds::SECRET, "login").await;
+    let words = [
+        "Secret \"login\"",
+        "spec.process.env[0].valueFrom.secretKeyRef",
+    ];
+    namespace
+        .until_degraded("operator", "ConfigNotFound", &words)
+        .await;
+    let plugin = until_process(&host, &namespace, "it runs", |process| {
+        process["startedAt"].is_string() && process["ready"] == true
+    })
+    .await;
+    assert_eq!(plugin["status"]["process"]["restartCount"], 0, "{plugin}");
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn process_waits_for_what_it_needs_and_may_not_read_more() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    let secret = json!({"metadata": {"name": "login"}, "stringData": {"user": "admin"}});
+    namespace.create_object(kinds::SECRET, secret).await;
+    let volume = json!({"name": "login", "secret": {"secretName": "login"}});
+    let late = json!({"name": "late", "configMap": {"name": "late"}});
+    create(
+        &namespace,
+        json!({
+            "args": ["-print", "/late"],
+            "volumes": [volume, late],
+            "volumeMounts": [{"name": "late", "mountPath": "/late"}],
+        }),
+    )
+    .await;
+
+    // Whoever may create Plugins does not read Secrets by that.
+    let words = [
+        "may not get Secret \"login\", which spec.process.volumes[0].secret names",
+        "kubectl create role",
+        "--resource-name=login",
+    ];
+    namespace
+        .until_degraded("operator", "ConfigForbidden", &words)
+        .await;
+
+    allow_to_read(&namespace, &["secrets"]).await;
+    let ready = namespace
+        .until_condition("operator", "Ready", "False", "ConfigNotFound")
+        .await;
+    assert!(
+        ready.contains("ConfigMap \"late\" of spec.process.volumes[1].configMap"),
+        "{ready}"
+    );
+
+    let created = json!({"metadata": {"name": "late"}, "data": {"a": "b"}});
+    namespace.create_object(kinds::CONFIG_MAP, created).await;
+    until_logged(&host, &namespace, "files: a=b").await;
+    namespace
+        .until_condition("operator", "Ready", "True", "Running")
+        .await;
+
+    // A right that is taken away counts at once.
+    namespace.delete(Kind(RBAC, "RoleBinding"), "inputs").await;
+    namespace
+        .until_degraded("operator", "ConfigForbidden", &["login"])
+        .await;
+    until_process(&host, &namespace, "it ended", |process| {
+        process["startedAt"].is_null()
+    })
+    .await;
+    host.assert_sound();
+}
+
+/// Makes the checks of the process `operator` succeed or fail.
+async fn set_health(namespace: &TestNamespace<'_>, live: &str, ready: &str) {
+    let object = json!({
+        "metadata": {"name": "health", "labels": {"copy": "wanted"}},
+        "data": {"live": live, "ready": ready},
+    });
+    match namespace.get(kinds::CONFIG_MAP, "health").await {
+        None => namespace.create_object(kinds::CONFIG_MAP, object).await,
+        Some(_) => namespace.patch(kinds::CONFIG_MAP, "health", object).await,
+    };
+}
+
+#[tokio::test]
+async fn probes_decide_over_restart_and_readiness() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    create(
+        &namespace,
+        json!({
+            "args": ["-listen", ":8081"],
+            "startupProbe": {"tcpSocket": {"port": 8081}, "periodSeconds": 1},
+            "livenessProbe": {"grpc": {"port": 8081}, "periodSeconds": 1, "failureThreshold": 2},
+            "readinessProbe": {"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1},
+        }),
+    )
+    .await;
+    namespace
+        .until_condition("operator", "Ready", "True", "Running")
+        .await;
+
+    set_health(&namespace, "yes", "no").await;
+    let ready = namespace
+        .until_condition("operator", "Ready", "False", "ProcessNotReady")
+        .await;
+    assert!(
+        ready.contains("the readinessProbe failed 3 times in a row: status 500: told to fail"),
+        "{ready}"
+    );
+    set_health(&namespace, "yes", "yes").await;
+    until_process(&host, &namespace, "it is ready again", |process| {
+        process["ready"] == true && process["restartCount"] == 0
+    })
+    .await;
+
+    set_health(&namespace, "no", "yes").await;
+    let plugin = until_process(&host, &namespace, "it was restarted", |process| {
+        process["lastTermination"]["reason"] == "ProbeFailed"
+            && process["restartCount"].as_i64() >= Some(1)
+    })
+    .await;
+    let message = &plugin["status"]["process"]["lastTermination"]["message"];
+    let message = message.as_str().unwrap_or_default();
+    assert!(
+        message.contains("the livenessProbe failed 2 times in a row")
+            && message.contains("NOT_SERVING"),
+        "{message}"
+    );
+    // It had its grace period.
+    namespace
+        .until(kinds::CONFIG_MAP, "goodbye", |_| Ok(()))
+        .await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn fields_that_a_process_cannot_have_are_refused() {
+    let control_plane = ControlPlane::shared().await;
+    let namespace = team(control_plane, ALL).await;
+    let _host = host(control_plane).await;
+    let http = json!({"port": 1});
+    for (process, expected) in [
+        (
+            json!({"livenessProbe": {"exec": {"command": ["true"]}}}),
+            "a process has no other program that exec could run",
+        ),
+        (
+            json!({"livenessProbe": {"httpGet": http, "grpc": {"port": 2}}}),
+            "set exactly one of httpGet, tcpSocket and grpc",
+        ),
+        (
+            json!({"livenessProbe": {"httpGet": http, "successThreshold": 2}}),
+            "successThreshold of a livenessProbe must be 1",
+        ),
+        (
+            json!({"readinessProbe": {"httpGet": {"port": "health"}}}),
+            "readinessProbe.httpGet.port",
+        ),
+        (
+            json!({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}),
+            "each of volumeMounts names one of volumes",
+        ),
+        (
+            json!({"volumes": [{"name": "x", "emptyDir": {}, "secret": {"secretName": "x"}}]}),
+            "set exactly one of configMap, secret, projected, downwardAPI and emptyDir",
+        ),
+        (
+            json!({"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "x", "key": "k"}, "fieldRef": {"fieldPath": "metadata.name"}}}]}),
+            "set exactly one of fieldRef, configMapKeyRef and secretKeyRef",
+        ),
+    ] {
+        let spec = json!({"source": {"path": "process-operator.wasm"}, "process": process});
+        let plugin = json!({"metadata": {"name": "refused"}, "spec": spec});
+        let message = namespace.create_refused(kinds::PLUGIN, plugin).await;
+        assert!(message.contains(expected), "{process}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_of_a_process_are_part_of_its_hosts() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    ask_for_copy(&namespace, "one").await;
+    create(
+        &namespace,
+        json!({"args": ["-listen", ":8080"], "metrics": {"port": 8080}}),
+    )
+    .await;
+    until_copied(&namespace, "one").await;
+
+    let labels = format!("namespace=\"{}\",plugin=\"operator\"", namespace.name());
+    let sample = format!("copies_total{{exported_namespace=\"kube-system\",{labels}}} 1.0");
+    eventually("the host has its metrics", async || {
+        let metrics = host.metrics();
+        let has = |line: &str| metrics.lines().any(|found| found == line);
+        match has(&sample) && has("# TYPE copies counter") {
+            true => Ok(()),
+            false => Err(metrics),
+        }
+    })
+    .await;
+
+    let metrics = host.metrics();
+    assert!(!metrics.contains("4242"), "the host's own: {metrics}");
+    let up = format!(
+        "operetta_process_metrics_up{{plugin=\"operator\",namespace=\"{}\"}} 1",
+        namespace.name()
+    );
+    assert!(metrics.contains(&up), "{metrics}");
+    host.assert_sound();
+}

@@ -1,0 +1,315 @@
+//! How a plugin with finalizers ends: with its namespace, alone, or with its objects; and what
+//! becomes of the host's own finalizers when a right is revoked or the host is uninstalled.
+//!
+//! It is a file of its own because each test has a control plane and a host of its own.
+
+use std::{
+    env,
+    time::{Duration, Instant},
+};
+
+use operetta_testkit::{
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds,
+};
+use serde_json::{Value, json};
+
+const OURS: &str = "operetta.dev/teardown";
+const ITS: &str = "configmap-secret-syncer.nullable.se/cleanup";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// A control plane whose controllers delete namespaces and collect garbage, and a host to which
+/// each ServiceAccount is granted.
+async fn running() -> (ControlPlane, Host) {
+    let control_plane =
+        ControlPlane::start(&["controllers"]).unwrap_or_else(|error| panic!("{error}"));
+    control_plane.apply(include_str!("guests/kube-rs/crd.yaml"));
+    let options = HostOptions {
+        narrow: true,
+        ..HostOptions::default()
+    };
+    let host = Host::start(&control_plane, &options).await;
+    (control_plane, host)
+}
+
+/// A namespace with the plugin, whose rights come from a Role and a RoleBinding in it, and with
+/// these ConfigMaps, which have its finalizer.
+async fn team<'a>(
+    control_plane: &'a ControlPlane,
+    host: &Host,
+    sources: &[&str],
+) -> TestNamespace<'a> {
+    let namespace = control_plane.namespace("teardown").await;
+    namespace.consenting("plugin").await;
+    let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    let role = json!({"metadata": {"name": "all"}, "rules": [rule]});
+    namespace.create_object(Kind(RBAC, "Role"), role).await;
+    let account =
+        json!({"kind": "ServiceAccount", "name": "plugin", "namespace": namespace.name()});
+    let binding = json!({
+        "metadata": {"name": "all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"},
+        "subjects": [account],
+    });
+    namespace
+        .create_object(Kind(RBAC, "RoleBinding"), binding)
+        .await;
+
+    host.grant(namespace.name(), &["plugin"]);
+    namespace
+        .drop_in(&DropIn::compressed("kube-rs", &guest("fixture-kube-rs")))
+        .await;
+    for name in sources {
+        let metadata = json!({"name": name, "labels": {"sync": "secret"}});
+        let source = json!({"metadata": metadata, "data": {"user": "root"}});
+        namespace.create_object(kinds::CONFIG_MAP, source).await;
+        namespace.until(kinds::CONFIG_MAP, name, has(ITS)).await;
+    }
+    namespace.until(kinds::PLUGIN, "kube-rs", has(OURS)).await;
+    namespace
+}
+
+fn has(finalizer: &str) -> impl Fn(&Value) -> Result<(), String> {
+    move |found| {
+        let finalizers = &found["metadata"]["finalizers"];
+        let all = finalizers.as_array().into_iter().flatten();
+        if all.into_iter().any(|one| one == finalizer) {
+            Ok(())
+        } else {
+            Err(format!(
+                "its finalizers are {finalizers}, without {finalizer}"
+            ))
+        }
+    }
+}
+
+/// Waits until everything that the plugin acts with has the host's finalizer.
+async fn until_kept(namespace: &TestNamespace<'_>) {
+    namespace
+        .until(kinds::SERVICE_ACCOUNT, "plugin", has(OURS))
+        .await;
+    let grant = format!("operetta-host:{}:plugin", namespace.name());
+    for name in ["all", &grant] {
+        namespace.until(Kind(RBAC, "Role"), name, has(OURS)).await;
+        namespace
+            .until(Kind(RBAC, "RoleBinding"), name, has(OURS))
+            .await;
+    }
+    let teardown = format!("{grant}:teardown");
+    namespace
+        .until(Kind(RBAC, "RoleBinding"), &teardown, has(OURS))
+        .await;
+}
+
+/// Returns the objects with the host's finalizer, in all namespaces.
+fn held(control_plane: &ControlPlane) -> Vec<String> {
+    let kinds = "serviceaccounts,roles,rolebindings";
+    let text = control_plane.kubectl(&["get", kinds, "-A", "-o", "json"]);
+    let list: Value = serde_json::from_str(&text).expect("JSON");
+    let items = list["items"].as_array().expect("a list").iter();
+    items
+        .filter(|item| has(OURS)(item).is_ok())
+        .map(|item| format!("{} {}", item["kind"], item["metadata"]["name"]))
+        .collect()
+}
+
+/// `kubectl delete namespace`, `OPERETTA_NAMESPACES` times, 3 by default.
+#[tokio::test]
+async fn namespace_ends_after_its_plugin_has_cleaned_up() {
+    let (control_plane, host) = running().await;
+    let rounds = env::var("OPERETTA_NAMESPACES").ok();
+    let rounds = rounds.map_or(3, |text| {
+        text.parse().expect("OPERETTA_NAMESPACES: a number")
+    });
+
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let namespace = team(&control_plane, &host, &["a", "b", "c"]).await;
+        until_kept(&namespace).await;
+        let name = namespace.name().to_owned();
+
+        let begin = Instant::now();
+        control_plane.kubectl(&["delete", "namespace", &name, "--wait=false"]);
+        eventually("the namespace is gone", async || {
+            let found = control_plane.kubectl(&[
+                "get",
+                "namespace",
+                "--ignore-not-found",
+                &name,
+                "-o",
+                "yaml",
+            ]);
+            if found.is_empty() { Ok(()) } else { Err(found) }
+        })
+        .await;
+        took.push(begin.elapsed());
+
+        let account = format!("system:serviceaccount:{name}:plugin");
+        for source in ["a", "b", "c"] {
+            let secret = format!("cmsyncer-{source}");
+            let audit = control_plane.audit();
+            let cleaned = audit.done_by(|event| {
+                event.verb == "delete"
+                    && event.object_ref.name == secret
+                    && event.impersonated_user.username == account
+            });
+            assert_eq!(cleaned.count(), 1, "the clean-ups of {name}/{source}");
+        }
+    }
+
+    took.sort();
+    println!(
+        "{rounds} namespaces ended: median {:?}, longest {:?}",
+        took[took.len() / 2],
+        took.last()
+    );
+    assert_eq!(held(&control_plane), [""; 0]);
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn deleted_plugin_cleans_up_what_is_deleted_with_it() {
+    let (control_plane, host) = running().await;
+    let namespace = team(&control_plane, &host, &["a", "b"]).await;
+    until_kept(&namespace).await;
+
+    // As `kubectl delete -f` does: first the plugin, and the objects a little later.
+    namespace.delete(kinds::CONFIG_MAP, "kube-rs").await;
+    namespace
+        .until(
+            kinds::PLUGIN,
+            "kube-rs",
+            |plugin| match plugin["metadata"]["deletionTimestamp"].as_str() {
+                Some(_) => Ok(()),
+                None => Err("it is not deleted".to_owned()),
+            },
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    namespace.delete(kinds::CONFIG_MAP, "a").await;
+    namespace.until_gone(kinds::CONFIG_MAP, "a").await;
+    namespace.until_gone(kinds::PLUGIN, "kube-rs").await;
+
+    let message = namespace
+        .until_event(kinds::PLUGIN, "kube-rs", "FinalizersLeft")
+        .await;
+    let left = format!("1 object: ConfigMap {}/b keep", namespace.name());
+    assert!(message.contains(&left), "{message}");
+    eventually("nothing is kept", async || match held(&control_plane) {
+        held if held.is_empty() => Ok(()),
+        held => Err(format!("{held:?}")),
+    })
+    .await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn plugin_waits_for_its_objects_and_says_so() {
+    let (control_plane, host) = running().await;
+    let namespace = team(&control_plane, &host, &["a"]).await;
+    until_kept(&namespace).await;
+
+    // A finalizer of somebody else lets it be seen; the plugin has removed its own by then.
+    let blocked = json!({"metadata": {"finalizers": [ITS, "example.com/wait"]}});
+    namespace.patch(kinds::CONFIG_MAP, "a", blocked).await;
+    // Without the right to delete Secrets, it can't clean up.
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch", "update"]});
+    namespace
+        .patch(Kind(RBAC, "Role"), "all", json!({"rules": [rule]}))
+        .await;
+    namespace.delete(kinds::CONFIG_MAP, "a").await;
+    namespace.delete(kinds::CONFIG_MAP, "kube-rs").await;
+
+    let message = namespace
+        .until_condition("kube-rs", "Terminating", "True", "FinalizersRemain")
+        .await;
+    let wanted = format!("from 1 object: ConfigMap {}/a", namespace.name());
+    assert!(message.ends_with(&wanted), "{message}");
+
+    // Somebody gives up the clean-up.
+    let given_up = json!({"metadata": {"finalizers": ["example.com/wait"]}});
+    namespace.patch(kinds::CONFIG_MAP, "a", given_up).await;
+    namespace.until_gone(kinds::PLUGIN, "kube-rs").await;
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn revoked_right_goes_at_once() {
+    let (control_plane, host) = running().await;
+    let namespace = team(&control_plane, &host, &["a"]).await;
+    until_kept(&namespace).await;
+
+    namespace.delete(Kind(RBAC, "RoleBinding"), "all").await;
+    let begin = Instant::now();
+    namespace.until_gone(Kind(RBAC, "RoleBinding"), "all").await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begin.elapsed()
+    );
+
+    // A grant that is taken back takes the right to keep anything with it.
+    host.grant(namespace.name(), &["plugin", "--revoke"]);
+    eventually("nothing is kept", async || match held(&control_plane) {
+        held if held.is_empty() => Ok(()),
+        held => Err(format!("{held:?}")),
+    })
+    .await;
+    let left = namespace.kubectl(&["get", "roles,rolebindings", "-o", "name"]);
+    assert!(!left.contains("operetta-host"), "{left}");
+}
+
+/// Without the list of Plugins, everything would look as if no Plugin needed it.
+#[tokio::test]
+async fn restarted_host_releases_nothing_that_is_needed() {
+    let (control_plane, mut host) = running().await;
+    let namespace = team(&control_plane, &host, &["a"]).await;
+    until_kept(&namespace).await;
+    let versions = || {
+        let kinds = "serviceaccounts,roles,rolebindings";
+        let path =
+            "jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}\n{end}";
+        namespace.kubectl(&["get", kinds, "-o", path])
+    };
+    let before = versions();
+
+    for _ in 0..3 {
+        host.kill();
+        host.start_again();
+        // The plugin works again, so the host has seen all that there is.
+        namespace
+            .patch(
+                kinds::CONFIG_MAP,
+                "a",
+                json!({"metadata": {"finalizers": null}}),
+            )
+            .await;
+        namespace.until(kinds::CONFIG_MAP, "a", has(ITS)).await;
+    }
+    assert_eq!(versions(), before);
+}
+
+#[tokio::test]
+async fn uninstall_leaves_no_finalizer() {
+    let (control_plane, host) = running().await;
+    let namespace = team(&control_plane, &host, &["a"]).await;
+    until_kept(&namespace).await;
+    host.stop();
+
+    let output = host.run(&["uninstall", "--delete-plugins", "--timeout", "2s"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}{messages}");
+    assert!(messages.contains("1 Plugins still clean up"), "{messages}");
+    assert!(text.contains("the host's finalizer removed from"), "{text}");
+
+    assert_eq!(held(&control_plane), [""; 0]);
+    eventually("the CRD is gone", async || {
+        let crds = control_plane.kubectl(&["get", "crd", "-o", "name"]);
+        if crds.contains("plugins.operetta.dev") {
+            Err(crds)
+        } else {
+            Ok(())
+        }
+    })
+    .await;
+}
