@@ -25,7 +25,9 @@ pub use grant::{GrantArgs, ImpersonationMode, Sensitive};
 pub use help::{CompletionArgs, ExplainArgs};
 pub use host::HostArgs;
 pub use install::{Component, DryRun, InstallArgs, UninstallArgs};
-pub use project::{BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, RbacArgs, TestArgs};
+pub use project::{
+    BuildArgs, GenerateArgs, GenerateWhat, Language, NewArgs, ProgramArgs, RbacArgs, TestArgs,
+};
 pub use retry::RetryArgs;
 pub use top::TopArgs;
 pub use watch::{WatchArgs, WatchOutput};

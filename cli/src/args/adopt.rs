@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{BuildArgs, values};
+use super::{BuildArgs, ProgramArgs, values};
 
 #[derive(Args, Debug)]
 #[command(disable_version_flag = true)]
@@ -48,15 +48,8 @@ pub struct AdoptArgs {
     /// Print the Deployment back that the Plugin in this file has replaced; `-` is stdin
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub unadopt: Option<PathBuf>,
-    /// The operator's main package, such as ./cmd/controller [default: as operetta build]
-    #[arg(long, value_name = "PACKAGE")]
-    pub main: Option<String>,
-    /// Build tags, separated by commas
-    #[arg(long, value_name = "TAGS")]
-    pub tags: Option<String>,
-    /// Flags for Go's linker, such as "-X main.version=1.2.3"
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
-    pub ldflags: Option<String>,
+    #[command(flatten)]
+    pub program: ProgramArgs,
 }
 
 impl AdoptArgs {
@@ -69,9 +62,7 @@ impl AdoptArgs {
             no_snapshot: false,
             fast: true,
             process: true,
-            main: self.main.clone(),
-            tags: self.tags.clone(),
-            ldflags: self.ldflags.clone(),
+            program: self.program.clone(),
             compiler_args: Vec::new(),
         }
     }

@@ -48,6 +48,16 @@ pub struct BuildArgs {
     /// Build a Go program that runs as a process, even if its module requires Operetta's SDK
     #[arg(long)]
     pub process: bool,
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Arguments for the language's compiler
+    #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
+    pub compiler_args: Vec<String>,
+}
+
+/// Which program of a Go module is built, and how.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramArgs {
     /// A program's main package, such as ./cmd/controller [default: DIR, ./cmd, ./cmd/manager, ./cmd/NAME
     /// or the only one]
     #[arg(long, value_name = "PACKAGE")]
@@ -58,9 +68,6 @@ pub struct BuildArgs {
     /// A program's flags for Go's linker, such as "-X main.version=1.2.3"
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub ldflags: Option<String>,
-    /// Arguments for the language's compiler
-    #[arg(last = true, value_name = "COMPILER ARGUMENTS")]
-    pub compiler_args: Vec<String>,
 }
 
 #[derive(Args, Debug)]

@@ -35,7 +35,7 @@ use super::{
     output_file::{size, write},
     packed::{Level, Packer},
 };
-use crate::args::{BuildArgs, Language};
+use crate::args::{BuildArgs, Language, ProgramArgs};
 
 /// Builds the project and prints each step to stdout.
 ///
@@ -70,7 +70,7 @@ pub async fn build_with(args: &BuildArgs, progress: Progress) -> Result<()> {
         let component = stripped(&component, true, &mut steps)?;
         return finish(&job, &component, progress);
     }
-    if args.main.is_some() || args.tags.is_some() || args.ldflags.is_some() {
+    if args.program != ProgramArgs::default() {
         anyhow::bail!(
             "{} is a plugin, and --main, --tags and --ldflags are for a program: give the compiler's arguments after --, or \
              build it as a program with --process",

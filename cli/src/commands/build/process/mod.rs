@@ -123,7 +123,7 @@ struct GoBuild<'a> {
 impl<'a> GoBuild<'a> {
     fn new(job: &'a Job<'a>) -> Result<Self> {
         let dir = &job.project.dir;
-        let args = job.args;
+        let args = &job.args.program;
         let toolchain = Toolchain::find(dir)?.outside_the_module_cache(job.scratch)?;
         let overlay = Overlay::of(&toolchain, job.scratch)?;
 
@@ -221,7 +221,7 @@ impl<'a> GoBuild<'a> {
     fn compile(&self, file: &Path, graph: &ImportGraph) -> Result<String> {
         // DWARF would double the module and nobody reads it. The names of functions stay, for the
         // backtraces of traps.
-        let own = self.job.args.ldflags.as_deref().unwrap_or_default();
+        let own = self.job.args.program.ldflags.as_deref().unwrap_or_default();
         let ldflags = format!("-ldflags={}", format!("-w {own}").trim_end());
 
         let mut build = self.go("build")?;
