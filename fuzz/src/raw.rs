@@ -55,7 +55,7 @@ pub fn raw(data: &[u8]) {
         ..ProxiedRequest::default()
     };
     assert_eq!(
-        proxied.target().as_ref(),
+        proxied.parse().map(|info| info.target).as_ref(),
         Ok(&target),
         "an operator's process addresses the same"
     );

@@ -76,7 +76,7 @@ impl Call {
         let is_dry_run = verb.is_write() && request.is_dry_run(&parameters);
         Self {
             is_cached: request.is_cached(),
-            ..Self::of_path(verb, &request.path, target, parameters, is_dry_run)
+            ..Self::of_path(verb, &request.path, target, &parameters, is_dry_run)
         }
     }
 
@@ -85,7 +85,7 @@ impl Call {
         verb: Verb,
         path: &str,
         target: &Target,
-        mut parameters: HashMap<String, String>,
+        parameters: &HashMap<String, String>,
         is_dry_run: bool,
     ) -> Self {
         let ResourcePath {
@@ -111,8 +111,8 @@ impl Call {
             name,
             is_cached: false,
             is_dry_run,
-            field_selector: parameters.remove("fieldSelector"),
-            field_manager: parameters.remove("fieldManager"),
+            field_selector: parameters.get("fieldSelector").cloned(),
+            field_manager: parameters.get("fieldManager").cloned(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! bodies and their responses go through as they are.
 //!
 //! Such an operator speaks HTTP to what it takes for the API server. Method, path and query of a
-//! request are a [`ProxiedRequest`], parsed by the same code as a
+//! request are a [`ProxiedRequest`], parsed once, by the same code as a
 //! [`RawRequest`](super::raw_request::RawRequest). Its body may be of any media type, and its
 //! response may be a stream: the gate reads neither. It passes in two steps:
 //!
@@ -17,7 +17,7 @@
 //!
 //! [Priority and Fairness]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/server/filters/priority-and-fairness.go#L156
 
-use std::{collections::HashMap, fmt, sync::atomic::Ordering, time::Instant};
+use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
 
 use crate::{
     gate::{
@@ -87,17 +87,51 @@ pub struct ProxiedAnswer<T> {
     pub response: T,
 }
 
+/// A request whose head was parsed, as the API server's [RequestInfo].
+///
+/// [RequestInfo]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/endpoints/request/requestinfo.go#L42
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// What the request is about.
+    pub target: Target,
+    /// The verb RBAC would check, except that a list is also a `get`.
+    pub verb: Verb,
+    /// The decoded parameters of the query. As in the API server, only the first value of a repeated
+    /// parameter counts.
+    pub parameters: HashMap<String, String>,
+    request: ProxiedRequest,
+}
+
 impl ProxiedRequest {
-    /// Parses the request's target.
+    /// Parses the request's head.
     ///
     /// # Errors
     /// `BadRequest` for an invalid path or query; code 405 for an unknown method, for a path that is
     /// refused, and for a request that would take over the connection.
-    pub fn target(&self) -> Result<Target, ApiError> {
+    pub fn parse(self) -> Result<RequestInfo, ApiError> {
         check_method(&self.method)?;
         check_lengths(&self.path, &self.query)?;
-        parameters(&self.query)?;
+        let parameters = parameters(&self.query)?;
+        let target = self.target()?;
 
+        // As in the API server, only a collection can be watched.
+        let is_collection = matches!(&target, Target::Resource(path) if path.name.is_none());
+        let verb = match verb_of(&self.method) {
+            Verb::Get if is_collection && parameters.get("watch").is_some_and(|it| is_true(it)) => {
+                Verb::Watch
+            }
+            verb => verb,
+        };
+
+        Ok(RequestInfo {
+            target,
+            verb,
+            parameters,
+            request: self,
+        })
+    }
+
+    fn target(&self) -> Result<Target, ApiError> {
         let target = match outside(&self.path)? {
             Some(target) => target,
             None => parse(&self.path).map_err(|error| match error {
@@ -125,38 +159,28 @@ impl ProxiedRequest {
             Target::Discovery => Ok(target),
         }
     }
+}
 
-    /// Describes the request, whose [`target`](Self::target) this is. `body` is its body.
-    pub fn call(&self, target: &Target, body: &[u8]) -> Call {
-        let parameters = self.parameters();
-        let verb = self.verb(target);
-        let is_dry_run = match verb {
+impl RequestInfo {
+    /// Describes the request. `body` is its body.
+    pub fn call(&self, body: &[u8]) -> Call {
+        let is_dry_run = match self.verb {
             // Options in the body replace those in the query.
             Verb::Delete if !body.is_empty() => delete_body_is_dry_run(body).unwrap_or_default(),
-            _ => verb.is_write() && parameters.contains_key("dryRun"),
+            verb => verb.is_write() && self.parameters.contains_key("dryRun"),
         };
 
-        let call = Call::of_path(verb, &self.path, target, parameters, is_dry_run);
+        let ProxiedRequest {
+            path, user_agent, ..
+        } = &self.request;
+        let call = Call::of_path(self.verb, path, &self.target, &self.parameters, is_dry_run);
         let field_manager = call
             .field_manager
             .filter(|manager| !manager.is_empty())
-            .or_else(|| manager_of(&self.user_agent));
+            .or_else(|| manager_of(user_agent));
         Call {
             field_manager,
             ..call
-        }
-    }
-
-    /// The verb RBAC would check, except that a list is also a `get`. As in the API server, only a
-    /// collection can be watched.
-    pub fn verb(&self, target: &Target) -> Verb {
-        let is_collection = match target {
-            Target::Resource(path) => path.name.is_none(),
-            Target::Discovery => false,
-        };
-        match verb_of(&self.method) {
-            Verb::Get if is_collection && self.asks("watch") => Verb::Watch,
-            verb => verb,
         }
     }
 
@@ -164,49 +188,28 @@ impl ProxiedRequest {
     /// API server's [long-running requests], without those that are refused here.
     ///
     /// [long-running requests]: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controlplane/apiserver/config.go#L184
-    pub fn is_long_running(&self, target: &Target) -> bool {
-        let is_log =
-            matches!(target, Target::Resource(path) if path.subresource.as_deref() == Some("log"));
-        is_log || self.verb(target) == Verb::Watch
-    }
-
-    /// The decoded parameters of the query. As in the API server, only the first value of a repeated
-    /// parameter counts.
-    pub fn parameters(&self) -> HashMap<String, String> {
-        // A query that does not parse has no target.
-        parameters(&self.query).unwrap_or_default()
-    }
-
-    fn asks(&self, name: &str) -> bool {
-        let parameters = self.parameters();
-        parameters.get(name).is_some_and(|value| is_true(value))
-    }
-}
-
-impl fmt::Display for ProxiedRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", shown(&self.method), shown(&self.path))
+    pub fn is_long_running(&self) -> bool {
+        let is_log = matches!(&self.target, Target::Resource(path) if path.subresource.as_deref() == Some("log"));
+        is_log || self.verb == Verb::Watch
     }
 }
 
 impl Gate {
-    /// Counts a request and parses its target. This is the first step: nothing else of the request
-    /// is looked at if it fails.
+    /// Counts a request and parses its head. This is the first step: nothing else of the request is
+    /// looked at if it fails.
     ///
     /// # Errors
     /// `Forbidden` or `Unavailable` when the gate is closed, and those of
-    /// [`ProxiedRequest::target`].
-    pub fn admit(&self, request: &ProxiedRequest) -> Result<Target, ApiError> {
-        let target = request.target();
-        let verb = match &target {
-            Ok(target) => request.verb(target),
-            Err(_) => verb_of(&request.method),
-        };
+    /// [`ProxiedRequest::parse`].
+    pub fn admit(&self, request: ProxiedRequest) -> Result<RequestInfo, ApiError> {
+        let of_method = verb_of(&request.method);
+        let info = request.parse();
+        let verb = info.as_ref().map_or(of_method, |info| info.verb);
         self.meter().count(verb);
 
         self.permit()
             .check()
-            .and(target)
+            .and(info)
             .inspect_err(|_| self.count_refused())
     }
 
@@ -349,10 +352,13 @@ mod tests {
         }
     }
 
+    fn target(method: &str, path: &str, query: &str) -> Result<Target, ApiError> {
+        request(method, path, query).parse().map(|info| info.target)
+    }
+
     fn verb(method: &str, path: &str, query: &str) -> (Verb, bool) {
-        let request = request(method, path, query);
-        let target = request.target().expect("a target");
-        (request.verb(&target), request.is_long_running(&target))
+        let info = request(method, path, query).parse().expect("a target");
+        (info.verb, info.is_long_running())
     }
 
     #[test]
@@ -381,7 +387,7 @@ mod tests {
                 path: path.into(),
                 ..RawRequest::default()
             };
-            let target = request("GET", path, "").target();
+            let target = target("GET", path, "");
             assert_eq!(target.clone().ok(), raw.target().ok(), "{path}");
             if let Err(error) = target {
                 assert_eq!(error.kind, ErrorKind::BadRequest, "{path}: {error}");
@@ -403,12 +409,8 @@ mod tests {
             "/.well-known/openid-configuration",
             "/openid/v1/jwks",
         ] {
-            assert_eq!(
-                request("GET", path, "").target(),
-                Ok(Target::Discovery),
-                "{path}"
-            );
-            let error = request("POST", path, "").target().expect_err(path);
+            assert_eq!(target("GET", path, ""), Ok(Target::Discovery), "{path}");
+            let error = target("POST", path, "").expect_err(path);
             assert_eq!(error.status.code, 405, "{error}");
         }
         for (path, code, why) in [
@@ -420,7 +422,7 @@ mod tests {
             ("/admin", 400, "neither"),
             ("/version//", 400, "empty"),
         ] {
-            let error = request("GET", path, "").target().expect_err(path);
+            let error = target("GET", path, "").expect_err(path);
             assert!(
                 error.status.code == code && error.status.message.contains(why),
                 "{path}: {error}"
@@ -445,7 +447,7 @@ mod tests {
             ("/api/v1/watch/pods", "watch=true"),
         ] {
             for method in ["GET", "POST"] {
-                let error = request(method, path, "").target().expect_err(path);
+                let error = target(method, path, "").expect_err(path);
                 assert!(
                     error.status.code == 405 && error.status.message.contains(why),
                     "{path}: {error}"
@@ -453,12 +455,10 @@ mod tests {
             }
         }
         for method in ["CONNECT", "OPTIONS", "HEAD", ""] {
-            let error = request(method, "/api/v1/pods", "")
-                .target()
-                .expect_err(method);
+            let error = target(method, "/api/v1/pods", "").expect_err(method);
             assert_eq!(error.status.code, 405, "{error}");
         }
-        let error = request("GET", "/api/v1/pods", "a;b").target();
+        let error = target("GET", "/api/v1/pods", "a;b");
         assert_eq!(error.expect_err("a query").kind, ErrorKind::BadRequest);
     }
 
@@ -498,8 +498,8 @@ mod tests {
                 user_agent: user_agent.into(),
                 ..request("PUT", path, query)
             };
-            let target = request.target().expect("a target");
-            request.call(&target, b"").field_manager
+            let info = request.parse().expect("a target");
+            info.call(b"").field_manager
         };
         let long = "m".repeat(MAX_FIELD_MANAGER + 1);
         for (query, user_agent, expected) in [
@@ -517,8 +517,7 @@ mod tests {
     fn dry_runs_are_recognized_where_the_api_server_looks_for_them() {
         let is_dry_run = |method: &str, query: &str, body: &[u8]| {
             let request = request(method, "/api/v1/nodes/a", query);
-            let target = request.target().expect("a target");
-            request.call(&target, body).is_dry_run
+            request.parse().expect("a target").call(body).is_dry_run
         };
         assert!(is_dry_run("PUT", "dryRun=All", b"{}"));
         assert!(is_dry_run("DELETE", "dryRun=All", b""));
@@ -566,9 +565,8 @@ mod tests {
     }
 
     /// Sends a request that is answered with this status.
-    async fn send(gate: &Gate, request: &ProxiedRequest, status: u16) -> Result<(), ApiError> {
-        let target = gate.admit(request)?;
-        let call = request.call(&target, b"");
+    async fn send(gate: &Gate, request: ProxiedRequest, status: u16) -> Result<(), ApiError> {
+        let call = gate.admit(request)?.call(b"");
         let answer = |_| async move {
             Ok(ProxiedAnswer {
                 status,
@@ -606,10 +604,10 @@ mod tests {
             ("GET", "", 200),
             ("GET", "watch=true", 200),
         ] {
-            let sent = send(&gate, &request(method, path, query), status).await;
+            let sent = send(&gate, request(method, path, query), status).await;
             sent.expect("a response is no error, whatever its status");
         }
-        send(&gate, &request("PUT", "/logs", ""), 200)
+        send(&gate, request("PUT", "/logs", ""), 200)
             .await
             .expect_err("refused");
 
@@ -647,12 +645,12 @@ mod tests {
             },
             ..Shared::default()
         });
-        let get = request("GET", "/api/v1/nodes/a", "");
-        send(&gate, &get, 200).await.expect("sent");
+        let get = || request("GET", "/api/v1/nodes/a", "");
+        send(&gate, get(), 200).await.expect("sent");
 
         let waiting = tokio::spawn({
             let (gate, put) = (gate.clone(), request("PUT", "/api/v1/nodes/a", ""));
-            async move { send(&gate, &put, 200).await }
+            async move { send(&gate, put, 200).await }
         });
         tokio::time::sleep(Duration::from_millis(500)).await;
         gate.close("no consent");
@@ -662,7 +660,7 @@ mod tests {
             (error.kind, error.status.message.as_str()),
             (ErrorKind::Forbidden, "no consent")
         );
-        let error = send(&gate, &get, 200).await.expect_err("closed");
+        let error = send(&gate, get(), 200).await.expect_err("closed");
         assert_eq!(error.kind, ErrorKind::Forbidden);
     }
 
@@ -671,7 +669,7 @@ mod tests {
         let gate = gate(Shared::default());
         for (method, is_returned) in [("GET", false), ("PUT", true)] {
             let request = request(method, "/api/v1/nodes/a", "");
-            let call = request.call(&request.target().expect("a target"), b"");
+            let call = request.parse().expect("a target").call(b"");
             let answer = |_| {
                 gate.permit().pause("not now");
                 async {

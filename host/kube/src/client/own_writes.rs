@@ -326,7 +326,7 @@ mod tests {
             path: path.to_owned(),
             ..ProxiedRequest::default()
         };
-        let call = request.call(&request.target().expect("a target"), b"");
+        let call = request.parse().expect("a target").call(b"");
         of_protobuf(answer, &call, Instant::now())
     }
 

@@ -68,11 +68,11 @@ async fn pass(
             .unwrap_or_default()
             .to_owned(),
     };
-    let target = state.gate.admit(&proxied)?;
+    let info = state.gate.admit(proxied)?;
 
     let body = read(state, body, &mut charge).await?;
-    let call = proxied.call(&target, &body);
-    let is_long_running = proxied.is_long_running(&target);
+    let call = info.call(&body);
+    let is_long_running = info.is_long_running();
 
     // Without scheme and authority: the client knows the API server.
     let uri = head.uri.path_and_query().map_or("/", |it| it.as_str());
@@ -93,15 +93,14 @@ async fn pass(
     let (gate, api) = (state.gate.clone(), state.api.clone());
     let sending = async move {
         let send = async |call| {
-            let asked = (&target, &call);
             let cached =
-                watch_cache::answer(&api, &proxied, request.headers(), asked, &mut charge).await?;
+                watch_cache::answer(&api, &info, &call, request.headers(), &mut charge).await?;
             if let Some(answer) = cached {
                 return Ok(answer);
             }
             let passed = api.send_proxied(Proxied {
                 request,
-                target,
+                target: info.target,
                 call,
                 is_long_running,
                 charge,

@@ -27,7 +27,7 @@ use operetta_core::{
     gate::{
         bytes::Bytes as Charge,
         call::Call,
-        proxied_request::{ProxiedAnswer, ProxiedRequest},
+        proxied_request::{ProxiedAnswer, RequestInfo},
         raw_request::{ResourcePath, Target},
         verb::Verb,
     },
@@ -90,12 +90,12 @@ struct Read<'a> {
 /// `Invalid` for a streaming list: clients then list and watch.
 pub(super) async fn answer(
     api: &PluginApi,
-    request: &ProxiedRequest,
+    info: &RequestInfo,
+    call: &Call,
     headers: &HeaderMap,
-    (target, call): (&Target, &Call),
     charge: &mut Option<Charge>,
 ) -> Result<Option<ProxiedAnswer<ProxiedResponse>>, ApiError> {
-    let Some((read, informer)) = find(api, request, headers, (target, call)).await? else {
+    let Some((read, informer)) = find(api, info, call, headers).await? else {
         return Ok(None);
     };
 
@@ -127,14 +127,14 @@ pub(super) async fn answer(
 /// Finds the informer that may answer a request, and waits until it is as new as it has to be.
 async fn find<'a>(
     api: &PluginApi,
-    request: &ProxiedRequest,
+    info: &'a RequestInfo,
+    call: &Call,
     headers: &HeaderMap,
-    (target, call): (&'a Target, &Call),
 ) -> Result<Option<(Read<'a>, Arc<Informer>)>, ApiError> {
-    let Target::Resource(path) = target else {
+    let Target::Resource(path) = &info.target else {
         return Ok(None);
     };
-    let is_watch = match call.verb {
+    let is_watch = match info.verb {
         Verb::Watch => true,
         Verb::Get | Verb::List => false,
         _ => return Ok(None),
@@ -142,9 +142,8 @@ async fn find<'a>(
     if path.name.is_some() || path.subresource.is_some() {
         return Ok(None);
     }
-    let parameters = request.parameters();
     let (Some(options), Some(form)) = (
-        ListOptions::read(&parameters),
+        ListOptions::read(&info.parameters),
         Form::accepted(headers, is_watch),
     ) else {
         return Ok(None);
@@ -157,7 +156,7 @@ async fn find<'a>(
     let Some(grants) = api.grants() else {
         return Ok(None);
     };
-    let (Some(resource), Some(permission)) = api.requested(target, call).await? else {
+    let (Some(resource), Some(permission)) = api.requested(&info.target, call).await? else {
         return Ok(None);
     };
     let Some(access) = access(&resource, &permission).filter(|_| resource.watchable) else {
