@@ -58,12 +58,20 @@ const MAX_READ: usize = 16 << 20;
 pub(crate) struct Proxied {
     /// The request, without credentials.
     pub request: Request<Vec<u8>>,
-    pub target: Target,
+    pub requested: Requested,
     pub call: Call,
     /// Whether the response may take as long as both sides want.
     pub is_long_running: bool,
     /// Charged for what is read of the response.
     pub charge: Option<Charge>,
+}
+
+/// What a request is about in the terms of the API server.
+pub(crate) struct Requested {
+    /// Its resource; None for a path outside of resources, or if the API server does not serve it.
+    pub resource: Option<Arc<ApiResource>>,
+    /// The permission that it needs; None if its resource is not known.
+    pub permission: Option<RequiredPermission>,
 }
 
 /// A body that arrives piece by piece.
@@ -95,13 +103,16 @@ impl PluginApi {
     ) -> Result<ProxiedAnswer<ProxiedResponse>, ApiError> {
         let Proxied {
             request,
-            target,
+            requested:
+                Requested {
+                    resource,
+                    permission,
+                },
             call,
             is_long_running,
             mut charge,
         } = proxied;
 
-        let (resource, permission) = self.requested(&target, &call).await?;
         if let Some(permission) = &permission {
             self.note(permission);
         }
@@ -154,18 +165,24 @@ impl PluginApi {
         })
     }
 
-    /// The resource of a request, if the API server serves it, and the permission that it needs.
+    /// Finds the resource of a request, and the permission that it needs.
+    ///
+    /// # Errors
+    /// The API server's error if it has to be asked and does not respond.
     pub(crate) async fn requested(
         &self,
         target: &Target,
         call: &Call,
-    ) -> Result<(Option<Arc<ApiResource>>, Option<RequiredPermission>), ApiError> {
+    ) -> Result<Requested, ApiError> {
         let Target::Resource(path) = target else {
-            let path = match &call.resource {
-                Resource::Path { path, .. } => path,
-                Resource::Kind(_) => return Ok((None, None)),
+            let permission = match &call.resource {
+                Resource::Path { path, .. } => Some((Need::path(path), None)),
+                Resource::Kind(_) => None,
             };
-            return Ok((None, Some((Need::path(path), None))));
+            return Ok(Requested {
+                resource: None,
+                permission,
+            });
         };
 
         let resource = self
@@ -175,7 +192,10 @@ impl PluginApi {
         let permission = resource
             .as_ref()
             .map(|resource| of_call(resource, call, false));
-        Ok((resource, permission))
+        Ok(Requested {
+            resource,
+            permission,
+        })
     }
 
     /// Sends a request, and reads the answer to a write and a refusal.

@@ -93,14 +93,15 @@ async fn pass(
     let (gate, api) = (state.gate.clone(), state.api.clone());
     let sending = async move {
         let send = async |call| {
+            let requested = api.requested(&info.target, &call).await?;
             let cached =
-                watch_cache::answer(&api, &info, &call, request.headers(), &mut charge).await?;
-            if let Some(answer) = cached {
+                watch_cache::answer(&api, &info, &requested, request.headers(), &mut charge);
+            if let Some(answer) = cached.await? {
                 return Ok(answer);
             }
             let passed = api.send_proxied(Proxied {
                 request,
-                target: info.target,
+                requested,
                 call,
                 is_long_running,
                 charge,

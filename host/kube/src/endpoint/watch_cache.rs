@@ -26,7 +26,6 @@ use operetta_core::{
     authz::access_review::Access,
     gate::{
         bytes::Bytes as Charge,
-        call::Call,
         proxied_request::{ProxiedAnswer, RequestInfo},
         raw_request::{ResourcePath, Target},
         verb::Verb,
@@ -42,7 +41,7 @@ use super::list_options::{Form, ListOptions, Version};
 use crate::{
     client::{
         object_api::PluginApi,
-        proxied::{ProxiedResponse, StreamBody, access},
+        proxied::{ProxiedResponse, Requested, StreamBody, access},
     },
     discovery::ApiResource,
     informer::{
@@ -91,11 +90,11 @@ struct Read<'a> {
 pub(super) async fn answer(
     api: &PluginApi,
     info: &RequestInfo,
-    call: &Call,
+    requested: &Requested,
     headers: &HeaderMap,
     charge: &mut Option<Charge>,
 ) -> Result<Option<ProxiedAnswer<ProxiedResponse>>, ApiError> {
-    let Some((read, informer)) = find(api, info, call, headers).await? else {
+    let Some((read, informer)) = find(api, info, requested, headers).await? else {
         return Ok(None);
     };
 
@@ -128,7 +127,7 @@ pub(super) async fn answer(
 async fn find<'a>(
     api: &PluginApi,
     info: &'a RequestInfo,
-    call: &Call,
+    requested: &Requested,
     headers: &HeaderMap,
 ) -> Result<Option<(Read<'a>, Arc<Informer>)>, ApiError> {
     let Target::Resource(path) = &info.target else {
@@ -156,10 +155,14 @@ async fn find<'a>(
     let Some(grants) = api.grants() else {
         return Ok(None);
     };
-    let (Some(resource), Some(permission)) = api.requested(&info.target, call).await? else {
+    let Requested {
+        resource: Some(resource),
+        permission: Some(permission),
+    } = requested
+    else {
         return Ok(None);
     };
-    let Some(access) = access(&resource, &permission).filter(|_| resource.watchable) else {
+    let Some(access) = access(resource, permission).filter(|_| resource.watchable) else {
         return Ok(None);
     };
     // The API server refuses in its own words.
@@ -168,13 +171,13 @@ async fn find<'a>(
     }
 
     let namespace = path.namespace.as_deref();
-    let Some(informer) = api.shared_informer(&resource, namespace).await else {
+    let Some(informer) = api.shared_informer(resource, namespace).await else {
         return Ok(None);
     };
     if timeout(SYNC, informer.synced()).await.is_err() {
         return Ok(None);
     }
-    api.note(&permission);
+    api.note(permission);
 
     if options.initial_events {
         let message = "sendInitialEvents: Forbidden: the host has no streaming lists: list with \
