@@ -435,16 +435,20 @@ fn write_event(text: &mut String, told: &Told, kind: &GroupVersionKind, form: Fo
 
 /// Writes an object, with its own resourceVersion or with this one.
 fn write_object(text: &mut String, object: &Object, form: Form, revision: Option<u64>) {
-    let (json, is_metadata) = match form {
-        Form::Whole => (object.json(), false),
-        Form::Metadata => (object.at("metadata").unwrap_or("{}"), true),
+    let json = match form {
+        Form::Whole => object.json(),
+        Form::Metadata => object.at("metadata").unwrap_or("{}"),
     };
-    if is_metadata {
+    if form == Form::Metadata {
         text.push_str(PARTIAL);
     }
 
-    let version = object.at("metadata.resourceVersion");
-    match revision.zip(version.and_then(|version| place(json, version))) {
+    // The place is searched for in the text, and most objects have their own resourceVersion.
+    let replaced = revision.and_then(|revision| {
+        let version = object.at("metadata.resourceVersion")?;
+        Some((revision, place(json, version)?))
+    });
+    match replaced {
         Some((revision, place)) => {
             text.push_str(&json[..place.start]);
             text.push_str(&format!("\"{revision}\""));
@@ -452,7 +456,7 @@ fn write_object(text: &mut String, object: &Object, form: Form, revision: Option
         }
         None => text.push_str(json),
     }
-    if is_metadata {
+    if form == Form::Metadata {
         text.push('}');
     }
 }
