@@ -13,13 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer},
 };
 
-/// The names by which a process reaches the API server, besides its address.
-const NAMES: [&str; 4] = [
-    "kubernetes.default.svc",
-    "kubernetes.default",
-    "kubernetes",
-    "localhost",
-];
+use super::SERVICE_NAMES;
 
 /// A certificate that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -64,10 +58,10 @@ impl Authority {
     /// # Errors
     /// [`CertificateError`], when the system has no random numbers.
     pub fn tls(&self, address: IpAddr) -> Result<EndpointTls, CertificateError> {
-        let names = NAMES.map(str::to_owned).into_iter();
+        let names = SERVICE_NAMES.map(str::to_owned).into_iter();
+        let others = ["localhost".to_owned(), address.to_string()];
         let key = KeyPair::generate()?;
-        let mut parameters =
-            CertificateParams::new(names.chain([address.to_string()]).collect::<Vec<_>>())?;
+        let mut parameters = CertificateParams::new(names.chain(others).collect::<Vec<_>>())?;
         parameters.distinguished_name = named("kubernetes");
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

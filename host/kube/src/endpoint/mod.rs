@@ -68,6 +68,15 @@ use crate::client::object_api::PluginApi;
 /// tells.
 const PERMIT_CHECKS: Duration = Duration::from_millis(500);
 
+/// The names of the API server's Service, by which a process reaches its endpoint. The host doesn't
+/// know the cluster's domain, and takes the usual one.
+pub const SERVICE_NAMES: [&str; 4] = [
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
 /// What a process may use of its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointLimits {

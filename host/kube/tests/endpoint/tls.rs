@@ -66,6 +66,7 @@ async fn version_by_http1(stream: TlsStream<DuplexStream>) -> u16 {
 async fn clients_reach_the_api_server_by_its_names_and_its_address() {
     let stage = stage();
     for name in [
+        "kubernetes.default.svc.cluster.local",
         "kubernetes.default.svc",
         "kubernetes.default",
         "kubernetes",

@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use operetta_core::ports::LogLevel;
 use operetta_kube::endpoint::{
-    Endpoint,
+    Endpoint, SERVICE_NAMES,
     certificate::{Authority, CertificateError, EndpointTls},
 };
 use operetta_wasm::process::{Destination, Host, Network, Stream, pipe};
@@ -25,14 +25,6 @@ pub const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
 pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2));
 /// The port of the API server.
 pub const PORT: u16 = 443;
-
-/// The names of the API server's Service.
-const NAMES: [&str; 4] = [
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
 
 /// The most refused destinations that are logged.
 const LOGGED: usize = 100;
@@ -118,5 +110,7 @@ impl Network for ApiServerOnly {
 
 fn is_api_server(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
-    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+    SERVICE_NAMES
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
 }
