@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use operetta_core::object::ObjectKey;
 use operetta_manager::metrics::pages::{
-    merge::{Page, merge},
+    merge::{OwnFamily, Page, merge},
     read,
 };
 
@@ -28,12 +28,11 @@ pub fn metrics(data: &[u8]) {
     let Ok(families) = read(text) else {
         return;
     };
-    let own = read(OWN).expect("the host's own page");
     let page = Page {
         plugin: ObjectKey::namespaced("team", "op"),
         families,
     };
-    let joined = merge(&own, vec![page]).join_text(OWN);
+    let joined = merge(OwnFamily::in_text(OWN), vec![page]).join_text(OWN);
 
     let mut expected = OWN.lines().peekable();
     let mut declared = HashSet::new();

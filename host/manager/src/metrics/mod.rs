@@ -30,8 +30,7 @@ use operetta_core::{
 use operetta_wasm::{Origin, Provenance};
 use prometheus_client::{
     encoding::{
-        EncodeLabelSet,
-        prometheus_protobuf::{self, prometheus_data_model::MetricFamily},
+        EncodeLabelSet, prometheus_protobuf,
         text::{encode_eof, encode_registry},
     },
     metrics::{counter::Counter, family::Family},
@@ -43,7 +42,7 @@ pub(crate) use self::controllers::result_name;
 use crate::metrics::{
     conflicts::ConflictMetrics,
     controllers::ControllerMetrics,
-    pages::merge::{Merged, Page, merge},
+    pages::merge::{Merged, OwnFamily, Page, merge},
     plugins::plugin_labels,
     rest_client::RestClientMetrics,
     samples::Samples,
@@ -192,17 +191,14 @@ impl Metrics {
     ///
     /// # Errors
     /// The formatter's errors.
-    pub fn encode(&self, mut samples: Samples, pages: Vec<Page>) -> Result<String, fmt::Error> {
-        let merged = match pages.is_empty() {
-            true => Merged::default(),
-            false => self.merge(&mut samples, pages)?.1,
-        };
-        let mut scrape = Registry::default();
-        scrape.register_collector(Box::new(samples));
+    pub fn encode(&self, samples: Samples, pages: Vec<Page>) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
-        encode_registry(&mut text, &scrape)?;
-        if !merged.is_empty() {
+        encode_registry(&mut text, &collected(samples))?;
+
+        if !pages.is_empty() {
+            let merged = merge(OwnFamily::in_text(&text), pages);
+            encode_registry(&mut text, &collected(left_out(&merged)))?;
             text = merged.join_text(&text);
         }
         encode_eof(&mut text)?;
@@ -216,54 +212,51 @@ impl Metrics {
     /// The encoder's errors.
     pub fn encode_protobuf(
         &self,
-        mut samples: Samples,
+        samples: Samples,
         pages: Vec<Page>,
     ) -> Result<Vec<u8>, fmt::Error> {
-        let (mut families, merged) = self.merge(&mut samples, pages)?;
-        merged.join(&mut families);
+        let mut families = prometheus_protobuf::encode(&self.registry)?;
+        families.extend(prometheus_protobuf::encode(&collected(samples))?);
+
+        if !pages.is_empty() {
+            let merged = merge(families.iter().map(OwnFamily::of).collect(), pages);
+            families.extend(prometheus_protobuf::encode(&collected(left_out(&merged)))?);
+            merged.join(&mut families);
+        }
         let mut bytes = Vec::new();
         for family in families {
             bytes.extend(family.encode_length_delimited_to_vec());
         }
         Ok(bytes)
     }
-
-    /// Returns the host's own families, and what of the pages stands beside them. Adds how many
-    /// families were left out to the samples, and so to the families.
-    fn merge(
-        &self,
-        samples: &mut Samples,
-        pages: Vec<Page>,
-    ) -> Result<(Vec<MetricFamily>, Merged), fmt::Error> {
-        let mut own = prometheus_protobuf::encode(&self.registry)?;
-        own.extend(encode_samples(samples)?);
-        let merged = merge(&own, pages);
-
-        let mut left_out = Samples::default();
-        let help = "Number of metrics of a process that are left out of its host's, because the host has them itself";
-        let by_plugin = merged.left_out.iter();
-        let by_plugin = by_plugin.map(|(plugin, count)| (plugin_labels(plugin), *count));
-        left_out.gauge("operetta_process_metrics_left_out", help, by_plugin);
-        own.extend(encode_samples(&left_out)?);
-        samples.extend(left_out);
-        Ok((own, merged))
-    }
 }
 
-fn encode_samples(samples: &Samples) -> Result<Vec<MetricFamily>, fmt::Error> {
+/// Counts the families that were left out of what processes serve.
+fn left_out(merged: &Merged) -> Samples {
+    let mut samples = Samples::default();
+    let help = "Number of metrics of a process that are left out of its host's, because the host has them itself";
+    let by_plugin = merged.left_out.iter();
+    let by_plugin = by_plugin.map(|(plugin, count)| (plugin_labels(plugin), *count));
+    samples.gauge("operetta_process_metrics_left_out", help, by_plugin);
+    samples
+}
+
+fn collected(samples: Samples) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(samples.clone()));
-    prometheus_protobuf::encode(&registry)
+    registry.register_collector(Box::new(samples));
+    registry
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use operetta_core::{
         conflict::{Author, Rival, Stage},
         controller::request::Fault,
         object::kind::GroupVersionKind,
     };
+    use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
+
+    use super::*;
 
     fn text(metrics: &Metrics) -> String {
         metrics
@@ -429,6 +422,32 @@ mod tests {
             1
         );
         assert!(names.iter().any(|name| name == "jobs"), "{names:?}");
+    }
+
+    #[test]
+    fn own_families_are_read_alike_in_both_formats() {
+        let metrics = Metrics::new();
+        metrics.keep_controllers(&ObjectKey::namespaced("n", "p"), ["c"]);
+        metrics.loaded("loaded");
+        let samples = || {
+            let mut samples = Samples::default();
+            let plugin = vec![("plugin", "p".to_owned())];
+            samples.gauge("depth", "By plugin", [(plugin.clone(), 7_u64)]);
+            samples.counter("reads", "Of the host", [(vec![], 0.5)]);
+            samples.counter("operetta_calls", "By plugin", [(plugin, 1_u64)]);
+            samples.gauge("none", "No series", Vec::<(samples::Labels, u64)>::new());
+            samples
+        };
+
+        let mut text = String::new();
+        encode_registry(&mut text, &metrics.registry).expect("text");
+        encode_registry(&mut text, &collected(samples())).expect("text");
+        let mut families = prometheus_protobuf::encode(&metrics.registry).expect("families");
+        families.extend(prometheus_protobuf::encode(&collected(samples())).expect("families"));
+
+        let in_protobuf: Vec<_> = families.iter().map(OwnFamily::of).collect();
+        assert!(in_protobuf.len() > 8, "{in_protobuf:?}");
+        assert_eq!(OwnFamily::in_text(&text), in_protobuf);
     }
 
     #[test]

@@ -42,11 +42,11 @@ impl From<DurationHistogram> for Value {
 }
 
 /// The samples of one scrape.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Samples(Vec<Family>);
 
 /// The samples of one metric.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Family {
     name: &'static str,
     help: &'static str,
@@ -83,11 +83,6 @@ impl Samples {
         samples: impl IntoIterator<Item = (Labels, DurationHistogram)>,
     ) {
         self.add(name, help, MetricType::Histogram, samples);
-    }
-
-    /// Adds the samples of other metrics.
-    pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
     }
 
     fn add<V: Into<Value>>(

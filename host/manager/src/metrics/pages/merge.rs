@@ -16,13 +16,80 @@ use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::{
     LabelPair, Metric, MetricFamily, MetricType, Untyped,
 };
 
-use super::text::{number, open_metrics_name, write_head, write_samples};
+use super::text::{
+    Item, TOTAL, comment, number, open_metrics_name, sample, write_head, write_samples,
+};
 
 /// The host's own names.
 const RESERVED: &str = "operetta_";
 
 /// The families of the host whose series are by plugin, even if there are none now.
 const BY_PLUGIN: [&str; 2] = ["controller_runtime_", "workqueue_"];
+
+/// The label of the host's series that are by plugin.
+const PLUGIN: &str = "plugin";
+
+/// What decides whether series of processes stand in a family of the host.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnFamily {
+    /// As Prometheus names it: a counter ends in `_total`.
+    name: String,
+    kind: MetricType,
+    /// Whether its series are by plugin.
+    is_by_plugin: bool,
+}
+
+impl OwnFamily {
+    fn new(name: String, kind: MetricType) -> Self {
+        let is_by_plugin = BY_PLUGIN.iter().any(|prefix| name.starts_with(prefix));
+        Self {
+            name,
+            kind,
+            is_by_plugin,
+        }
+    }
+
+    /// Describes a family.
+    pub fn of(family: &MetricFamily) -> Self {
+        let mut own = Self::new(family.name.clone(), family.r#type());
+        if own.depends_on_labels() {
+            let mut labels = family.metric.iter().flat_map(|metric| &metric.label);
+            own.is_by_plugin = labels.any(|pair| pair.name == PLUGIN);
+        }
+        own
+    }
+
+    /// Describes the families of the host's own page in OpenMetrics' text. Its series are not read
+    /// unless they matter: a large host has a hundred thousand of them.
+    pub fn in_text(page: &str) -> Vec<Self> {
+        let mut families: Vec<Self> = Vec::new();
+        for line in page.lines() {
+            if let Some(text) = line.strip_prefix('#') {
+                if let Ok(Some(Item::Type(name, kind))) = comment(text) {
+                    let suffix = match kind {
+                        MetricType::Counter => TOTAL,
+                        _ => "",
+                    };
+                    families.push(Self::new(format!("{name}{suffix}"), kind));
+                }
+                continue;
+            }
+
+            if let Some(own) = families.last_mut()
+                && own.depends_on_labels()
+                && let Ok(series) = sample(line)
+            {
+                own.is_by_plugin = series.labels.iter().any(|(name, _)| name == PLUGIN);
+            }
+        }
+        families
+    }
+
+    /// Whether the name doesn't say that series are by plugin, and a label may.
+    fn depends_on_labels(&self) -> bool {
+        !self.is_by_plugin && !self.name.starts_with(RESERVED)
+    }
+}
 
 /// What a process serves.
 #[derive(Clone, Debug)]
@@ -42,9 +109,15 @@ pub struct Merged {
 }
 
 /// Decides what of these pages stands beside the host's own families.
-pub fn merge(own: &[MetricFamily], pages: Vec<Page>) -> Merged {
-    let own_by_name: HashMap<&str, &MetricFamily> =
-        own.iter().map(|family| (&*family.name, family)).collect();
+pub fn merge(own: Vec<OwnFamily>, pages: Vec<Page>) -> Merged {
+    let mut series: HashMap<String, String> = HashMap::new();
+    for OwnFamily { name, kind, .. } in &own {
+        claim(&mut series, name, *kind);
+    }
+    let own: HashMap<String, OwnFamily> = own
+        .into_iter()
+        .map(|family| (family.name.clone(), family))
+        .collect();
     let mut merged = Merged::default();
 
     let mut by_name: BTreeMap<String, Vec<(ObjectKey, MetricFamily)>> = BTreeMap::new();
@@ -58,15 +131,10 @@ pub fn merge(own: &[MetricFamily], pages: Vec<Page>) -> Merged {
         }
     }
 
-    let mut series: HashMap<String, String> = HashMap::new();
-    for family in own {
-        claim(&mut series, family);
-    }
     for (name, mut families) in by_name {
-        if let Some(own) = own_by_name.get(&*name) {
-            families.retain_mut(|(plugin, family)| {
-                family.help.clone_from(&own.help);
-                let fits = is_by_plugin(own) && family.r#type == own.r#type;
+        if let Some(own) = own.get(&name) {
+            families.retain(|(plugin, family)| {
+                let fits = own.is_by_plugin && family.r#type() == own.kind;
                 merged.count(plugin, !fits);
                 fits
             });
@@ -83,7 +151,7 @@ pub fn merge(own: &[MetricFamily], pages: Vec<Page>) -> Merged {
                 _ => untyped(family),
             };
             for part in parts {
-                let fits = claim(&mut series, &part);
+                let fits = claim(&mut series, &part.name, part.r#type());
                 merged.count(&plugin, !fits);
                 if fits {
                     merged.add(part);
@@ -95,11 +163,6 @@ pub fn merge(own: &[MetricFamily], pages: Vec<Page>) -> Merged {
 }
 
 impl Merged {
-    /// Reports whether processes add nothing.
-    pub fn is_empty(&self) -> bool {
-        self.families.is_empty()
-    }
-
     fn count(&mut self, plugin: &ObjectKey, is_left_out: bool) {
         if is_left_out {
             *self.left_out.entry(plugin.clone()).or_default() += 1;
@@ -127,7 +190,10 @@ impl Merged {
     pub fn join_text(mut self, own: &str) -> String {
         let mut by_family: HashMap<String, MetricFamily> = std::mem::take(&mut self.families)
             .into_values()
-            .map(|family| (open_metrics_name(&family).0.to_owned(), family))
+            .map(|family| {
+                let (name, _) = open_metrics_name(&family.name, family.r#type());
+                (name.to_owned(), family)
+            })
             .collect();
         let mut out = String::with_capacity(own.len());
         let mut current = "";
@@ -159,17 +225,6 @@ impl Merged {
     }
 }
 
-/// Whether series of a Plugin may stand in a family of the host.
-fn is_by_plugin(own: &MetricFamily) -> bool {
-    let is_named = |pair: &LabelPair| pair.name == "plugin";
-    BY_PLUGIN.iter().any(|prefix| own.name.starts_with(prefix))
-        || !own.name.starts_with(RESERVED)
-            && own
-                .metric
-                .iter()
-                .any(|metric| metric.label.iter().any(is_named))
-}
-
 /// Labels a metric with its Plugin.
 fn label(metric: &mut Metric, plugin: &ObjectKey) {
     for name in ["namespace", "plugin"] {
@@ -192,9 +247,8 @@ fn label(metric: &mut Metric, plugin: &ObjectKey) {
 
 /// Claims the names that a family's series and its comments have. Reports whether they are free, or
 /// the family's own.
-fn claim(series: &mut HashMap<String, String>, family: &MetricFamily) -> bool {
-    let name = &family.name;
-    let suffixes: &[&str] = match family.r#type() {
+fn claim(series: &mut HashMap<String, String>, name: &str, kind: MetricType) -> bool {
+    let suffixes: &[&str] = match kind {
         MetricType::Histogram | MetricType::GaugeHistogram => &["", "_bucket", "_sum", "_count"],
         MetricType::Summary => &["", "_sum", "_count"],
         _ => &[""],
@@ -204,13 +258,13 @@ fn claim(series: &mut HashMap<String, String>, family: &MetricFamily) -> bool {
         .map(|suffix| format!("{name}{suffix}"))
         .collect();
     // In OpenMetrics the family of x_total is x.
-    names.push(open_metrics_name(family).0.to_owned());
+    names.push(open_metrics_name(name, kind).0.to_owned());
 
     let is_free = |claimed: &String| series.get(claimed).is_none_or(|owner| owner == name);
     if !names.iter().all(is_free) {
         return false;
     }
-    series.extend(names.into_iter().map(|claimed| (claimed, name.clone())));
+    series.extend(names.into_iter().map(|claimed| (claimed, name.to_owned())));
     true
 }
 
@@ -288,17 +342,15 @@ mod tests {
     }
 
     fn joined(own: &str, pages: Vec<Page>) -> (String, BTreeMap<ObjectKey, u64>) {
-        let merged = merge(&read(own).expect("a page"), pages);
+        let merged = merge(OwnFamily::in_text(own), pages);
         let left_out = merged.left_out.clone();
-        // What the host writes: OpenMetrics, where a counter's family has no _total.
-        let own = own.replace("# TYPE reconciles_total", "# TYPE reconciles");
-        (merged.join_text(&own), left_out)
+        (merged.join_text(own), left_out)
     }
 
     const OWN: &str = "\
 # TYPE process_open_fds gauge
 process_open_fds 7
-# TYPE reconciles_total counter
+# TYPE reconciles counter
 reconciles_total{plugin=\"other\",namespace=\"n\"} 1
 # TYPE depth gauge
 depth{plugin=\"other\",namespace=\"n\"} 1
@@ -400,9 +452,12 @@ t_count{a=\"b\",namespace=\"team\",plugin=\"op\"} 1
 
     #[test]
     fn protobuf_has_the_same_families() {
-        let mut own = read(OWN).expect("a page");
+        // The format of pages has a counter's _total in its TYPE as well.
+        let own = OWN.replace("# TYPE reconciles", "# TYPE reconciles_total");
+        let mut own = read(&own).expect("a page");
         let page = page("op", "# TYPE depth gauge\ndepth 2\nnew 1\n");
-        merge(&own.clone(), vec![page]).join(&mut own);
+        let described = own.iter().map(OwnFamily::of).collect();
+        merge(described, vec![page]).join(&mut own);
         let sizes: Vec<_> = own
             .iter()
             .map(|family| (&*family.name, family.metric.len()))

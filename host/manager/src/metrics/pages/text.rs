@@ -46,7 +46,8 @@ pub(super) fn samples<'a>(
     Ok(())
 }
 
-fn comment(text: &str) -> Result<Option<Item<'_>>, &'static str> {
+/// Reads a comment behind its `#`; None for one that says nothing.
+pub(super) fn comment(text: &str) -> Result<Option<Item<'_>>, &'static str> {
     let blank = [' ', '\t'];
     let (keyword, rest) = match text.trim_start_matches(blank).split_once(blank) {
         Some((keyword @ ("HELP" | "TYPE"), rest)) => (keyword, rest.trim_start_matches(blank)),
@@ -72,7 +73,7 @@ fn comment(text: &str) -> Result<Option<Item<'_>>, &'static str> {
     Ok(Some(Item::Type(name, kind)))
 }
 
-fn sample(line: &str) -> Result<Sample<'_>, &'static str> {
+pub(super) fn sample(line: &str) -> Result<Sample<'_>, &'static str> {
     let blank = [' ', '\t'];
     let end = line.find(['{', ' ', '\t']).ok_or("a sample has no value")?;
     let (name, rest) = line.split_at(end);
@@ -182,21 +183,24 @@ fn check_name(name: &str, is_metric: bool) -> Result<(), &'static str> {
     }
 }
 
+/// What the samples of a counter have behind its name in OpenMetrics.
+pub(super) const TOTAL: &str = "_total";
+
 /// The name of a family in OpenMetrics, and whether it keeps its type there: a counter is named
 /// without `_total`, which only its samples have. A counter without it could not be one.
-pub(super) fn open_metrics_name(family: &MetricFamily) -> (&str, MetricType) {
-    match family.r#type() {
-        MetricType::Counter => match family.name.strip_suffix("_total") {
+pub(super) fn open_metrics_name(name: &str, kind: MetricType) -> (&str, MetricType) {
+    match kind {
+        MetricType::Counter => match name.strip_suffix(TOTAL) {
             Some(name) => (name, MetricType::Counter),
-            None => (&family.name, MetricType::Untyped),
+            None => (name, MetricType::Untyped),
         },
-        kind => (&family.name, kind),
+        kind => (name, kind),
     }
 }
 
 /// Writes what stands before a family's samples in OpenMetrics.
 pub(super) fn write_head(out: &mut String, family: &MetricFamily) {
-    let (name, kind) = open_metrics_name(family);
+    let (name, kind) = open_metrics_name(&family.name, family.r#type());
     let kind = match kind {
         MetricType::Counter => "counter",
         MetricType::Gauge => "gauge",
