@@ -100,7 +100,8 @@ pub enum Command {
     ///
     /// Build a Go operator as it is, render its kustomization, Helm chart or YAML, and print the
     /// manifests with a Plugin in the place of the Deployment. RBAC and everything else stay as
-    /// they are. First report on stderr what the operator needs, and what of it works in the host.
+    /// they are, but for the operator's webhook configurations: they are left out. First report on
+    /// stderr what the operator needs, and what of it works in the host.
     #[command(after_help = examples::ADOPT)]
     Adopt(AdoptArgs),
     /// Generate the CRD's schema from the code, or RBAC from a component

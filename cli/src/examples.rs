@@ -80,7 +80,7 @@ pub const ADOPT: &str = "Examples:
   # Take a chart with values, and print the manifests only
   operetta adopt --manifests charts/operator --set replicas=1 -n operators --no-build
 
-  # Print the Deployment that a Plugin has replaced
+  # Print what a Plugin has replaced
   kubectl get plugin manager -n operators -o yaml | operetta adopt --unadopt -";
 
 /// The examples of `operetta generate`.

@@ -87,7 +87,6 @@ fn kustomization_is_printed_with_a_plugin_in_the_place_of_the_deployment() {
             "ConfigMap",
             "Service",
             "Plugin",
-            "ValidatingWebhookConfiguration",
         ]
     );
     // As kustomize has written it, and with quotes where YAML 1.1 needs them.
@@ -162,13 +161,6 @@ fn kustomization_is_printed_with_a_plugin_in_the_place_of_the_deployment() {
         &["no ", "files", "cmd/main.go:18", "/var/lib/adopted/state"],
     );
     assert_reported(&said, &["works", "containers[kube-rbac-proxy]"]);
-    assert_reported(
-        &said,
-        &[
-            "not yet",
-            "ValidatingWebhookConfiguration/adopted-validating",
-        ],
-    );
     assert_reported(&said, &["not yet", "Service/adopted-webhook-service"]);
     assert_reported(
         &said,
@@ -176,16 +168,66 @@ fn kustomization_is_printed_with_a_plugin_in_the_place_of_the_deployment() {
     );
 }
 
+/// Nobody serves the webhooks of a process: applied, those of the operator would block the writes that
+/// they guard.
 #[test]
-fn deployment_comes_back_from_the_printed_manifests() {
+fn webhooks_that_would_block_writes_are_left_out_unless_asked_for() {
+    const NAME: &str = "ValidatingWebhookConfiguration/adopted-validating";
+
+    let (text, said) = adopted(&["--no-build"]);
+    assert!(!text.contains("kind: ValidatingWebhook"), "{text}");
+    assert_reported(
+        &said,
+        &["not yet", NAME, "is left out", "--with-webhooks prints it"],
+    );
+    let delete =
+        "kubectl delete --ignore-not-found validatingwebhookconfiguration/adopted-validating";
+    let at = |part: &str| {
+        said.find(part)
+            .unwrap_or_else(|| panic!("{part} not in\n{said}"))
+    };
+    assert!(at(delete) < at("kubectl delete --ignore-not-found deployment/"));
+
+    let (text, said) = adopted(&["--no-build", "--with-webhooks"]);
+    let all = objects(&text);
+    let webhooks = one(&all, "ValidatingWebhookConfiguration");
+    assert_eq!(webhooks["webhooks"][0]["failurePolicy"], "Fail");
+    assert_reported(
+        &said,
+        &[
+            "not yet",
+            NAME,
+            "Fail (1) refuse every write of their kinds",
+        ],
+    );
+    assert!(!said.contains(delete), "{said}");
+
+    let (report, _) = adopted(&["--check"]);
+    assert_reported(&report, &["not yet", NAME, "is left out"]);
+}
+
+#[test]
+fn what_was_replaced_comes_back_from_the_printed_manifests() {
     let (text, _) = adopted(&["--no-build"]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("manifests.yaml");
     fs::write(&file, &text).expect("written");
 
-    let (back, _) = adopted(&["--unadopt", &file.to_string_lossy()]);
-    let deployment: Value = serde_json::from_str(&back).expect("JSON");
-    assert_eq!(deployment["kind"], "Deployment");
+    let (back, said) = adopted(&["--unadopt", &file.to_string_lossy()]);
+    let back = objects(&back);
+    let kinds: Vec<_> = back.iter().map(|object| &object["kind"]).collect();
+    assert_eq!(kinds, ["Deployment", "ValidatingWebhookConfiguration"]);
+    assert!(said.contains("ValidatingWebhookConfiguration/adopted-validating"));
+
+    let (with_webhooks, _) = adopted(&["--no-build", "--with-webhooks"]);
+    let printed = objects(&with_webhooks);
+    assert_eq!(&back[1], one(&printed, "ValidatingWebhookConfiguration"));
+    fs::write(&file, &with_webhooks).expect("written");
+    let (alone, _) = adopted(&["--unadopt", &file.to_string_lossy()]);
+    let alone: Value = serde_json::from_str(&alone).expect("the Deployment alone");
+    assert_eq!(alone, back[0]);
+
+    let deployment = &back[0];
     let containers = &deployment["spec"]["template"]["spec"]["containers"];
     assert_eq!(containers[0]["name"], "kube-rbac-proxy");
     assert_eq!(containers[1]["env"][1]["value"], "on");

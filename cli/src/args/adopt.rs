@@ -35,6 +35,11 @@ pub struct AdoptArgs {
     /// The container that is the operator, if its Pod has several
     #[arg(long, value_name = "NAME")]
     pub container: Option<String>,
+    /// Print the operator's webhook configurations as well: the host serves no webhooks yet, and one
+    /// that fails closed refuses every write of its kinds [default: they are left out, and kept for
+    /// --unadopt]
+    #[arg(long)]
+    pub with_webhooks: bool,
     /// Write the component and the manifests to this folder [default: the component to DIR/build,
     /// the manifests to stdout]
     #[arg(short, long, value_name = "DIR")]
@@ -45,7 +50,8 @@ pub struct AdoptArgs {
     /// Only report what the operator needs, and what of it works
     #[arg(long, conflicts_with_all = ["output", "no_build"])]
     pub check: bool,
-    /// Print the Deployment back that the Plugin in this file has replaced; `-` is stdin
+    /// Print back the Deployment that the Plugin in this file has replaced, and the webhook
+    /// configurations that were left out; `-` is stdin
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub unadopt: Option<PathBuf>,
     #[command(flatten)]

@@ -47,5 +47,6 @@ pub const ADDRESS: &str = "operetta.dev/address";
 /// Annotation of a replica's Lease: the certificate that it shows to other replicas, in PEM.
 pub const CERTIFICATE: &str = "operetta.dev/certificate";
 
-/// Annotation of a Plugin that `operetta adopt` has made: the Deployment that it replaces, in JSON.
+/// Annotation of a Plugin that `operetta adopt` has made: a List in JSON with the Deployment that it
+/// replaces, and the webhook configurations that were left out.
 pub const ADOPTED: &str = "operetta.dev/adopted";

@@ -318,14 +318,17 @@ impl<'a> Operator<'a> {
             .push(Finding::new(verdict, name_of(self.workload), place, note));
     }
 
-    /// Makes the Plugin; `source` is the file of its component below the host's `pluginDirectory`.
+    /// Makes the Plugin; `source` is the file of its component below the host's `pluginDirectory`, and
+    /// `left_out` are objects that it keeps beside the Deployment, for the way back.
     ///
     /// # Errors
     /// Returns an error if the Plugin would be refused or could not work at all: without a
     /// ServiceAccount of its own, with a shell as its command, or with fields that aren't a
     /// Deployment's.
-    pub fn convert(mut self, source: &str) -> Result<Converted> {
+    pub fn convert(mut self, source: &str, left_out: &[Value]) -> Result<Converted> {
         let workload = self.workload;
+        let replaced: Vec<_> = std::iter::once(workload).chain(left_out).collect();
+        let replaced = json!({ "apiVersion": "v1", "kind": "List", "items": replaced });
         let name = name(workload);
         if !is_dns_subdomain(name) {
             bail!(reasons::INVALID_NAME.error(format!(
@@ -373,7 +376,7 @@ impl<'a> Operator<'a> {
             ("name".to_owned(), json!(name)),
             (
                 "annotations".to_owned(),
-                json!({ ADOPTED: serde_json::to_string(workload)? }),
+                json!({ ADOPTED: replaced.to_string() }),
             ),
         ]);
         for field in ["namespace", "labels"] {
@@ -986,7 +989,7 @@ mod tests {
 
     fn converted(workload: Value) -> Result<Converted> {
         let objects = [workload];
-        Operator::find(&objects, None, None)?.convert("op.wasm")
+        Operator::find(&objects, None, None)?.convert("op.wasm", &[])
     }
 
     /// The Plugin's process and the findings, each as `verdict place`.
@@ -1066,11 +1069,13 @@ mod tests {
             operator.mounts(),
             ["/certs", "/config.yaml", "/scratch", "/info"]
         );
-        let converted = operator.convert("op.wasm").expect("converts");
+        let webhooks = json!({"kind": "ValidatingWebhookConfiguration"});
+        let left_out = std::slice::from_ref(&webhooks);
+        let converted = operator.convert("op.wasm", left_out).expect("converts");
 
         let adopted = &converted.plugin["metadata"]["annotations"][ADOPTED];
         let adopted: Value = serde_json::from_str(text(adopted)).expect("JSON");
-        assert_eq!(adopted, workload);
+        assert_eq!(adopted["items"], json!([workload, webhooks]));
         let mut plugin = converted.plugin;
         plugin["metadata"]["annotations"] = json!({});
         let expected = json!({

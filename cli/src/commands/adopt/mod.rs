@@ -2,8 +2,9 @@
 //!
 //! The manifests are rendered by the libraries of kustomize and Helm ([`helper`]), and the
 //! operator's container becomes a process ([`convert`]). Everything else is printed as it was
-//! rendered, except that the ServiceAccount consents ([`others`]). What the operator needs and does
-//! not get is reported first ([`needs`], [`report`]).
+//! rendered, except that the ServiceAccount consents, and that the operator's webhook configurations
+//! are left out, since nobody would serve them ([`others`]). What the operator needs and does not get
+//! is reported first ([`needs`], [`report`]).
 
 mod convert;
 mod helper;
@@ -80,8 +81,10 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
         operator => operator?,
     };
 
-    let workload = operator.workload().clone();
-    let name = workload["metadata"]["name"].as_str().unwrap_or_default();
+    let replaced = Replaced::new(&input.objects, operator.workload(), args.with_webhooks);
+    let name = replaced.workload["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default();
     let component = args
         .output
         .clone()
@@ -90,8 +93,8 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
     let source = format!("{name}.wasm");
 
     let code = code(&operator.mounts())?;
-    let converted = operator.convert(&source);
-    let findings = input.findings(&workload, converted.as_ref());
+    let converted = operator.convert(&source, &replaced.webhooks);
+    let findings = input.findings(&replaced, converted.as_ref());
     let report = code + &table(&format!("The manifests ({}):", input.name), &findings);
     if args.check {
         return print(&report);
@@ -106,7 +109,7 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
         converted.plugin["spec"]["digest"] = operetta_wasm::digest(&built).into();
     }
 
-    let (documents, steps) = input.replace(&workload, &converted, &helper)?;
+    let (documents, steps) = input.replace(&replaced, &converted, &helper)?;
     let output = args
         .output
         .as_ref()
@@ -119,6 +122,26 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
     let built = (!args.no_build).then_some(component.as_path());
     eprint!("{}", next(&steps, built, output.as_deref()));
     Ok(())
+}
+
+/// What a Plugin replaces. It keeps all of it, for the way back.
+struct Replaced {
+    workload: Value,
+    /// The webhook configurations that are left out.
+    webhooks: Vec<Value>,
+}
+
+impl Replaced {
+    fn new(objects: &[Value], workload: &Value, with_webhooks: bool) -> Self {
+        let webhooks = match with_webhooks {
+            true => Vec::new(),
+            false => others::webhooks(objects, workload),
+        };
+        Self {
+            workload: workload.clone(),
+            webhooks: webhooks.into_iter().cloned().collect(),
+        }
+    }
 }
 
 /// The rendered manifests of an operator.
@@ -208,9 +231,10 @@ impl Input {
     /// What the manifests need and do not get.
     fn findings(
         &self,
-        workload: &Value,
+        replaced: &Replaced,
         converted: Result<&Converted, &anyhow::Error>,
     ) -> Vec<Finding> {
+        let Replaced { workload, webhooks } = replaced;
         let mut findings = match converted {
             Ok(converted) => converted.findings.clone(),
             Err(error) => vec![Finding::new(
@@ -220,7 +244,7 @@ impl Input {
                 format!("{error:#}"),
             )],
         };
-        findings.extend(others::findings(&self.objects, workload));
+        findings.extend(others::findings(&self.objects, workload, webhooks));
         findings.extend(self.hooks.iter().map(|hook| {
             let note = format!(
                 "a hook of Helm ({}), which is not printed",
@@ -234,10 +258,11 @@ impl Input {
     /// The manifests with the Plugin in the place of the Deployment, and what is left to do.
     fn replace(
         mut self,
-        workload: &Value,
+        replaced: &Replaced,
         converted: &Converted,
         helper: &Helper,
     ) -> Result<(String, Steps)> {
+        let Replaced { workload, webhooks } = replaced;
         let Converted {
             plugin,
             service_account,
@@ -247,6 +272,7 @@ impl Input {
         let namespace = plugin["metadata"]["namespace"].as_str();
 
         let mut steps = Steps {
+            webhooks: webhooks.iter().map(name_of).collect(),
             workload: name_of(workload),
             namespace: namespace.map(str::to_owned),
             service_account: service_account.clone(),
@@ -276,20 +302,21 @@ impl Input {
             }
         }
 
-        let changed: Vec<_> = self
-            .objects
+        let all = self.objects.iter().zip(&self.texts);
+        let printed: Vec<_> = all
+            .filter(|(object, _)| !webhooks.contains(object))
+            .collect();
+        let changed: Vec<_> = printed
             .iter()
-            .zip(&self.texts)
             .filter_map(|(object, text)| match text {
-                _ if object == workload => Some(plugin),
+                _ if *object == workload => Some(plugin),
                 Some(_) => None,
-                None => Some(object),
+                None => Some(*object),
             })
             .collect();
         let mut written = helper.write(&changed)?.into_iter();
 
-        let texts = self.objects.iter().zip(&self.texts);
-        let documents = texts.map(|(object, text)| match text {
+        let documents = printed.into_iter().map(|(object, text)| match text {
             Some(text) if object != workload => Ok(text.clone()),
             _ => written.next().context("an object was not written"),
         });
@@ -300,6 +327,8 @@ impl Input {
 
 /// What is left to do after the manifests are printed.
 struct Steps {
+    /// The webhook configurations that are left out.
+    webhooks: Vec<String>,
     workload: String,
     namespace: Option<String>,
     service_account: String,
@@ -323,6 +352,13 @@ fn next(steps: &Steps, component: Option<&Path>, manifests: Option<&Path>) -> St
         commands.push(format!(
             "kubectl label namespace {} operetta.dev/plugins=enabled",
             namespace.unwrap_or("NAMESPACE")
+        ));
+    }
+    // Before the Deployment: once it is gone, they refuse every write.
+    if !steps.webhooks.is_empty() {
+        commands.push(format!(
+            "kubectl delete --ignore-not-found {}",
+            steps.webhooks.join(" ").to_lowercase()
         ));
     }
     commands.push(format!(

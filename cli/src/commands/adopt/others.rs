@@ -57,6 +57,12 @@ const CLUSTER: [&str; 10] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+/// The kinds of webhook configurations.
+const WEBHOOKS: [&str; 2] = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
 /// Makes a ServiceAccount consent to a Plugin, beside those to which it consents already.
 pub fn consent(account: &mut Value, plugin: &str) {
     let allowed = &account["metadata"]["annotations"][ALLOW_PLUGINS];
@@ -102,8 +108,69 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     })
 }
 
-/// What the objects around the Deployment need that a process does not give.
-pub fn findings(objects: &[Value], workload: &Value) -> Vec<Finding> {
+/// The configurations of webhooks that lead to the operator, whom nobody reaches as a process. One
+/// that leads to another workload of the manifests, or to a URL, is not the operator's.
+pub fn webhooks<'a>(objects: &'a [Value], workload: &Value) -> Vec<&'a Value> {
+    let labels = &workload["spec"]["template"]["metadata"]["labels"];
+    let is_elsewhere = |client: &Value| {
+        let named = &client["service"];
+        let mut services = objects.iter().filter(|object| {
+            let metadata = &object["metadata"];
+            let is_there =
+                metadata["namespace"].is_null() || metadata["namespace"] == named["namespace"];
+            object["kind"] == "Service" && metadata["name"] == named["name"] && is_there
+        });
+        match services.next() {
+            Some(service) => !selects(&service["spec"]["selector"], labels),
+            None => !client["url"].is_null(),
+        }
+    };
+
+    let leads_here = |configuration: &&Value| {
+        let is_kind = WEBHOOKS.iter().any(|kind| configuration["kind"] == *kind);
+        let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+        is_kind
+            && webhooks
+                .map(|webhook| &webhook["clientConfig"])
+                .any(|client| !is_elsewhere(client))
+    };
+    objects.iter().filter(leads_here).collect()
+}
+
+/// What becomes of the operator's webhooks, which the host does not serve.
+fn webhook_finding(configuration: &Value, is_left_out: bool) -> Finding {
+    let webhooks = configuration["webhooks"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let required = webhooks
+        .iter()
+        .filter(|webhook| webhook["failurePolicy"] != "Ignore")
+        .count();
+
+    let note = match (is_left_out, required) {
+        (true, 0) => {
+            "is left out, since the host serves no webhooks; --with-webhooks prints it".to_owned()
+        }
+        (true, _) => format!(
+            "is left out, since the host serves no webhooks: those with failurePolicy Fail ({required}) would refuse every \
+             write of their kinds; --with-webhooks prints it"
+        ),
+        (false, 0) => {
+            "the host serves no webhooks: they are skipped (failurePolicy Ignore)".to_owned()
+        }
+        (false, _) => format!(
+            "the host serves no webhooks: until they are served, those with failurePolicy Fail ({required}) refuse every \
+             write of their kinds: don't apply this object, or delete it"
+        ),
+    };
+    let place = format!("webhooks ({})", webhooks.len());
+    Finding::new(Verdict::NotYet, name_of(configuration), place, note)
+}
+
+/// What the objects around the Deployment need that a process does not give. `left_out` are those of
+/// them that are not printed.
+pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<Finding> {
     let labels = &workload["spec"]["template"]["metadata"]["labels"];
     let namespace = &workload["metadata"]["namespace"];
     let mut found = Vec::new();
@@ -116,23 +183,6 @@ pub fn findings(objects: &[Value], workload: &Value) -> Vec<Finding> {
         };
 
         match object["kind"].as_str().unwrap_or_default() {
-            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                let webhooks = object["webhooks"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let required = webhooks
-                    .iter()
-                    .filter(|webhook| webhook["failurePolicy"] != "Ignore")
-                    .count();
-                let effect = if required > 0 {
-                    format!(
-                        "until they are served, those with failurePolicy Fail ({required}) refuse every write of their kinds: \
-                         don't apply this object, or delete it"
-                    )
-                } else {
-                    "they are skipped (failurePolicy Ignore)".to_owned()
-                };
-                let place = format!("webhooks ({})", webhooks.len());
-                add(Verdict::NotYet, &place, format!("the host serves no webhooks: {effect}"));
-            }
             "CustomResourceDefinition" if spec["conversion"]["strategy"] == "Webhook" => add(
                 Verdict::NotYet,
                 "spec.conversion",
@@ -182,6 +232,8 @@ pub fn findings(objects: &[Value], workload: &Value) -> Vec<Finding> {
         }
     }
 
+    let webhooks = webhooks(objects, workload).into_iter();
+    found.extend(webhooks.map(|object| webhook_finding(object, left_out.contains(object))));
     found
 }
 
@@ -260,7 +312,7 @@ mod tests {
         let match_labels = json!({"spec": {"selector": {"matchLabels": {"app": "op"}}}});
 
         let verdicts = |object: Value| -> Vec<Verdict> {
-            let found = findings(&[object], &workload);
+            let found = findings(&[object], &workload, &[]);
             found.iter().map(|finding| finding.verdict).collect()
         };
         for (object, expected) in [
@@ -306,18 +358,82 @@ mod tests {
             let name = object.to_string();
             assert_eq!(verdicts(object).first().copied(), expected, "{name}");
         }
+    }
 
-        let webhooks = json!({"webhooks": [{"failurePolicy": "Ignore"}, {}]});
-        let found = findings(
-            &[object("ValidatingWebhookConfiguration", "", webhooks)],
-            &workload,
-        );
-        assert_eq!(found[0].place, "webhooks (2)");
-        assert!(
-            found[0]
-                .note
-                .contains("failurePolicy Fail (1) refuse every write"),
-            "{found:?}"
-        );
+    #[test]
+    fn webhooks_are_the_operators_unless_they_lead_elsewhere() {
+        let workload = json!({
+            "kind": "Deployment",
+            "metadata": {"name": "op", "namespace": "ns"},
+            "spec": {"template": {"metadata": {"labels": {"app": "op"}}}},
+        });
+        let service = |name: &str, namespace: Value, app: &str| {
+            let metadata = json!({"name": name, "namespace": namespace});
+            json!({"kind": "Service", "metadata": metadata, "spec": {"selector": {"app": app}}})
+        };
+        let services = [
+            service("own", json!("ns"), "op"),
+            service("placed", Value::Null, "op"),
+            service("other", json!("ns"), "other"),
+        ];
+        let to = |name: &str| json!({"service": {"name": name, "namespace": "ns"}});
+        let configuration = |kind: &str, clients: &[Value]| {
+            let webhooks: Vec<_> = clients
+                .iter()
+                .map(|client| json!({ "clientConfig": client }))
+                .collect();
+            json!({"kind": kind, "metadata": {"name": "a"}, "webhooks": webhooks})
+        };
+
+        let url = json!({"url": "https://example.com"});
+        for (kind, clients, expected) in [
+            (WEBHOOKS[0], vec![to("own")], true),
+            (WEBHOOKS[1], vec![to("placed")], true),
+            (WEBHOOKS[1], vec![to("other")], false),
+            (WEBHOOKS[1], vec![to("other"), to("own")], true),
+            (WEBHOOKS[1], vec![to("not-in-the-manifests")], true),
+            (WEBHOOKS[1], vec![url], false),
+            (WEBHOOKS[1], vec![], false),
+            ("ConfigMap", vec![to("own")], false),
+        ] {
+            let object = configuration(kind, &clients);
+            let objects = [&services[..], std::slice::from_ref(&object)].concat();
+            let found = webhooks(&objects, &workload);
+            assert_eq!(found == [&object], expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn webhooks_that_fail_closed_are_named_with_what_follows() {
+        let workload = json!({"kind": "Deployment", "metadata": {"name": "op"}});
+        let client = json!({"service": {"name": "hook", "namespace": "ns"}});
+        let object = |first: &str| {
+            json!({
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "a"},
+                "webhooks": [
+                    {"clientConfig": client, "failurePolicy": first},
+                    {"clientConfig": client, "failurePolicy": "Ignore"},
+                ],
+            })
+        };
+
+        for (policy, is_left_out, part) in [
+            (
+                "Fail",
+                true,
+                "failurePolicy Fail (1) would refuse every write",
+            ),
+            ("Fail", false, "failurePolicy Fail (1) refuse every write"),
+            ("Ignore", true, "is left out"),
+            ("Ignore", false, "they are skipped"),
+        ] {
+            let object = object(policy);
+            let left_out: Vec<_> = is_left_out.then(|| object.clone()).into_iter().collect();
+            let found = findings(&[object], &workload, &left_out);
+            assert_eq!(found[0].place, "webhooks (2)");
+            assert!(found[0].note.contains(part), "{found:?}");
+            assert_eq!(found[0].note.contains("--with-webhooks"), is_left_out);
+        }
     }
 }

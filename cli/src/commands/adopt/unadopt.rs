@@ -1,5 +1,6 @@
-//! `operetta adopt --unadopt FILE`: prints the Deployment that a Plugin has replaced, from the
-//! annotation of the Plugin, in JSON, which kubectl takes like YAML.
+//! `operetta adopt --unadopt FILE`: prints the Deployment that a Plugin has replaced, and the webhook
+//! configurations that were left out, from the annotation of the Plugin, in JSON, which kubectl takes
+//! like YAML.
 
 use std::{io::Read as _, path::Path};
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::convert::name_of;
 use crate::commands::{dev::manifests::objects_in, print_document};
 
-/// Prints the Deployment of each Plugin in a file, or on stdin if it is `-`.
+/// Prints what each Plugin in a file, or on stdin if it is `-`, has replaced.
 ///
 /// # Errors
 /// Returns an error if the file can't be read, or has no Plugin that was adopted.
@@ -27,25 +28,25 @@ pub fn unadopt(file: &Path) -> Result<()> {
         file.display().to_string()
     };
 
-    let workloads = workloads(&text, &name)?;
-    let documents: Vec<_> = workloads
+    let replaced = replaced(&text, &name)?;
+    let documents: Vec<_> = replaced
         .iter()
         .map(serde_json::to_string_pretty)
         .collect::<Result<_, _>>()?;
     print_document(&format!("{}\n", documents.join("\n---\n")))?;
 
-    eprintln!("apply it after the Plugin is deleted: both at once would be two operators");
+    let names: Vec<_> = replaced.iter().map(name_of).collect();
+    eprintln!(
+        "{}: apply after the Plugin is deleted, since both at once would be two operators",
+        names.join(", ")
+    );
     Ok(())
 }
 
-/// The Deployments that the Plugins in a text have replaced.
-fn workloads(text: &str, name: &str) -> Result<Vec<Value>> {
+/// The objects that the Plugins in a text have replaced.
+fn replaced(text: &str, name: &str) -> Result<Vec<Value>> {
     // A List, as kubectl prints several objects, has no name.
-    let parsed = match serde_json::from_str::<Value>(text) {
-        Ok(list) if list["items"].is_array() => list["items"].as_array().cloned(),
-        _ => None,
-    };
-    let objects = match parsed {
+    let objects = match serde_json::from_str::<Value>(text).ok().and_then(items) {
         Some(items) => items,
         None => objects_in(text, name)?,
     };
@@ -55,18 +56,16 @@ fn workloads(text: &str, name: &str) -> Result<Vec<Value>> {
         let Some(adopted) = plugin["metadata"]["annotations"][ADOPTED].as_str() else {
             continue;
         };
-        let workload: Value = serde_json::from_str(adopted)
-            .ok()
-            .filter(|workload: &Value| {
-                workload["kind"].is_string() && workload["metadata"]["name"].is_string()
-            })
-            .with_context(|| {
-                format!(
-                    "the annotation {ADOPTED} of {} is no Deployment in JSON: somebody has changed it",
-                    name_of(plugin)
-                )
-            })?;
-        found.push(workload);
+        let is_named =
+            |object: &Value| object["kind"].is_string() && object["metadata"]["name"].is_string();
+        let adopted = serde_json::from_str::<Value>(adopted).ok().and_then(items);
+        let adopted = adopted.filter(|items| !items.is_empty() && items.iter().all(is_named));
+        found.extend(adopted.with_context(|| {
+            format!(
+                "the annotation {ADOPTED} of {} is no List of objects in JSON: somebody has changed it",
+                name_of(plugin)
+            )
+        })?);
     }
 
     if found.is_empty() {
@@ -78,6 +77,14 @@ fn workloads(text: &str, name: &str) -> Result<Vec<Value>> {
     Ok(found)
 }
 
+/// The objects of a List; None if it is none.
+fn items(mut list: Value) -> Option<Vec<Value>> {
+    match list.get_mut("items")?.take() {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -85,36 +92,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deployment_comes_back_from_the_plugin() {
+    fn what_was_replaced_comes_back_from_the_plugin() {
         let workload =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "op"}});
+        let webhooks = json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "w"}});
+        let adopted = json!({"kind": "List", "items": [workload, webhooks]});
         let plugin = json!({
             "apiVersion": "operetta.dev/v1alpha1",
             "kind": "Plugin",
-            "metadata": {"name": "op", "annotations": {ADOPTED: workload.to_string()}},
+            "metadata": {"name": "op", "annotations": {ADOPTED: adopted.to_string()}},
         });
         let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: op}\n";
 
         let text = format!("{account}---\n{plugin}\n");
-        assert_eq!(
-            workloads(&text, "x").expect("one"),
-            std::slice::from_ref(&workload)
-        );
+        assert_eq!(replaced(&text, "x").expect("one"), [workload, webhooks]);
         let list = json!({"kind": "List", "items": [plugin, plugin]}).to_string();
-        assert_eq!(workloads(&list, "x").expect("two").len(), 2);
+        assert_eq!(replaced(&list, "x").expect("two").len(), 4);
 
-        let error = |text: &str| workloads(text, "some.yaml").expect_err("none").to_string();
+        let error = |text: &str| replaced(text, "some.yaml").expect_err("none").to_string();
         let said = error(account);
         assert!(
             said.contains("some.yaml has no Plugin with the annotation"),
             "{said}"
         );
 
-        for wrong in ["{", "[]", "{\"kind\": 1}"] {
+        for wrong in [
+            "{",
+            "[]",
+            "1",
+            "{\"kind\": 1}",
+            "{\"items\": []}",
+            "{\"items\": [{\"kind\": \"Deployment\"}]}",
+        ] {
             let mut damaged = plugin.clone();
             damaged["metadata"]["annotations"][ADOPTED] = wrong.into();
             let said = error(&damaged.to_string());
-            assert!(said.contains("of Plugin/op is no Deployment"), "{said}");
+            assert!(said.contains("of Plugin/op is no List"), "{said}");
         }
     }
 }
