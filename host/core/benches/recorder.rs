@@ -26,7 +26,7 @@ use operetta_core::{
     handler::event::Event,
     object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
     recorder::{
-        Facts, Limits, OpenReconcile, Outcome, PluginRecorder, Recorder, Triggers,
+        Facts, Limits, Outcome, PluginRecorder, Recorder, Triggers,
         explain::{FactSource, Question, explain},
         record::{ObjectRef, Source, Trigger},
     },
@@ -148,14 +148,8 @@ impl Host {
             more: 0,
         };
         let kind = GroupVersionKind::new("apps/v1", "Foo");
-        let open = OpenReconcile::begin(
-            self.plugins[plugin].clone(),
-            &kind,
-            &request,
-            triggers,
-            None,
-            None,
-        );
+        let plugin = self.plugins[plugin].clone();
+        let open = request.begin_record(plugin, &kind, triggers, None, None);
         for (verb, resource, cached) in [
             (Verb::Get, "Foo", true),
             (Verb::Get, "Deployment", true),

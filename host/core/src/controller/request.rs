@@ -1,8 +1,13 @@
 //! Reconcile requests and their results.
 
+use std::{sync::Arc, time::Duration};
+
 use operetta_api::reasons::{self, Reason};
 
-use crate::{object::ObjectKey, recorder::OpenReconcile};
+use crate::{
+    object::{ObjectKey, kind::GroupVersionKind},
+    recorder::{OpenReconcile, PluginRecorder, Trace, Triggers, record::Reconcile},
+};
 
 /// A key to reconcile. As in controller-runtime, a request carries a name, never an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,33 @@ pub struct ReconcileRequest {
     pub record: Option<OpenReconcile>,
 }
 
+impl ReconcileRequest {
+    /// Begins the record of this reconcile of an object of this kind. `waited` is how long the key was
+    /// in the queue.
+    pub fn begin_record(
+        &self,
+        recorder: Arc<PluginRecorder>,
+        kind: &GroupVersionKind,
+        triggers: Triggers,
+        waited: Option<Duration>,
+        trace: Option<Trace>,
+    ) -> OpenReconcile {
+        let reconcile = Reconcile {
+            id: self.reconcile_id.clone(),
+            controller: self.controller.clone(),
+            api_version: kind.api_version.clone(),
+            kind: kind.kind.clone(),
+            key: self.key.clone(),
+            waited,
+            retries: self.retries,
+            triggers: triggers.first,
+            more_triggers: triggers.more,
+            ..Reconcile::default()
+        };
+        OpenReconcile::begin(recorder, reconcile, trace)
+    }
+}
+
 /// The result of a successful reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -27,7 +59,7 @@ pub enum Action {
     /// Requeue the key after the rate limiter's delay.
     Requeue,
     /// Requeue the key after this delay.
-    RequeueAfter(std::time::Duration),
+    RequeueAfter(Duration),
 }
 
 /// The error of a failed reconcile.
@@ -38,7 +70,7 @@ pub enum Failure {
     Retry(String),
     /// The reconciler asks to be retried after this delay.
     #[error("{0}")]
-    RetryAfter(String, std::time::Duration),
+    RetryAfter(String, Duration),
     /// The reconciler asks not to be retried until the object changes.
     #[error("{0}")]
     Terminal(String),
@@ -57,7 +89,7 @@ pub enum Fault {
     #[error("the call did not end within {} s (limits.timeoutSeconds)", .limit.as_secs_f32())]
     DeadlineExceeded {
         /// The limit.
-        limit: std::time::Duration,
+        limit: Duration,
     },
     /// The guest asked for more memory than `limits.memory`.
     #[error("the plugin exceeded its memory limit of {} MiB (limits.memory)", .limit_bytes / (1024 * 1024))]

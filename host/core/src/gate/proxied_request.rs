@@ -241,7 +241,14 @@ impl Gate {
 
         let mut result = send(call).await;
         if let Some(record) = record {
-            record.end(&Answer::of_proxied(verb, &result));
+            let answer = match &result {
+                Ok(answer) => {
+                    let body = answer.text.as_deref().unwrap_or_default();
+                    Answer::of_response(verb, answer.status, body)
+                }
+                Err(error) => Answer::of_error(error),
+            };
+            record.end(&answer);
         } else if result.is_ok() {
             // A read that was revoked meanwhile must not return its response.
             result = self.permit().check().and(result);

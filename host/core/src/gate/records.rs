@@ -89,7 +89,7 @@ mod tests {
         },
         object::{ObjectKey, kind::GroupVersionKind},
         recorder::{
-            Limits, OpenReconcile, Recorder, Triggers,
+            Limits, Recorder, Triggers,
             record::{Reconcile, Source},
         },
     };
@@ -115,14 +115,7 @@ mod tests {
         };
         let plugin = recorder.of_plugin(&plugin(), Source::default());
         let kind = GroupVersionKind::new("v1", "Foo");
-        request.record = Some(OpenReconcile::begin(
-            plugin,
-            &kind,
-            &request,
-            Triggers::default(),
-            None,
-            None,
-        ));
+        request.record = Some(request.begin_record(plugin, &kind, Triggers::default(), None, None));
         (gate.session(Some(request)), recorder)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::{proxied_request::ProxiedAnswer, raw_request::RawResponse, verb::Verb},
+    gate::{raw_request::RawResponse, verb::Verb},
     object::Object,
     status::ApiError,
 };
@@ -101,19 +101,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The answer to a proxied write.
-    pub fn of_proxied<T>(verb: Verb, result: &'a Result<ProxiedAnswer<T>, ApiError>) -> Self {
-        match result {
-            Ok(answer) => Self::of_response(
-                verb,
-                answer.status,
-                answer.text.as_deref().unwrap_or_default(),
-            ),
-            Err(error) => Self::of_error(error),
-        }
-    }
-
-    fn of_response(verb: Verb, status: u16, body: &'a str) -> Self {
+    /// The answer to a raw or a proxied write that was answered. An empty body was not read.
+    pub fn of_response(verb: Verb, status: u16, body: &'a str) -> Self {
         match verb {
             _ if status >= 400 => Self::Failed {
                 code: status,
@@ -124,7 +113,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn of_error(error: &'a ApiError) -> Self {
+    /// The answer of a write that failed.
+    pub fn of_error(error: &'a ApiError) -> Self {
         Self::Failed {
             code: error.status.code,
             reason: &error.status.reason,

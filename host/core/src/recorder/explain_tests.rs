@@ -105,14 +105,8 @@ impl Host {
             record: None,
         };
         let kind = GroupVersionKind::new("apps/v1", "Foo");
-        let reconcile = OpenReconcile::begin(
-            self.plugin.clone(),
-            &kind,
-            &request,
-            pending.take(&key),
-            None,
-            None,
-        );
+        let reconcile =
+            request.begin_record(self.plugin.clone(), &kind, pending.take(&key), None, None);
         let calls = reads
             .iter()
             .map(|read| (Verb::Get, *read))

@@ -12,10 +12,8 @@ use super::{
     triggers::Triggers,
 };
 use crate::{
-    controller::request::ReconcileRequest,
     gate::call::{Call, Resource},
     nondeterminism,
-    object::kind::GroupVersionKind,
     status::{ApiError, ErrorKind},
 };
 
@@ -99,29 +97,16 @@ struct Open {
 }
 
 impl OpenReconcile {
-    /// Begins recording a reconcile of an object of this kind. `waited` is how long the key was in
-    /// the queue.
-    pub fn begin(
+    /// Begins recording a reconcile, of which this is known so far.
+    pub(crate) fn begin(
         recorder: Arc<PluginRecorder>,
-        kind: &GroupVersionKind,
-        request: &ReconcileRequest,
-        triggers: Triggers,
-        waited: Option<Duration>,
+        reconcile: Reconcile,
         trace: Option<Trace>,
     ) -> Self {
         let record = Reconcile {
-            id: request.reconcile_id.clone(),
-            controller: request.controller.clone(),
-            api_version: kind.api_version.clone(),
-            kind: kind.kind.clone(),
-            key: request.key.clone(),
             started: nondeterminism::wall_clock(),
-            waited,
-            retries: request.retries,
-            triggers: triggers.first,
-            more_triggers: triggers.more,
             result: "aborted".to_owned(),
-            ..Reconcile::default()
+            ..reconcile
         };
 
         Self(Arc::new(Open {
@@ -325,7 +310,7 @@ mod tests {
     use super::*;
     use crate::{
         gate::verb::Verb,
-        object::ObjectKey,
+        object::{ObjectKey, kind::GroupVersionKind},
         recorder::{Limits, Recorder, record::Source},
     };
 
@@ -333,16 +318,8 @@ mod tests {
     async fn calls_of_a_reconcile_and_their_texts_are_bounded() {
         let recorder = Recorder::new(Limits::default(), None);
         let plugin = ObjectKey::namespaced("n", "p");
-        let request = ReconcileRequest {
-            controller: "c".to_owned(),
-            key: ObjectKey::namespaced("n", "a"),
-            retries: 0,
-            reconcile_id: "r".to_owned(),
-            record: None,
-        };
-        let kind = GroupVersionKind::new("v1", "Pod");
         let source = recorder.of_plugin(&plugin, Source::default());
-        let open = OpenReconcile::begin(source, &kind, &request, Triggers::default(), None, None);
+        let open = OpenReconcile::begin(source, Reconcile::default(), None);
         let long = "é".repeat(100_000);
         let call = Call {
             verb: Verb::Get,

@@ -621,14 +621,7 @@ mod tests {
             link: None,
         };
         let kind = GroupVersionKind::new("v1", "Pod");
-        OpenReconcile::begin(
-            plugin,
-            &kind,
-            &request,
-            Triggers::default(),
-            None,
-            Some(trace),
-        )
+        request.begin_record(plugin, &kind, Triggers::default(), None, Some(trace))
     }
 
     fn call() -> Call {

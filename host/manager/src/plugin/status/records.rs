@@ -69,8 +69,6 @@ impl PluginRecords {
             return None;
         }
 
-        Some(OpenReconcile::begin(
-            current, kind, request, triggers, waited, trace,
-        ))
+        Some(request.begin_record(current, kind, triggers, waited, trace))
     }
 }
