@@ -18,7 +18,7 @@ use operetta_wasm::process::{
 use tokio::sync::watch;
 
 use super::{
-    inputs::{self, Fields, NO_TOKEN, expand},
+    inputs::{self, Fields, NO_TOKEN, expand, impossible_mount},
     network::{API_SERVER, ApiServerOnly, ApiServerTls, OWN, PORT},
     volumes::{EmptyDirs, LiveVolumes},
 };
@@ -123,12 +123,8 @@ impl Definition {
 
         let mut files = Files::default();
         let live = LiveVolumes::mount(self, &mut files, sources, &contents)?;
-        self.mount_own(&mut files).map_err(|error| {
-            Problem::new(
-                operetta_api::reasons::INVALID_CONFIG,
-                format!("spec.process.volumeMounts: {error}"),
-            )
-        })?;
+        self.mount_own(&mut files)
+            .map_err(|error| impossible_mount(&error))?;
         let config = ProcessConfig {
             args,
             env: env.into_iter().collect(),

@@ -112,10 +112,13 @@ pub fn check(spec: &ProcessSpec, contents: &Contents, fields: Fields<'_>) -> Res
             return Err(Problem::new(reasons::INVALID_CONFIG, message));
         }
     }
-    check_mounts(spec).map_err(|error| {
-        let message = format!("spec.process.volumeMounts: {error}");
-        Problem::new(reasons::INVALID_CONFIG, message)
-    })
+    check_mounts(spec).map_err(|error| impossible_mount(&error))
+}
+
+/// The problem of a file or a path of `spec.process.volumeMounts` that is not possible.
+pub fn impossible_mount(error: &FileError) -> Problem {
+    let message = format!("spec.process.volumeMounts: {error}");
+    Problem::new(reasons::INVALID_CONFIG, message)
 }
 
 /// Mounts empty volumes to see whether the paths are possible.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{
     definition::Definition,
-    inputs::{self, VolumeFiles},
+    inputs::{self, VolumeFiles, impossible_mount},
 };
 use crate::{
     plugin::{config::references::Contents, crd::ProcessSpec},
@@ -73,7 +73,7 @@ impl LiveVolumes {
                     Problem::new(reasons::CONFIG_TOO_LARGE, message)
                 })?;
                 let projected =
-                    Projected::new(files.clone()).map_err(|error| impossible(&error))?;
+                    Projected::new(files.clone()).map_err(|error| impossible_mount(&error))?;
                 volumes.push((at, projected.clone()));
                 made.insert(&volume.name, (projected, files));
             }
@@ -95,7 +95,7 @@ impl LiveVolumes {
                 (None, Some((_, content))) => mount_part(files, path, content, sub_path),
                 (None, None) => Ok(()),
             };
-            mounted.map_err(|error| impossible(&error))?;
+            mounted.map_err(|error| impossible_mount(&error))?;
         }
 
         Ok(Self {
@@ -135,23 +135,24 @@ impl LiveVolumes {
     }
 }
 
-fn impossible(error: &FileError) -> Problem {
-    let message = format!("spec.process.volumeMounts: {error}");
-    Problem::new(reasons::INVALID_CONFIG, message)
-}
-
 fn is_whole(sub_path: &str) -> bool {
     sub_path.split('/').all(|name| matches!(name, "" | "."))
 }
 
-/// Mounts one file or folder as it is now: a kubelet does not update those either. If there is none,
-/// it makes a folder.
+/// Mounts one file or folder as it is now: a kubelet does not update those either.
 fn mount_part(
     files: &mut Files,
     path: &str,
     content: &VolumeFiles,
     sub_path: &str,
 ) -> Result<(), FileError> {
+    let (content, part) = part_of(content, sub_path);
+    files.mount(path, &Projected::new(content)?, part)
+}
+
+/// Returns the files of a part of a volume, and where it is among them. If there is no such part, it
+/// is an empty folder, which a kubelet makes.
+fn part_of<'a>(content: &VolumeFiles, sub_path: &'a str) -> (VolumeFiles, &'a str) {
     let part = sub_path.trim_matches('/');
     let is_part = |file: &String| {
         let rest = file.strip_prefix(part);
@@ -162,8 +163,8 @@ fn mount_part(
         .filter(|(file, _)| is_part(file))
         .map(|(file, bytes)| (file.clone(), bytes.clone()))
         .collect();
-    let sub_path = if content.is_empty() { "" } else { part };
-    files.mount(path, &Projected::new(content)?, sub_path)
+    let part = if content.is_empty() { "" } else { part };
+    (content, part)
 }
 
 fn size(files: &VolumeFiles) -> u64 {
@@ -223,9 +224,15 @@ mod tests {
             ("a/b".to_owned(), b"x".to_vec()),
             ("ab".to_owned(), b"y".to_vec()),
         ]);
-        let mut files = Files::default();
-        for (path, sub_path) in [("/file", "ab"), ("/folder", "a/"), ("/none", "c")] {
-            mount_part(&mut files, path, &content, sub_path).expect("mounted");
+        for (sub_path, names, part) in [
+            ("ab", &["ab"][..], "ab"),
+            ("a/", &["a/b"], "a"),
+            ("a/b", &["a/b"], "a/b"),
+            ("c", &[], ""),
+        ] {
+            let (files, found) = part_of(&content, sub_path);
+            assert_eq!(files.keys().collect::<Vec<_>>(), names, "{sub_path}");
+            assert_eq!(found, part, "{sub_path}");
         }
     }
 }
