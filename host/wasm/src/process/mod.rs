@@ -71,6 +71,7 @@ mod preview1;
 mod signals;
 mod socket;
 mod state;
+mod time;
 mod wake;
 
 use std::{
@@ -220,7 +221,7 @@ impl Shared {
     /// Called at both ends of a poll.
     fn polled(&self) {
         self.polled
-            .store(state::nanos(self.started.elapsed()), Ordering::Relaxed);
+            .store(time::nanos(self.started.elapsed()), Ordering::Relaxed);
     }
 }
 

@@ -14,7 +14,8 @@ use super::{
     guest::Guest,
     preview1::{MONOTONIC, REALTIME},
     socket::Ready,
-    state::{State, enter, wall_clock},
+    state::{State, enter},
+    time::wall_clock,
 };
 use crate::store::long_run::RunTime;
 

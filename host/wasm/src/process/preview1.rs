@@ -19,7 +19,8 @@ use super::{
     errno::Errno,
     files::{Directory, Entry, MAX_PATH, OpenOptions, Stat},
     guest::{Buffer, Guest},
-    state::{MAX_TRANSFER, Output, State, enter, nanos, wall_clock},
+    state::{MAX_TRANSFER, Output, State, enter},
+    time::{nanos, wall_clock},
 };
 
 type Result<T = ()> = std::result::Result<T, Errno>;

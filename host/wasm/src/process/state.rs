@@ -3,10 +3,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use operetta_core::{
-    nondeterminism,
-    ports::{LogLevel, LogRecord, LogSink},
-};
+use operetta_core::ports::{LogLevel, LogRecord, LogSink};
 use tokio::time::Instant;
 use wasmtime::{Caller, Extern, Memory};
 
@@ -17,6 +14,7 @@ use super::{
     files::{Directory, Files},
     guest::Guest,
     network::Network,
+    time::nanos,
 };
 use crate::store::{limiter::MemoryLimiter, long_run::RunTime, output::Lines};
 
@@ -108,15 +106,6 @@ impl State {
         self.shared
             .publish(self.limiter.used_bytes(), self.descriptors.count());
     }
-}
-
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The time since 1970 in nanoseconds.
-pub(super) fn wall_clock() -> u64 {
-    nanos(nondeterminism::wall_clock())
 }
 
 /// Splits a host call's borrow of the store into the guest's memory and the state.

@@ -14,7 +14,7 @@ use std::{
 
 pub use self::volume::{EmptyDir, FileError, Projected};
 use self::volume::{File, Opened, Volume};
-pub(super) use self::volume::{OpenOptions, Stat};
+pub(super) use self::volume::{Listed, OpenOptions, Stat};
 use super::errno::Errno;
 
 /// The longest path, in bytes (`PATH_MAX`).
@@ -172,23 +172,21 @@ impl Files {
             Some((mount, inside)) => mount.volume.stat(&inside),
             None => Err(Errno::NOENT),
         };
-        match found {
-            Err(Errno::NOENT | Errno::NOTDIR) if self.mount_points(path).next().is_some() => {
-                Ok(Stat {
-                    inode: inode_of(path),
-                    is_directory: true,
-                    size: 0,
-                    modified: 0,
-                })
-            }
-            Err(Errno::NOENT) if path.is_empty() => Ok(Stat {
-                inode: inode_of(path),
-                is_directory: true,
-                size: 0,
-                modified: 0,
-            }),
-            found => found,
+        let leads_to_mounts = || self.mount_points(path).next().is_some();
+        let is_folder = match found {
+            Err(Errno::NOENT) => path.is_empty() || leads_to_mounts(),
+            Err(Errno::NOTDIR) => leads_to_mounts(),
+            _ => false,
+        };
+        if !is_folder {
+            return found;
         }
+        Ok(Stat {
+            inode: inode_of(path),
+            is_directory: true,
+            size: 0,
+            modified: 0,
+        })
     }
 
     /// Opens a file or a folder.
@@ -280,8 +278,8 @@ impl Files {
             Some((mount, inside)) => mount.volume.list(&inside),
             None => Err(Errno::NOENT),
         };
-        let mut listed: Vec<Listed> = match inside {
-            Ok(children) => children.into_iter().map(Listed::from).collect(),
+        let mut listed = match inside {
+            Ok(children) => children,
             Err(Errno::NOENT) if self.stat(path).is_ok_and(|stat| stat.is_directory) => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -334,24 +332,6 @@ fn inode_of(path: &[String]) -> u64 {
     path.hash(&mut hasher);
     // Above those of files.
     hasher.finish() | 1 << 63
-}
-
-/// An entry of a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub name: String,
-    pub inode: u64,
-    pub is_directory: bool,
-}
-
-impl From<(String, u64, bool)> for Listed {
-    fn from((name, inode, is_directory): (String, u64, bool)) -> Self {
-        Self {
-            name,
-            inode,
-            is_directory,
-        }
-    }
 }
 
 /// What a path was opened as.

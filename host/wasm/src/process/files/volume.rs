@@ -12,21 +12,16 @@ use std::{
     },
 };
 
-use operetta_core::{gate::bytes::Bytes, nondeterminism};
+use operetta_core::gate::bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::process::errno::Errno;
+use crate::process::{errno::Errno, time::wall_clock};
 
 /// Numbers the files of all volumes.
 static NEXT_INODE: AtomicU64 = AtomicU64::new(1);
 
 fn next_inode() -> u64 {
     NEXT_INODE.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The time since 1970 in nanoseconds.
-fn now() -> u64 {
-    u64::try_from(nondeterminism::wall_clock().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Files that the host provides and the process reads, as from a ConfigMap, a Secret or a projected
@@ -244,13 +239,21 @@ pub(crate) struct Stat {
     pub modified: u64,
 }
 
+/// An entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub name: String,
+    pub inode: u64,
+    pub is_directory: bool,
+}
+
 impl File {
     fn new(bytes: Vec<u8>, usage: Option<&Arc<Usage>>) -> Result<Arc<Self>, Errno> {
         Ok(Arc::new(Self {
             inode: next_inode(),
             content: Mutex::new(Content {
                 bytes,
-                modified: now(),
+                modified: wall_clock(),
             }),
             counted: Counted::new(usage)?,
         }))
@@ -293,7 +296,7 @@ impl File {
         if let Some(place) = content.bytes.get_mut(start..start + bytes.len()) {
             place.copy_from_slice(bytes);
         }
-        content.modified = now();
+        content.modified = wall_clock();
         Ok(end)
     }
 
@@ -304,7 +307,7 @@ impl File {
     pub fn set_size(&self, size: u64) -> Result<(), Errno> {
         let mut content = self.content.lock();
         self.resize(&mut content, size)?;
-        content.modified = now();
+        content.modified = wall_clock();
         Ok(())
     }
 
@@ -391,7 +394,7 @@ impl Tree {
         let root = next_inode();
         let folder = Folder {
             children: BTreeMap::new(),
-            modified: now(),
+            modified: wall_clock(),
             _counted: Counted(None),
         };
         Self {
@@ -443,7 +446,7 @@ impl Tree {
                 None => {
                     let new = Folder {
                         children: BTreeMap::new(),
-                        modified: now(),
+                        modified: wall_clock(),
                         _counted: Counted(None),
                     };
                     self.insert(at, folder, next_inode(), Node::Folder(new))
@@ -467,7 +470,7 @@ impl Tree {
                 vacant.insert(inode);
             }
         }
-        folder.modified = now();
+        folder.modified = wall_clock();
         self.nodes.insert(inode, node);
         Ok(inode)
     }
@@ -500,7 +503,7 @@ impl Tree {
             return None;
         };
         let inode = folder.children.remove(name)?;
-        folder.modified = now();
+        folder.modified = wall_clock();
         let node = self.nodes.remove(&inode)?;
         Some((inode, node))
     }
@@ -533,15 +536,16 @@ impl Volume {
         })
     }
 
-    /// The names in a folder, with their inodes and whether they are folders.
-    pub fn list(&self, path: &Path) -> Result<Vec<(String, u64, bool)>, Errno> {
+    /// The entries of a folder, in the order of their names.
+    pub fn list(&self, path: &Path) -> Result<Vec<Listed>, Errno> {
         let tree = self.tree.lock();
         let (_, Node::Folder(folder)) = tree.node(path)? else {
             return Err(Errno::NOTDIR);
         };
-        let children = folder.children.iter().map(|(name, inode)| {
-            let is_folder = matches!(tree.nodes.get(inode), Some(Node::Folder(_)));
-            (name.clone(), *inode, is_folder)
+        let children = folder.children.iter().map(|(name, inode)| Listed {
+            name: name.clone(),
+            inode: *inode,
+            is_directory: matches!(tree.nodes.get(inode), Some(Node::Folder(_))),
         });
         Ok(children.collect())
     }
@@ -596,7 +600,7 @@ impl Volume {
 
         let new = Folder {
             children: BTreeMap::new(),
-            modified: now(),
+            modified: wall_clock(),
             _counted: Counted::new(Some(usage))?,
         };
         tree.insert(folder, name, next_inode(), Node::Folder(new))?;
