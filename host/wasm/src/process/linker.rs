@@ -14,6 +14,10 @@ use super::{
 const PREVIEW1: &str = "wasi_snapshot_preview1";
 const OWN: &str = "operetta_process";
 
+/// The modules from which a process may import functions: preview 1 of WASI, and what the host adds
+/// to it.
+pub const IMPORTS: [&str; 2] = [PREVIEW1, OWN];
+
 /// The result of a host function as its caller gets it.
 trait Answer {
     fn answer(self) -> i32;

@@ -97,6 +97,7 @@ use self::{exit::Unresponsive, signals::Signals, socket::Ports, wake::ProcessWak
 pub use self::{
     exit::{Exit, ExitReason},
     files::{EmptyDir, FileError, Files, Projected},
+    linker::IMPORTS,
     load::ProcessProgram,
     network::{Destination, Host, Network, Stream},
     pipe::{CAPACITY, Pipe, pipe},

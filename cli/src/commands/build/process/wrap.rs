@@ -7,18 +7,13 @@ use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail, ensure};
 use operetta_api::reasons;
+use operetta_wasm::{PROCESS, process::IMPORTS};
 use wasm_encoder::{
     Component, ComponentExportKind, ComponentExportSection, ComponentSectionId, RawSection,
 };
 use wasmparser::{Parser, Payload, Validator, WasmFeatures};
 
 use super::imports;
-
-/// The name under which the component exports the module.
-pub const EXPORT: &str = "process";
-
-/// The modules from which a program may import: WASI's preview 1, and what the host adds to it.
-const IMPORTS: [&str; 2] = ["wasi_snapshot_preview1", "operetta_process"];
 
 /// What the host needs of a program.
 const EXPORTS: [&str; 2] = ["_start", "memory"];
@@ -34,7 +29,7 @@ pub fn wrap(module: &[u8]) -> Result<Vec<u8>> {
     let module = imports::merge(module)?;
 
     let mut exports = ComponentExportSection::new();
-    exports.export(EXPORT, ComponentExportKind::Module, 0, None);
+    exports.export(PROCESS, ComponentExportKind::Module, 0, None);
 
     let mut component = Component::new();
     component.section(&RawSection {
