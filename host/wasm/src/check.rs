@@ -1,7 +1,8 @@
 //! Checks of a component before it is compiled.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
+use operetta_core::nondeterminism;
 use wasmparser::{Encoding, ExternalKind, Parser, Payload, TypeRef};
 
 use crate::{
@@ -36,6 +37,21 @@ pub fn check(bytes: &[u8], limits: &LoadLimits) -> Result<Inspection, LoadError>
     }
     check_cost(bytes)?;
     Ok(inspection)
+}
+
+/// Runs one of the checks on a thread that may block: a large component takes a second.
+///
+/// # Errors
+/// Returns that of the check, or [`LoadError::Busy`] when the host stops.
+pub(crate) async fn checked(
+    bytes: &Arc<Vec<u8>>,
+    limits: &LoadLimits,
+    check: impl FnOnce(&[u8], &LoadLimits) -> Result<Inspection, LoadError> + Send + 'static,
+) -> Result<Inspection, LoadError> {
+    let (bytes, limits) = (bytes.clone(), limits.clone());
+    nondeterminism::blocking(move || check(&bytes, &limits))
+        .await
+        .map_err(|stopped| LoadError::Busy(stopped.to_string()))?
 }
 
 /// The imports allowed for a component.

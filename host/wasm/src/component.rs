@@ -3,10 +3,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use operetta_core::{manifest::Manifest, nondeterminism, ports::LogSink};
+use operetta_core::{manifest::Manifest, ports::LogSink};
 
 use crate::{
-    Engine, LoadError, LoadLimits, Plugin, Program, Provenance, check, process::ProcessProgram,
+    Engine, LoadError, LoadLimits, Plugin, Program, Provenance,
+    check::{check, checked},
+    process::ProcessProgram,
 };
 
 /// A loaded component.
@@ -38,13 +40,7 @@ impl Component {
         }
 
         let bytes = Arc::new(bytes);
-        let to_check = bytes.clone();
-        let limits_of_check = limits.clone();
-        let inspection = nondeterminism::blocking(move || check(&to_check, &limits_of_check));
-        let inspection = inspection
-            .await
-            .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
-
+        let inspection = checked(&bytes, limits, check).await?;
         if inspection.is_process {
             let program = ProcessProgram::load_checked(engine, bytes, inspection, limits).await?;
             return Ok(Self::Process(Arc::new(program)));

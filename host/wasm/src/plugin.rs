@@ -13,7 +13,6 @@ use operetta_core::{
     controller::request::Fault,
     gate::Gate,
     manifest::{self, Manifest},
-    nondeterminism,
     ports::LogSink,
 };
 use tokio::sync::Semaphore;
@@ -21,7 +20,7 @@ use tokio::sync::Semaphore;
 use crate::{
     Engine, Inspection, LoadError, Origin, Provenance,
     call::{self, Budget, CallError},
-    check::{Offered, check_plugin, exports_mapper},
+    check::{Offered, check_plugin, checked, exports_mapper},
     code::{
         digest,
         link::{Linked, PluginKind, PluginParts},
@@ -94,14 +93,9 @@ impl Plugin {
         }
 
         let bytes = Arc::new(bytes);
-        let to_check = bytes.clone();
-        let limits_of_check = limits.clone();
-        let inspection = nondeterminism::blocking(move || {
-            check_plugin(&to_check, &limits_of_check, Offered::Contract)
-        });
-        let inspection = inspection
-            .await
-            .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        let check =
+            |bytes: &[u8], limits: &LoadLimits| check_plugin(bytes, limits, Offered::Contract);
+        let inspection = checked(&bytes, limits, check).await?;
         Self::load_checked(engine, bytes, inspection, limits, logs).await
     }
 

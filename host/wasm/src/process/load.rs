@@ -2,13 +2,12 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use operetta_core::nondeterminism;
 use wasmtime::{ExternType, InstancePre, Linker, Module, component::Component};
 
 use super::{linker::original, state::State};
 use crate::{
     Engine, Inspection, LoadError, LoadLimits, PROCESS, Provenance,
-    check::check_process,
+    check::{check_process, checked},
     code::{
         link::{Kind, Linked, exported_module},
         resident::MappedCode,
@@ -40,13 +39,7 @@ impl ProcessProgram {
         limits: &LoadLimits,
     ) -> Result<Self, LoadError> {
         let bytes = Arc::new(bytes);
-        let to_check = bytes.clone();
-        let limits_of_check = limits.clone();
-        let inspection =
-            nondeterminism::blocking(move || check_process(&to_check, &limits_of_check));
-        let inspection = inspection
-            .await
-            .map_err(|stopped| LoadError::Busy(stopped.to_string()))??;
+        let inspection = checked(&bytes, limits, check_process).await?;
         Self::load_checked(engine, bytes, inspection, limits).await
     }
 
