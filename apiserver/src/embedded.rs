@@ -259,8 +259,8 @@ impl EmbeddedServer {
     }
 
     /// Serves what CustomResourceDefinitions define, deletes the objects of deleted ones, runs the
-    /// controllers, and forgets past changes after five to ten minutes. Never ends. One call is enough: with a second one, two of each controller
-    /// would work against each other.
+    /// controllers, and forgets past changes after five to ten minutes. Never ends. One call is
+    /// enough: with a second one, two of each controller would work against each other.
     pub async fn run(&self) {
         let administrator = self.administrator();
         tokio::join!(

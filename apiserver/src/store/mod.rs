@@ -12,8 +12,8 @@
 //!   window and has no queue of its own, so a slow watcher costs no memory: it ends with
 //!   [`StoreError::Compacted`] once the window has moved past it;
 //! - **compaction**: the window holds a bounded number of changes and bytes ([`Window`]), until they
-//!   are compacted ([`Store::compact_to`]), and older revisions are refused. A resource that has not changed since is still answered, because its
-//!   answer is exact.
+//!   are compacted ([`Store::compact_to`]), and older revisions are refused. A resource that has not
+//!   changed since is still answered, because its answer is exact.
 //!
 //! Objects are stored as compact JSON without `kind`, `apiVersion` and `resourceVersion`. The server
 //! writes these in front of the stored bytes ([`StoredObject::write_json`]), so one copy serves all

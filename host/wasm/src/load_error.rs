@@ -10,7 +10,8 @@ use crate::{CONTRACT_VERSION, MAPPER, PROCESS, RECONCILER, cut, imports, process
 /// How much text of a component a message may quote, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 2048;
 
-/// Why a plugin or a process was refused. Its author must change it. Only [`LoadError::Busy`] is worth a retry.
+/// Why a plugin or a process was refused. Its author must change it. Only [`LoadError::Busy`] is worth
+/// a retry.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file is not a WebAssembly binary.

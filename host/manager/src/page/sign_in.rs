@@ -1,5 +1,5 @@
-//! Signing in and out. The token stays here ([`super::sessions`]): the browser gets a cookie that no script
-//! can read and browsers don't send with other sites' requests, and the page a secret.
+//! Signing in and out. The token stays here ([`super::sessions`]): the browser gets a cookie that no
+//! script can read and browsers don't send with other sites' requests, and the page a secret.
 
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 //!
 //! [`controller`] is the place to start: it shows what happens to a Plugin. The modules beside it
 //! decide which replica acts ([`ownership`]), which code runs ([`source`]) with which configuration
-//! ([`config`]), how its controllers are set up ([`setup`]) or its process is run ([`process`]), what people get to see ([`status`]),
-//! and how it ends ([`teardown`]).
+//! ([`config`]), how its controllers are set up ([`setup`]) or its process is run ([`process`]), what
+//! people get to see ([`status`]), and how it ends ([`teardown`]).
 
 pub mod config;
 pub mod controller;

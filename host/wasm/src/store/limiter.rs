@@ -16,8 +16,8 @@ pub(crate) const PROCESS_TABLE_ELEMENTS: usize = 262_144;
 /// The maximum number of core instances of one component. Wrapped interpreters have a dozen.
 pub(crate) const CORE_INSTANCES: u32 = 64;
 
-/// The maximum number of tables of one component. Each takes `PROCESS_TABLE_ELEMENTS` pointers of reserved
-/// address space per slot.
+/// The maximum number of tables of one component. Each takes `PROCESS_TABLE_ELEMENTS` pointers of
+/// reserved address space per slot.
 pub(crate) const TABLES: u32 = 8;
 
 /// The maximum number of memories of one component. Each takes 4 GiB of reserved address space per

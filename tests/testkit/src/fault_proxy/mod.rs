@@ -9,8 +9,8 @@
 //! their requests.
 //!
 //! Network faults are not drawn: [`FaultProxy::outage`] closes all connections,
-//! [`FaultProxy::refuse`] also closes the port, [`FaultProxy::hold`] holds back the bytes of one or both directions, and
-//! [`FaultProxy::slow_down`] delays all requests.
+//! [`FaultProxy::refuse`] also closes the port, [`FaultProxy::hold`] holds back the bytes of one or
+//! both directions, and [`FaultProxy::slow_down`] delays all requests.
 //!
 //! In HTTP/2, an API server sends GOAWAY to make a client reconnect. kube-client speaks HTTP/1.1
 //! only, where `Connection: close` has the same effect ([`Fault::ConnectionClose`]).

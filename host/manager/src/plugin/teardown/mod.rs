@@ -3,7 +3,8 @@
 //! Without the plugin, nobody removes its finalizers and their objects can't be deleted. So the
 //! host puts a finalizer on the Plugin: once deleted, it keeps running until no object that is
 //! being deleted has a finalizer from its manifest. When a whole namespace is deleted, the plugin's
-//! ServiceAccount, Roles and RoleBindings go in any order; [`rights`] keeps them until then. docs/decisions/0043-teardown.md has the reasons and the limits.
+//! ServiceAccount, Roles and RoleBindings go in any order; [`rights`] keeps them until then.
+//! docs/decisions/0043-teardown.md has the reasons and the limits.
 
 pub mod rights;
 
