@@ -245,11 +245,18 @@ fn list(informer: &Arc<Informer>, selection: &Selection, read: &Read<'_>) -> Opt
         Form::Whole => (format!("{}List", kind.kind), kind.api_version.as_str()),
         Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1"),
     };
+    // The API server converts a list to its metadata by appending to a slice, and Go writes a slice
+    // to which nothing was appended as null.
+    let (items, end) = match read.form {
+        Form::Metadata if entries.is_empty() => ("null", "}\n"),
+        Form::Metadata | Form::Whole => ("[", "]}\n"),
+    };
     let head = format!(
-        r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{revision}"}},"items":["#
+        r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{revision}"}},"items":{items}"#
     );
     let body = ListBody {
         head: Some(head),
+        end,
         entries: entries.into_iter(),
         is_first: true,
         store: informer.cache.store.clone(),
@@ -312,6 +319,7 @@ fn in_json() -> response::Parts {
 /// A list, of which each piece is made when it is taken.
 struct ListBody {
     head: Option<String>,
+    end: &'static str,
     entries: std::vec::IntoIter<Entry>,
     is_first: bool,
     store: Arc<Store>,
@@ -334,7 +342,7 @@ impl Body for ListBody {
         let mut piece = self.head.take().unwrap_or_default();
         while piece.len() < PIECE {
             let Some(entry) = self.entries.next() else {
-                piece.push_str("]}\n");
+                piece.push_str(self.end);
                 self.has_ended = true;
                 break;
             };
