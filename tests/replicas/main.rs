@@ -6,6 +6,7 @@
 mod by_hand;
 mod installations;
 mod service;
+mod sessions;
 mod shards;
 mod stage;
 

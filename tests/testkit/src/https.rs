@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
 use kube::{Client, Config, client::Body};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
@@ -21,7 +21,21 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 /// # Panics
 /// Panics if the server cannot be reached.
 pub async fn get(address: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
-    send(&format!("https://{address}"), path, headers).await
+    read(open("GET", address, path, headers, "").await).await
+}
+
+/// Sends a request with these headers over TLS. Returns the response, whose body may go on.
+///
+/// # Panics
+/// Panics if the server cannot be reached.
+pub async fn open(
+    method: &str,
+    address: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response<Body> {
+    send(method, &format!("https://{address}"), path, headers, body).await
 }
 
 /// Sends a GET without TLS. Returns the status and the body.
@@ -29,24 +43,35 @@ pub async fn get(address: &str, path: &str, headers: &[(&str, &str)]) -> (u16, S
 /// # Panics
 /// Panics if the server cannot be reached.
 pub async fn get_plain(address: &str, path: &str) -> (u16, String) {
-    send(&format!("http://{address}"), path, &[]).await
+    read(send("GET", &format!("http://{address}"), path, &[], "").await).await
 }
 
-async fn send(server: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+async fn send(
+    method: &str,
+    server: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response<Body> {
     let mut config = Config::new(server.parse::<Uri>().expect("a URL"));
     config.accept_invalid_certs = true;
+    // A refusal with 429 is a response.
+    config.default_retry = false;
     let client = Client::try_from(config).expect("a client");
 
-    let mut request = Request::get(path);
+    let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
 
-    let response = client
-        .send(request.body(Body::empty()).expect("a request"))
+    let body = Body::from(body.as_bytes().to_vec());
+    client
+        .send(request.body(body).expect("a request"))
         .await
-        .expect("a response");
+        .expect("a response")
+}
 
+async fn read(response: Response<Body>) -> (u16, String) {
     let status = response.status().as_u16();
     let body = response.into_body().collect_bytes().await.expect("a body");
     (status, String::from_utf8_lossy(&body).into_owned())

@@ -431,8 +431,8 @@ pub fn credentials(headers: &HeaderMap) -> Option<&HeaderValue> {
         .or_else(|| headers.get(header::AUTHORIZATION))
 }
 
-/// Decisions by the hash of their subject, so that no token stays in memory.
-struct Kept<T> {
+/// Decisions of the last ten seconds, by the hash of their subject, so that no token stays in memory.
+pub(crate) struct Kept<T> {
     hasher: [RandomState; 2],
     decisions: Mutex<HashMap<[u64; 2], (Instant, T)>>,
 }
@@ -447,17 +447,25 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Clone> Kept<T> {
-    fn key(&self, about: &impl Hash) -> [u64; 2] {
+    pub(crate) fn key(&self, about: &impl Hash) -> [u64; 2] {
         [
             self.hasher[0].hash_one(about),
             self.hasher[1].hash_one(about),
         ]
     }
 
-    fn get(&self, key: [u64; 2]) -> Option<T> {
+    pub(crate) fn get(&self, key: [u64; 2]) -> Option<T> {
         let decisions = self.decisions.lock();
         let (at, decision) = decisions.get(&key)?;
         (at.elapsed() < KEPT).then(|| decision.clone())
+    }
+
+    pub(crate) fn keep(&self, key: [u64; 2], decision: T) {
+        let mut decisions = self.decisions.lock();
+        if decisions.len() >= MAX_KEPT {
+            decisions.clear();
+        }
+        decisions.insert(key, (Instant::now(), decision));
     }
 }
 
@@ -465,11 +473,7 @@ impl<T: Clone> Kept<Result<T, Refusal>> {
     /// Caches and returns a decision. An unreachable API server isn't a decision.
     fn put(&self, key: [u64; 2], decision: Result<T, Refusal>) -> Result<T, Refusal> {
         if !matches!(decision, Err(Refusal::Unavailable(_))) {
-            let mut decisions = self.decisions.lock();
-            if decisions.len() >= MAX_KEPT {
-                decisions.clear();
-            }
-            decisions.insert(key, (Instant::now(), decision.clone()));
+            self.keep(key, decision.clone());
         }
         decision
     }

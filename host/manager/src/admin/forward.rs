@@ -17,7 +17,7 @@ use std::{
 use axum::{
     body::Body,
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     middleware::Next,
     response::Response,
 };
@@ -35,7 +35,7 @@ use crate::{
     admin::{
         access::{Required, credentials},
         gather,
-        headers::{self, FORWARDED_BY, REASON, REPLICA},
+        headers::{self, BUFFERING, FORWARDED_BY, REASON, REPLICA},
         streams::{OpenStream, Streams},
     },
     manager::{Location, Manager},
@@ -44,6 +44,9 @@ use crate::{
 
 /// Timeout until the headers of the other replica's response.
 const ANSWER: Duration = Duration::from_secs(30);
+
+/// Why a user gets no answer when all places are taken.
+pub const TOO_MANY: &str = "too many users read from this replica of the host: try again later";
 
 /// How long a response may take. A user who follows a log for longer reconnects and is authorized
 /// again.
@@ -78,12 +81,10 @@ impl Forwarder {
             return next.run(request).await;
         };
         let Some(open) = self.streams.open(&target.namespace()) else {
-            let message =
-                "too many users read from this replica of the host: try again later".to_owned();
             return headers::error(
                 StatusCode::TOO_MANY_REQUESTS,
                 reasons::TOO_MANY_STREAMS,
-                message,
+                TOO_MANY,
             );
         };
 
@@ -161,23 +162,41 @@ impl Forwarder {
         let (head, _body) = request.into_parts();
         match self.send(identity, head).await {
             Ok(response) => response,
-            Err(problem) => {
-                tracing::warn!(identity, problem, "failed to forward a request of a user");
-                let message = format!("failed to reach replica {identity} of the host: {problem}");
-                headers::error(
-                    StatusCode::BAD_GATEWAY,
-                    reasons::REPLICA_UNREACHABLE,
-                    message,
-                )
-            }
+            Err(problem) => headers::error(
+                StatusCode::BAD_GATEWAY,
+                reasons::REPLICA_UNREACHABLE,
+                unreachable_replica(identity, &problem),
+            ),
         }
     }
 
-    /// Sends a request to another replica and returns its response.
+    /// Sends a request to another replica, with the user's token, and returns its response.
     ///
     /// # Errors
     /// Why there is no response.
     pub async fn send(&self, identity: &str, request: Parts) -> Result<Response, String> {
+        let mut headers = HeaderMap::new();
+        if let Some(accepted) = request.headers.get(header::ACCEPT) {
+            headers.insert(header::ACCEPT, accepted.clone());
+        }
+        if let Some(token) = credentials(&request.headers) {
+            headers.insert(FORWARDED, token.clone());
+        }
+        self.send_with(identity, request.method, &request.uri, headers)
+            .await
+    }
+
+    /// Sends a request with these headers to another replica and returns its response.
+    ///
+    /// # Errors
+    /// Why there is no response.
+    pub async fn send_with(
+        &self,
+        identity: &str,
+        method: Method,
+        uri: &Uri,
+        headers: HeaderMap,
+    ) -> Result<Response, String> {
         let endpoint = self
             .manager
             .replicas
@@ -187,25 +206,15 @@ impl Forwarder {
         let endpoint =
             endpoint.ok_or("it has no Lease with an address (secureEndpoints, POD_IP)")?;
         let client = endpoint.client().map_err(|error| format!("{error:#}"))?;
-        let path = request
-            .uri
-            .path_and_query()
-            .map_or("/", |path| path.as_str());
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let mut sent = http::Request::builder()
-            .method(request.method.clone())
-            .uri(path);
-        sent = sent.header(FORWARDED_BY, self.identity.clone());
-
-        if let Some(accepted) = request.headers.get(header::ACCEPT) {
-            sent = sent.header(header::ACCEPT, accepted.clone());
-        }
-        if let Some(token) = credentials(&request.headers) {
-            sent = sent.header(FORWARDED, token.clone());
-        }
-
-        let sent = sent
+            .method(method)
+            .uri(path)
             .body(KubeBody::empty())
             .map_err(|error| error.to_string())?;
+        *sent.headers_mut() = headers;
+        sent.headers_mut()
+            .insert(FORWARDED_BY, self.identity.clone());
         self.forwarded.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(ANSWER, client.send(sent))
             .await
@@ -218,6 +227,8 @@ impl Forwarder {
             header::CONTENT_TYPE,
             HeaderName::from_static(REASON),
             HeaderName::from_static(REPLICA),
+            // Or a proxy in front of this replica would hold a stream's events back.
+            HeaderName::from_static(BUFFERING),
         ] {
             if let Some(value) = from.headers.get(&name) {
                 response.headers_mut().insert(name, value.clone());
@@ -276,8 +287,14 @@ impl Target {
     }
 }
 
+/// Logs that a replica can't be reached, and says so.
+pub fn unreachable_replica(identity: &str, problem: &str) -> String {
+    tracing::warn!(identity, problem, "failed to forward a request of a user");
+    format!("failed to reach replica {identity} of the host: {problem}")
+}
+
 /// Counts a response as open until its body ends or is dropped.
-fn counted(response: Response, open: OpenStream) -> Response {
+pub fn counted(response: Response, open: OpenStream) -> Response {
     response.map(|body| {
         let chunks = body
             .into_data_stream()

@@ -12,6 +12,10 @@ pub const REPLICA: &str = "x-operetta-replica";
 /// Header of an error: its code.
 pub const REASON: &str = "x-operetta-reason";
 
+/// Response header: whether proxies may hold back a stream
+/// ([nginx](https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering)).
+pub const BUFFERING: &str = "x-accel-buffering";
+
 /// Request header: the replica that forwarded the request. It isn't forwarded again.
 pub const FORWARDED_BY: &str = "x-operetta-forwarded-by";
 

@@ -115,11 +115,12 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// Answers a request of a user once there is a seat. Metrics and logs need none: the first must
-    /// be there when all is busy, the second are sent as they are kept.
+    /// Answers a request of a user once there is a seat. Metrics, logs and the user's own name need
+    /// none: the first must be there when all is busy, the second are sent as they are kept, and
+    /// the last is short, and other replicas wait for it.
     pub async fn answer(&self, user: &str, request: Request, next: Next) -> Response {
         let path = request.uri().path();
-        if path == "/metrics" || path.starts_with("/logs/") {
+        if matches!(path, "/metrics" | "/page/api/me") || path.starts_with("/logs/") {
             return next.run(request).await;
         }
 

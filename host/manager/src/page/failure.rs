@@ -7,7 +7,7 @@ use axum::{
 };
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{object::ObjectKey, status::ApiError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{html::Html, shell};
 use crate::admin::{access::Refusal, headers::REASON};
@@ -15,8 +15,8 @@ use crate::admin::{access::Refusal, headers::REASON};
 /// The maximum size of an error's text, in bytes.
 const MAX_TEXT: usize = 64 << 10;
 
-/// An error as the script gets it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// An error as the script gets it, and as another replica reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failure {
     /// The HTTP status.
     pub status: u16,

@@ -2,8 +2,8 @@
 //! browser.
 //!
 //! With a token in its header, a request for a page gets plain HTML that is complete without a
-//! script. A browser signs in instead (`sessions`), and gets the script from `page/dist`, which
-//! reads `/page/api/`. That answers with JSON or server-sent events. Objects are read with the
+//! script. A browser signs in instead (`sessions`), at any replica (`elsewhere`), and gets the
+//! script from `page/dist`, which reads `/page/api/`. That answers with JSON or server-sent events. Objects are read with the
 //! user's token, so RBAC decides. What the host knows about Plugins comes from their status and
 //! from the counts behind /metrics. docs/page.md describes the protocol.
 //!
@@ -12,6 +12,7 @@
 
 mod assets;
 mod collection;
+mod elsewhere;
 mod failure;
 mod health;
 mod html;

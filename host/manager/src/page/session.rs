@@ -13,6 +13,7 @@ use operetta_api::reasons;
 use operetta_kube::client::user_api::UserApi;
 
 use super::{
+    elsewhere::{self, Place},
     failure::{Failure, present},
     sessions::{Key, SECRET},
     shell,
@@ -21,6 +22,7 @@ use super::{
 use crate::admin::{
     access::{self, Asker, Required},
     connections::{self, OfConnection},
+    headers::FORWARDED_BY,
 };
 
 /// The user of a request.
@@ -60,12 +62,12 @@ impl Session {
     }
 }
 
-/// The failure of a request whose cookie names no session here.
+/// The failure of a request whose cookie names no open session.
 fn ended() -> Failure {
     Failure::new(
         StatusCode::UNAUTHORIZED,
         reasons::TOKEN_MISSING,
-        "the session has ended, or another replica of the host has it: sign in again",
+        "the session has ended: sign in again",
     )
 }
 
@@ -80,11 +82,33 @@ pub(super) async fn authenticate(
     let is_api = request.uri().path().starts_with("/page/api/");
     let mut kept = None;
     if access::credentials(request.headers()).is_none() {
-        if let Some(used) = page.sessions.of(request.headers()) {
-            kept = Some(used.id);
-            bring(request.headers_mut(), &used.token);
-        } else if page.sessions.knows_cookie(request.headers()) && !is_api {
-            return HtmlResponse(shell::without_data()).into_response();
+        let without_data = || HtmlResponse(shell::without_data()).into_response();
+        match page.place_of_session(request.headers()) {
+            Place::Here => {
+                if let Some(used) = page.sessions.of(request.headers()) {
+                    kept = Some(used.id);
+                    bring(request.headers_mut(), &used.token);
+                    // Another replica may have sent the cookie here. The token begins its way
+                    // only now, so it may still go to the replica that runs a Plugin.
+                    request.headers_mut().remove(FORWARDED_BY);
+                } else if page.sessions.knows_cookie(request.headers()) && !is_api {
+                    return without_data();
+                }
+            }
+            Place::Elsewhere(_) | Place::NotYetKnown if !is_api => return without_data(),
+            Place::Elsewhere(identity) if request.headers().contains_key(SECRET) => {
+                return match elsewhere::forward(&page, &identity, request).await {
+                    Ok(response) => response,
+                    Err(failure) => present(failure.into_response(), is_api, None).await,
+                };
+            }
+            Place::NotYetKnown => {
+                return present(elsewhere::not_yet_known().into_response(), is_api, None).await;
+            }
+            Place::Gone if is_api => {
+                return present(elsewhere::gone().into_response(), is_api, None).await;
+            }
+            Place::Elsewhere(_) | Place::Gone => {}
         }
     }
 

@@ -4,17 +4,25 @@
 //! A browser sends the cookies of a host to all of its ports, so on 127.0.0.1 any other program that
 //! somebody visits sees the id. It never sees the secret: `sessionStorage` belongs to one origin,
 //! which has a port. Neither opens anything without the other.
+//!
+//! The cookie also has the epoch of this replica, so that the others know where the session is
+//! ([`super::elsewhere`]).
 
-use std::{collections::HashMap, fmt::Write, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt::{self, Write},
+    time::Duration,
+};
 
 use axum::http::{HeaderMap, header};
+use operetta_core::replicas::Epoch;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use crate::admin::shares;
 
-/// The cookie with the id.
+/// The name of the cookie.
 pub(super) const COOKIE: &str = "operetta-session";
 
 /// The request header with the secret.
@@ -66,6 +74,49 @@ impl Key {
             let _never_fails = write!(digits, "{byte:02x}");
         }
         digits
+    }
+}
+
+/// The value of the cookie: `ID.EPOCH`. A replica that hasn't joined the others has no epoch yet.
+#[derive(Clone, Copy)]
+pub(super) struct Cookie {
+    pub id: Key,
+    /// The epoch of the replica that has the session.
+    pub epoch: Option<Epoch>,
+}
+
+impl Cookie {
+    fn parse(text: &str) -> Option<Self> {
+        let (id, epoch) = match text.split_once('.') {
+            Some((id, epoch)) => (id, Some(Epoch(epoch.parse().ok()?))),
+            None => (text, None),
+        };
+        let id = Key::parse(id)?;
+        Some(Self { id, epoch })
+    }
+
+    /// Returns the first one of a request.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        let lines = headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|line| line.to_str().ok());
+        let mut cookies = lines
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        cookies
+            .find(|(name, _)| *name == COOKIE)
+            .and_then(|(_, value)| Self::parse(value))
+    }
+}
+
+impl fmt::Display for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.id.digits())?;
+        match self.epoch {
+            Some(Epoch(epoch)) => write!(f, ".{epoch}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -138,7 +189,7 @@ impl Sessions {
 
     /// Returns the session that a request's cookie and secret name.
     pub(super) fn of(&self, headers: &HeaderMap) -> Option<Used> {
-        let (id, secret) = (cookie(headers)?, secret(headers)?);
+        let (id, secret) = (Cookie::of(headers)?.id, secret(headers)?);
         let mut kept = self.0.lock();
         let session = kept
             .get_mut(&id)
@@ -154,8 +205,8 @@ impl Sessions {
     /// the request.
     pub(super) fn knows_cookie(&self, headers: &HeaderMap) -> bool {
         let kept = self.0.lock();
-        cookie(headers)
-            .and_then(|id| kept.get(&id))
+        Cookie::of(headers)
+            .and_then(|cookie| kept.get(&cookie.id))
             .is_some_and(|session| !session.is_over())
     }
 
@@ -191,21 +242,8 @@ fn end_oldest(kept: &mut HashMap<Key, Kept>, is_candidate: impl Fn(&Kept) -> boo
     }
 }
 
-/// Returns the first id in a request's cookies.
-fn cookie(headers: &HeaderMap) -> Option<Key> {
-    let lines = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    let mut cookies = lines
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    cookies
-        .find(|(name, _)| *name == COOKIE)
-        .and_then(|(_, value)| Key::parse(value))
-}
-
-fn secret(headers: &HeaderMap) -> Option<Key> {
+/// Returns a request's secret.
+pub(super) fn secret(headers: &HeaderMap) -> Option<Key> {
     Key::parse(headers.get(SECRET)?.to_str().ok()?)
 }
 
@@ -254,10 +292,25 @@ mod tests {
             ("", Some(&jane.secret)),
             (&"g".repeat(64), Some(&jane.secret)),
             (&"é".repeat(32), Some(&jane.secret)),
+            (&format!("{id}."), Some(&jane.secret)),
+            (&format!("{id}.a"), Some(&jane.secret)),
         ] {
             assert_eq!(token(&sessions, &headers(id, secret)), None, "{id}");
         }
         assert!(sessions.knows_cookie(&headers(&id, None)));
+
+        // Which replica has the session is no part of its name.
+        let cookie = Cookie {
+            id: jane.id,
+            epoch: Some(Epoch(7)),
+        };
+        let with_epoch = headers(&cookie.to_string(), Some(&jane.secret));
+        assert_eq!(
+            token(&sessions, &with_epoch).as_deref(),
+            Some("token-of-jane")
+        );
+        let read = Cookie::of(&with_epoch).and_then(|cookie| cookie.epoch);
+        assert_eq!(read, Some(Epoch(7)));
 
         // The cookie alone ends nothing either.
         sessions.end(&headers(&id, None));

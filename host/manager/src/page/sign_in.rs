@@ -15,10 +15,11 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{
+    elsewhere::{self, Place},
     failure::Failure,
     html::Html,
     session,
-    sessions::COOKIE,
+    sessions::{COOKIE, Cookie},
     shell,
     state::{IsTls, Page},
 };
@@ -33,8 +34,17 @@ pub(super) struct Form {
     next: String,
 }
 
-pub(super) async fn show(Query(Form { next }): Query<Form>) -> Response {
-    form(&next, "").into_response()
+/// Shows the form. Somebody whose session was lost with its replica learns why it is back.
+pub(super) async fn show(
+    State(page): State<Arc<Page>>,
+    Query(Form { next }): Query<Form>,
+    headers: HeaderMap,
+) -> Response {
+    let problem = match page.place_of_session(&headers) {
+        Place::Gone => elsewhere::gone().message,
+        Place::Here | Place::Elsewhere(_) | Place::NotYetKnown => String::new(),
+    };
+    form(&next, &problem).into_response()
 }
 
 fn form(next: &str, problem: &str) -> HtmlResponse<String> {
@@ -81,7 +91,11 @@ pub(super) async fn sign_in(
     let opened = page.sessions.open(&user, &token);
     let html = shell::signed_in(&opened.secret.digits(), path_of_page(&next));
     let response = HtmlResponse(html).into_response();
-    with_cookie(response, &opened.id.digits(), is_tls)
+    let cookie = Cookie {
+        id: opened.id,
+        epoch: page.manager.replicas.epoch(),
+    };
+    with_cookie(response, &cookie.to_string(), is_tls)
 }
 
 /// Checks that the API server accepts a token, and returns its user.
@@ -135,7 +149,10 @@ pub(super) async fn sign_out(
     Extension(IsTls(is_tls)): Extension<IsTls>,
     headers: HeaderMap,
 ) -> Response {
-    page.sessions.end(&headers);
+    match page.place_of_session(&headers) {
+        Place::Elsewhere(identity) => elsewhere::end(&page, &identity, &headers).await,
+        Place::Here | Place::Gone | Place::NotYetKnown => page.sessions.end(&headers),
+    }
     let response = Redirect::to("/page/sign-in").into_response();
     with_cookie(response, "; Max-Age=0", is_tls)
 }

@@ -2,10 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use axum::http::HeaderMap;
 use kube::Client;
 use operetta_kube::informer::Informer;
 
-use super::{sessions::Sessions, summaries::Summaries};
+use super::{
+    elsewhere::{Elsewhere, Place},
+    sessions::Sessions,
+    summaries::Summaries,
+};
 use crate::{
     admin::{
         access::AccessControl,
@@ -39,6 +44,8 @@ pub struct Page {
     pub(super) users: Client,
     /// Who has signed in here.
     pub(super) sessions: Sessions,
+    /// Who has signed in at other replicas.
+    pub(super) elsewhere: Elsewhere,
     pub(super) streams: Streams,
     pub(super) summaries: Summaries,
     pub(super) server_revisions: ServerRevisions,
@@ -68,6 +75,7 @@ impl Page {
             forwarder,
             users,
             sessions: Sessions::default(),
+            elsewhere: Elsewhere::default(),
             streams: Streams::new(PER_USER),
             summaries: Summaries::default(),
             server_revisions: ServerRevisions::default(),
@@ -85,6 +93,12 @@ impl Page {
         });
 
         page
+    }
+
+    /// Returns where the session of a request's cookie is.
+    pub(super) fn place_of_session(&self, headers: &HeaderMap) -> Place {
+        let replicas = &self.manager.replicas;
+        Place::of(headers, replicas.epoch(), &replicas.group().borrow())
     }
 
     /// Returns the informer of CustomResourceDefinitions, or None before it starts.

@@ -26,7 +26,7 @@ use super::{
     session::Session,
     state::{PER_USER, Page},
 };
-use crate::admin::{access::Required, streams::OpenStream};
+use crate::admin::{access::Required, headers::BUFFERING, streams::OpenStream};
 
 /// How many events may wait for a slow reader.
 const WAITING: usize = 4;
@@ -182,7 +182,7 @@ where
 
     let response =
         Sse::new(read(events, tasks, open)).keep_alive(KeepAlive::new().interval(COMMENT).text(""));
-    ([("x-accel-buffering", "no")], response).into_response()
+    ([(BUFFERING, "no")], response).into_response()
 }
 
 /// Responds with a value: as JSON, or as a stream that sends the value again whenever it changes.
