@@ -51,7 +51,7 @@ use crate::{
         triggers::Triggers,
     },
     readiness::Readiness,
-    replicas::{Replicas, clock::boot_time},
+    replicas::{Replicas, clock::boot_time, heartbeat::Heartbeat},
     tenancy::cache_quota,
     traces::Traces,
 };
@@ -96,6 +96,8 @@ pub struct Manager {
 
 /// The manager's own controllers and watches.
 struct Started {
+    /// Renews this replica's Lease.
+    _heartbeat: Heartbeat,
     journal: Arc<CrashJournal>,
     _permission_watch: PermissionWatch,
     /// Tasks such as the enforcement of the cache quota. Dropping this aborts them.
@@ -225,7 +227,7 @@ impl Manager {
         let _first = context.admin_address.set(admin_address);
 
         let is_checked = self.check_version().await?;
-        tokio::spawn(self.replicas.clone().run());
+        let heartbeat = self.replicas.start_heartbeat().await?;
         tokio::spawn(self.readiness.clone().log_changes());
         tokio::spawn(self.readiness.clone().check_sandbox());
         self.replicas.joined().await;
@@ -303,6 +305,7 @@ impl Manager {
         rights.set_workers(RIGHTS_WORKERS);
 
         let started = Started {
+            _heartbeat: heartbeat,
             journal,
             _permission_watch: permission_watch,
             _background: background,

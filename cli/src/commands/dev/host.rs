@@ -5,7 +5,9 @@ use std::{net::Ipv4Addr, sync::Arc};
 use anyhow::{Context, Result};
 use kube::Client;
 use operetta_api::labels::PLUGINS;
-use operetta_host::cluster::{connect_for_processes, connect_for_users, connect_observed};
+use operetta_host::cluster::{
+    connect_for_processes, connect_for_users, connect_observed, connector,
+};
 use operetta_manager::{
     admin::Listeners,
     config::{Compiler, HostConfig},
@@ -85,8 +87,10 @@ impl DevHost {
         let client = connect_observed(cluster, metrics.rest_client()).await?;
         let users = connect_for_users(cluster, metrics.rest_client()).await?;
         let of_processes = connect_for_processes(cluster, metrics.rest_client()).await?;
+        let of_lease = connector(cluster, metrics.rest_client()).await?;
         let manager = Manager::new(client, config, metrics)?;
         manager.context.set_process_client(of_processes);
+        manager.replicas.set_connector(of_lease);
 
         let listeners = Listeners::bind(&manager.context.config).await?;
         let address = listeners.admin_address()?;

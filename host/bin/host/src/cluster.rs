@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::Result;
 use operetta_api::reasons;
 use operetta_kube::client::{
-    connect::{self, ConnectError},
+    connect::{self, ConnectError, Connector},
     observed::RequestObserver,
 };
 
@@ -30,6 +30,20 @@ pub async fn connect_observed(
 ) -> Result<kube::Client> {
     let (kubeconfig, context) = named(args);
     connect::connect_observed(kubeconfig, context, observer)
+        .await
+        .map_err(coded)
+}
+
+/// Returns what [`connect_observed`] connects with, for the renewal of the host's Lease.
+///
+/// # Errors
+/// Fails as [`connect()`] does.
+pub async fn connector(
+    args: &ClusterArgs,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<Connector> {
+    let (kubeconfig, context) = named(args);
+    connect::connector(kubeconfig, context, observer)
         .await
         .map_err(coded)
 }

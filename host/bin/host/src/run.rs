@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::RunArgs,
-    cluster::{connect_for_processes, connect_for_users, connect_observed},
+    cluster::{connect_for_processes, connect_for_users, connect_observed, connector},
     confine,
 };
 
@@ -53,8 +53,10 @@ pub async fn run(args: RunArgs, compiler: Compiler, confinement: Confinement) ->
     let client = connect_observed(&args.cluster, metrics.rest_client()).await?;
     let users = connect_for_users(&args.cluster, metrics.rest_client()).await?;
     let of_processes = connect_for_processes(&args.cluster, metrics.rest_client()).await?;
+    let of_lease = connector(&args.cluster, metrics.rest_client()).await?;
     let manager = Manager::new(client, config, metrics)?;
     manager.context.set_process_client(of_processes);
+    manager.replicas.set_connector(of_lease);
 
     let listeners = Listeners::bind(&manager.context.config).await?;
     let address = listeners.admin_address()?;

@@ -57,6 +57,37 @@ pub enum ConnectError {
     },
 }
 
+/// How to connect to an API server, for clients that share no connection.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    config: Config,
+    observed: Option<Observed>,
+}
+
+impl Connector {
+    /// Connects with a configuration from elsewhere than a kubeconfig.
+    pub fn with(config: Config) -> Self {
+        Self {
+            config,
+            observed: None,
+        }
+    }
+
+    /// Creates a client, without connecting yet. The runtime in which this is called drives the
+    /// client's connections.
+    ///
+    /// # Errors
+    /// [`ConnectError::Client`].
+    pub fn client(&self) -> Result<Client, ConnectError> {
+        let Self { config, observed } = self.clone();
+        let url = config.cluster_url.to_string();
+        client(config, observed).map_err(|source| ConnectError::Client {
+            url,
+            source: Box::new(source),
+        })
+    }
+}
+
 /// Creates a client, without connecting yet. `kubeconfig` and `context` override KUBECONFIG and the
 /// file's current-context.
 ///
@@ -67,7 +98,9 @@ pub async fn connect(
     context: Option<&str>,
 ) -> Result<Client, ConnectError> {
     // A command may well follow a silent log.
-    create(kubeconfig, context, true, None, None).await
+    create(kubeconfig, context, true, None, None)
+        .await?
+        .client()
 }
 
 /// Like [`connect`], for a client that reports its requests to `observer`.
@@ -79,6 +112,18 @@ pub async fn connect_observed(
     context: Option<&str>,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
+    connector(kubeconfig, context, observer).await?.client()
+}
+
+/// Returns what [`connect_observed`] connects with, for a client in another runtime.
+///
+/// # Errors
+/// [`ConnectError`], naming the file or the alternatives.
+pub async fn connector(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    observer: Arc<dyn RequestObserver>,
+) -> Result<Connector, ConnectError> {
     create(
         kubeconfig,
         context,
@@ -99,7 +144,9 @@ pub async fn connect_for_processes(
     context: Option<&str>,
     observer: Arc<dyn RequestObserver>,
 ) -> Result<Client, ConnectError> {
-    create(kubeconfig, context, true, None, Some(observer)).await
+    create(kubeconfig, context, true, None, Some(observer))
+        .await?
+        .client()
 }
 
 /// Like [`connect_observed`], for the same API server, but without credentials: each request brings
@@ -119,7 +166,8 @@ pub async fn connect_without_credentials(
         Some(READ_TIMEOUT),
         Some(observer),
     )
-    .await
+    .await?
+    .client()
 }
 
 /// Creates a client for a configuration from elsewhere than a kubeconfig.
@@ -127,11 +175,7 @@ pub async fn connect_without_credentials(
 /// # Errors
 /// [`ConnectError::Client`].
 pub fn connect_with(config: Config) -> Result<Client, ConnectError> {
-    let url = config.cluster_url.to_string();
-    client(config, None).map_err(|source| ConnectError::Client {
-        url,
-        source: Box::new(source),
-    })
+    Connector::with(config).client()
 }
 
 async fn create(
@@ -140,7 +184,7 @@ async fn create(
     has_credentials: bool,
     read_timeout: Option<Duration>,
     observer: Option<Arc<dyn RequestObserver>>,
-) -> Result<Client, ConnectError> {
+) -> Result<Connector, ConnectError> {
     let options = KubeConfigOptions {
         context: context.map(Into::into),
         ..KubeConfigOptions::default()
@@ -163,16 +207,11 @@ async fn create(
         config.auth_info = AuthInfo::default();
     }
 
-    let url = config.cluster_url.to_string();
     let observed = observer.map(|observer| Observed {
         host: host(&config).into(),
         observer,
     });
-
-    client(config, observed).map_err(|source| ConnectError::Client {
-        url,
-        source: Box::new(source),
-    })
+    Ok(Connector { config, observed })
 }
 
 /// The API server's host and port.

@@ -128,6 +128,15 @@ impl Leases {
         }
     }
 
+    /// Returns the same Leases over another connection.
+    pub(super) fn through(&self, client: Client) -> Self {
+        Self::new(client, &self.namespace, self.names.clone())
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.leases.clone().into_client()
+    }
+
     pub(super) fn group_key(&self) -> ObjectKey {
         ObjectKey::namespaced(&self.namespace, self.names.group())
     }
@@ -144,7 +153,7 @@ impl Leases {
     /// Checks whether another group, with its Lease in another namespace, has members.
     pub(super) async fn has_members(&self, group: &ObjectKey) -> kube::Result<bool> {
         let namespace = group.namespace.as_deref().unwrap_or_default();
-        let leases: Api<Lease> = Api::namespaced(self.leases.clone().into_client(), namespace);
+        let leases: Api<Lease> = Api::namespaced(self.client(), namespace);
         let found = leases.get_opt(&group.name).await?;
         // An unreadable group may have members.
         Ok(found.is_some_and(|lease| {

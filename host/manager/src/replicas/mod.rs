@@ -27,7 +27,7 @@
 pub mod clock;
 pub mod config;
 pub mod endpoint;
-mod heartbeat;
+pub mod heartbeat;
 pub mod leases;
 mod watch;
 
@@ -44,7 +44,7 @@ use operetta_core::{
     replicas::{Epoch, Fence, Group, Silence},
     status::{ApiError, ErrorKind},
 };
-use operetta_kube::client::api_client::from_kube;
+use operetta_kube::client::{api_client::from_kube, connect::Connector};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch as channel};
 
@@ -97,7 +97,8 @@ struct Others {
     leased: Mutex<Option<BTreeSet<Epoch>>>,
 }
 
-/// This replica as a member of the group. [`Replicas::run`] must be running all the time.
+/// This replica as a member of the group, as long as its heartbeat goes on
+/// ([`Replicas::start_heartbeat`]).
 pub struct Replicas {
     identity: String,
     leases: Leases,
@@ -113,6 +114,8 @@ pub struct Replicas {
     soon: Notify,
     /// Where the others reach this replica; unset if they can't.
     endpoint: OnceLock<Endpoint>,
+    /// Connects the thread that renews the Lease; without it, this is a task like others.
+    connector: OnceLock<Connector>,
 }
 
 impl Replicas {
@@ -137,13 +140,20 @@ impl Replicas {
             others: Others::default(),
             soon: Notify::new(),
             endpoint: OnceLock::new(),
+            connector: OnceLock::new(),
         })
     }
 
     /// Sets this replica's endpoint, to be published in its Lease. Call it before
-    /// [`Replicas::run`].
+    /// [`Replicas::start_heartbeat`].
     pub fn set_endpoint(&self, endpoint: Endpoint) {
         let _first = self.endpoint.set(endpoint);
+    }
+
+    /// Gives the heartbeat a thread and a connection of its own. Call it before
+    /// [`Replicas::start_heartbeat`].
+    pub fn set_connector(&self, connector: Connector) {
+        let _first = self.connector.set(connector);
     }
 
     /// Reads another replica's endpoint from its Lease. None if it doesn't hold the Lease or can't
