@@ -1,9 +1,11 @@
 //! The controllers of CustomResourceDefinitions: names and conditions, serving, and the end of
 //! deleted ones.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
+use tokio::{sync::Notify, task::yield_now};
 use tower::ServiceExt;
 
 use crate::{
@@ -35,6 +37,7 @@ pub(crate) fn serve_stored(shared: &Shared) {
 
 /// Follows the definitions. Never ends.
 pub(crate) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
+    let mut ends = Ends::default();
     loop {
         let begun = shared
             .store
@@ -44,19 +47,39 @@ pub(crate) async fn run(shared: &Arc<Shared>, api: &ApiServer) {
         };
 
         for stored in &listing.items {
-            settle(shared, api, stored.key()).await;
+            settle(shared, api, stored.key(), &mut ends);
         }
 
-        // A watch ends when it was too slow; then everything is looked at anew.
-        while let Ok(batch) = watcher.next().await {
+        loop {
+            let batch = tokio::select! {
+                // In this order, so that a run can be repeated exactly.
+                biased;
+                batch = watcher.next() => batch,
+                Some(key) = ends.under_way.next() => {
+                    ends.changed.remove(&key);
+                    continue;
+                }
+            };
+            // A watch ends when it was too slow; then everything is looked at anew.
+            let Ok(batch) = batch else { break };
             for event in &batch.events {
                 if event.kind == EventKind::Deleted {
                     cease(shared, &event.object);
                 }
-                settle(shared, api, event.object.key()).await;
+                settle(shared, api, event.object.key(), &mut ends);
             }
         }
     }
+}
+
+/// The ends of deleted definitions. Each waits until the finalizers of its objects are gone, and
+/// nobody waits for it: in a namespace that is deleted, an operator that another definition brings
+/// may be what removes them.
+#[derive(Default)]
+struct Ends<'a> {
+    under_way: FuturesUnordered<BoxFuture<'a, ObjectKey>>,
+    /// Wake the end of a definition when the definition has changed.
+    changed: HashMap<ObjectKey, Arc<Notify>>,
 }
 
 fn cease(shared: &Shared, stored: &StoredObject) {
@@ -69,17 +92,27 @@ fn cease(shared: &Shared, stored: &StoredObject) {
     }
 }
 
-/// Reconciles a definition: sets its status, serves it or stops serving it, and deletes its objects
-/// if it is being deleted.
-async fn settle(shared: &Arc<Shared>, api: &ApiServer, key: &ObjectKey) {
-    while let Some((stored, definition)) = establish(shared, key) {
-        let finalizers = definition["metadata"]["finalizers"].as_array();
-        let is_ending = definition["metadata"]["deletionTimestamp"].is_string()
-            && finalizers.is_some_and(|finalizers| finalizers.contains(&json!(CLEANUP_FINALIZER)));
-        if !is_ending || !end(shared, api, &stored, &definition).await {
-            return;
-        }
+/// Reconciles a definition: sets its status, serves it or stops serving it, and begins to delete its
+/// objects if it is being deleted.
+fn settle<'a>(shared: &'a Arc<Shared>, api: &'a ApiServer, key: &ObjectKey, ends: &mut Ends<'a>) {
+    let established = establish(shared, key);
+    if let Some(changed) = ends.changed.get(key) {
+        changed.notify_one();
+        return;
     }
+
+    if established.is_some_and(|(_, definition)| is_ending(&definition)) {
+        let changed = Arc::<Notify>::default();
+        ends.changed.insert(key.clone(), Arc::clone(&changed));
+        let end = end(shared, api, key.clone(), changed);
+        ends.under_way.push(end.boxed());
+    }
+}
+
+fn is_ending(definition: &Value) -> bool {
+    let finalizers = definition["metadata"]["finalizers"].as_array();
+    definition["metadata"]["deletionTimestamp"].is_string()
+        && finalizers.is_some_and(|finalizers| finalizers.contains(&json!(CLEANUP_FINALIZER)))
 }
 
 /// Establishes all stored definitions.
@@ -224,34 +257,47 @@ fn serve(shared: &Shared, stored: &StoredObject) {
 }
 
 /// Deletes the objects of a deleted definition, and removes its finalizer when they are gone.
-/// Returns true if it has to be called again.
+/// Returns the key of the definition.
 async fn end(
     shared: &Arc<Shared>,
     api: &ApiServer,
-    stored: &StoredObject,
-    definition: &Value,
-) -> bool {
-    let resource = resource_of(definition);
-    let remaining = shared.store.count(&resource);
-    if remaining == 0 {
-        return remove_finalizer(shared, stored, definition);
-    }
+    key: ObjectKey,
+    changed: Arc<Notify>,
+) -> ObjectKey {
+    while let Some((stored, definition)) = establish(shared, &key) {
+        if !is_ending(&definition) {
+            break;
+        }
 
-    delete_objects(shared, api, &resource).await;
-    if shared.store.count(&resource) < remaining {
-        return true;
-    }
-    // Finalizers hold the rest. Its deletion is an event of another resource: wait for one.
-    let Ok(mut watcher) = shared.store.watch(&resource, shared.store.revision()) else {
-        return true;
-    };
-    if shared.store.count(&resource) == 0 || watcher.next().await.is_ok() {
-        return true;
-    }
+        let resource = resource_of(&definition);
+        let remaining = shared.store.count(&resource);
+        if remaining == 0 {
+            if remove_finalizer(shared, &stored, &definition) {
+                continue;
+            }
+            break;
+        }
 
-    true
+        delete_objects(shared, api, &resource).await;
+        if shared.store.count(&resource) < remaining {
+            continue;
+        }
+        // Finalizers hold the rest. Its deletion is an event of another resource: wait for one.
+        let Ok(mut watcher) = shared.store.watch(&resource, shared.store.revision()) else {
+            continue;
+        };
+        if shared.store.count(&resource) > 0 {
+            tokio::select! {
+                biased;
+                () = changed.notified() => {}
+                _ended_or_events = watcher.next() => {}
+            }
+        }
+    }
+    key
 }
 
+/// Removes the finalizer of a definition without objects. Returns true if its end goes on.
 fn remove_finalizer(shared: &Arc<Shared>, stored: &StoredObject, definition: &Value) -> bool {
     let mut changed = definition.clone();
     let message = "removed all instances";
@@ -312,5 +358,7 @@ async fn delete_objects(shared: &Shared, api: &ApiServer, resource: &GroupResour
 
         // A server in the same process does not fail; a refusal shows in the objects that are left.
         drop(api.clone().oneshot(request).await);
+        // It does not wait for anything either, so others get their turn here.
+        yield_now().await;
     }
 }

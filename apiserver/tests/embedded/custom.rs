@@ -254,6 +254,87 @@ async fn deleted_definition_takes_its_objects_along() {
     assert_eq!(code, 404);
 }
 
+/// Returns the definition of another kind.
+fn gadgets() -> Value {
+    let mut gadgets = definition(&json!([version("v1", true, &size())]));
+    gadgets["metadata"]["name"] = "gadgets.example.com".into();
+    gadgets["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget"});
+    gadgets
+}
+
+/// Deletes the definition of widgets, of which a finalizer holds one.
+async fn begin_end_of_widgets(client: &Client) {
+    define(client, &json!([version("v1", true, &size())])).await;
+    let mut held = widget("example.com/v1", "held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.create(WIDGETS, &held).await;
+
+    client
+        .delete(&format!("{DEFINITIONS}/widgets.example.com"), "")
+        .await;
+    // Its end is under way once the object is being deleted.
+    client
+        .wait(
+            &format!("{WIDGETS}/held"),
+            "/metadata/deletionGracePeriodSeconds",
+            &json!(0),
+        )
+        .await;
+}
+
+async fn release_held_widget(client: &Client) {
+    let released = json!({"metadata": {"finalizers": null}});
+    client.patch(&format!("{WIDGETS}/held"), &released).await;
+}
+
+#[tokio::test]
+async fn end_of_one_definition_holds_up_no_other() {
+    let client = Client::new();
+    begin_end_of_widgets(&client).await;
+
+    // Another definition is served, and ends, while the first one waits for a finalizer.
+    let path = format!("{DEFINITIONS}/gadgets.example.com");
+    let objects = "/apis/example.com/v1/namespaces/default/gadgets";
+    for _ in 0..2 {
+        client.create(DEFINITIONS, &gadgets()).await;
+        let established = json!("Established");
+        client
+            .wait(&path, "/status/conditions/1/type", &established)
+            .await;
+        client.wait(objects, "/kind", &json!("GadgetList")).await;
+
+        let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {}});
+        client.create(objects, &gadget).await;
+        client.delete(&path, "").await;
+        client.wait(&path, "/code", &json!(404)).await;
+        assert_eq!(client.get(objects).await.0, 404);
+    }
+
+    let widgets = format!("{DEFINITIONS}/widgets.example.com");
+    assert_eq!(client.get(&widgets).await.0, 200, "it still waits");
+    release_held_widget(&client).await;
+    client.wait(&widgets, "/code", &json!(404)).await;
+}
+
+#[tokio::test]
+async fn definition_that_comes_back_during_its_end_is_served_and_ends() {
+    let client = Client::new();
+    begin_end_of_widgets(&client).await;
+
+    // Somebody removes the finalizer by hand, and the definition is made again. Its object is left.
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    let removed = json!({"metadata": {"finalizers": null}});
+    client.patch(&path, &removed).await;
+    client.wait(&path, "/code", &json!(404)).await;
+    define(&client, &json!([version("v1", true, &size())])).await;
+    client.wait(WIDGETS, "/kind", &json!("WidgetList")).await;
+    assert_eq!(client.names(WIDGETS).await, ["held"]);
+
+    release_held_widget(&client).await;
+    client.delete(&path, "").await;
+    client.wait(&path, "/code", &json!(404)).await;
+}
+
 #[tokio::test]
 async fn rules_may_compare_the_type_of_the_old_value() {
     let client = Client::new();
