@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future::join, stream};
 use http::Request;
 use operetta_core::{
     object::{Object, ObjectKey, selector::of_name},
@@ -11,12 +11,15 @@ use operetta_core::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Cache, Informer, frames::read_item, list::ListMeta};
 use crate::{
     client::api_client::{ApiClient, query},
-    store::overlay::{Author, Until},
+    store::{
+        cache::Unknown,
+        overlay::{Author, Until},
+    },
 };
 
 /// How long a read waits for the watch before it asks the API server. Usually the watch has the
@@ -66,8 +69,8 @@ impl Effect {
 impl Informer {
     /// Makes sure a read shows all writes of the author answered so far: to the object called
     /// `name`, or to all objects in a namespace (or in all). Nearly always the cache shows them,
-    /// and this returns right away. Otherwise it waits a moment for the watch, and then asks the
-    /// API server for the objects concerned. Nobody else waits.
+    /// and this returns right away. Otherwise it waits a moment for the watch, if that is going to
+    /// show the objects concerned, and then asks the API server. Nobody else waits.
     ///
     /// # Errors
     /// The API server's error, if it has to be asked and cannot be.
@@ -79,12 +82,15 @@ impl Informer {
         name: Option<&str>,
     ) -> Result<(), ApiError> {
         let unknown = || self.cache.unknown(author, namespace, name);
-        let mut keys = unknown();
-        if keys.is_empty() {
+        let Unknown {
+            by_watch,
+            by_question,
+        } = unknown();
+        if by_watch.is_empty() && by_question.is_empty() {
             return Ok(());
         }
 
-        let patience = if keys.len() < MANY {
+        let patience = if by_watch.len() < MANY {
             WATCH_FIRST
         } else {
             WATCH_FIRST_OF_MANY
@@ -92,17 +98,34 @@ impl Informer {
         let watched = async {
             loop {
                 let caught_up = self.cache.overlay.caught_up();
-                if unknown().is_empty() {
+                if unknown().by_watch.is_empty() {
                     return;
                 }
                 caught_up.await;
             }
         };
-        if tokio::time::timeout(patience, watched).await.is_ok() {
-            return Ok(());
-        }
+        let (asked, _shown_or_late) = join(
+            self.ask_for_all(api_client, by_question),
+            timeout(patience, watched),
+        )
+        .await;
+        asked?;
 
-        keys = unknown();
+        // Those of which the watch is late, or of which another write has made a question.
+        let Unknown {
+            by_watch,
+            by_question,
+        } = unknown();
+        let rest = [by_watch, by_question].concat();
+        self.ask_for_all(api_client, rest).await
+    }
+
+    /// Asks the API server for the states of objects in this informer's view.
+    async fn ask_for_all(
+        &self,
+        api_client: &ApiClient,
+        keys: Vec<ObjectKey>,
+    ) -> Result<(), ApiError> {
         stream::iter(keys)
             .map(|key| self.ask_for(api_client, key))
             .buffer_unordered(AT_ONCE)
@@ -121,9 +144,7 @@ impl Informer {
             let message = format!("no response within {DEADLINE:?}");
             Err(ApiError::new(ErrorKind::TimedOut, message))
         };
-        let answer = tokio::time::timeout(DEADLINE, answer)
-            .await
-            .unwrap_or_else(unanswered);
+        let answer = timeout(DEADLINE, answer).await.unwrap_or_else(unanswered);
 
         let Cache { overlay, store, .. } = &self.cache;
         match answer {
@@ -196,5 +217,126 @@ impl Informer {
         let objects = objects.map_err(|object| self.decode_error(&object))?;
         let found = objects.into_iter().find(|object| object.key() == key);
         Ok((at, found.map(Arc::new)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use http::Response;
+    use kube::client::{Body, Client};
+    use operetta_core::object::kind::GroupVersionKind;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::{
+        client::api_client::Identity,
+        discovery::ApiResource,
+        informer::{Scope, Settings, Timing},
+        store::Packing,
+    };
+
+    /// An informer whose watch brings nothing, and an API server that has no object.
+    struct Stage {
+        informer: Arc<Informer>,
+        api_client: ApiClient,
+        author: Author,
+        /// How often the API server was asked.
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let asked = Arc::<AtomicUsize>::default();
+            let counted = asked.clone();
+            let server = service_fn(move |_: Request<Body>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let none = r#"{"metadata": {"resourceVersion": "12"}, "items": []}"#;
+                let answer = Response::new(Body::from(none.as_bytes().to_vec()));
+                std::future::ready(Ok::<_, Infallible>(answer))
+            });
+
+            let resource = ApiResource {
+                kind: GroupVersionKind::new("v1", "Pod"),
+                plural: "pods".to_owned(),
+                namespaced: true,
+                subresources: vec![],
+                watchable: true,
+            };
+            let settings = Settings {
+                timing: Timing::default(),
+                packing: Packing::default(),
+                recorder: None,
+            };
+            Self {
+                informer: Informer::new(Arc::new(resource), Scope::everything(), settings),
+                api_client: ApiClient::new(Client::new(server, "default"), &Identity::Host)
+                    .expect("a client"),
+                author: Author::unique(),
+                asked,
+            }
+        }
+
+        fn wrote(&self, name: &str, until: Until) {
+            let Cache { overlay, store, .. } = &self.informer.cache;
+            let key = ObjectKey::namespaced("n", name);
+            overlay.changed(&key, until, self.author, store);
+        }
+
+        /// Reads the namespace. Returns how long that waited, and how often it asked.
+        async fn read(&self) -> (Duration, usize) {
+            let (began, before) = (Instant::now(), self.asked.load(Ordering::Relaxed));
+            self.informer
+                .show_own_writes(&self.api_client, self.author, Some("n"), None)
+                .await
+                .expect("an answer");
+            let asked = self.asked.load(Ordering::Relaxed) - before;
+            (began.elapsed(), asked)
+        }
+    }
+
+    const CERTAIN: Until = Until::Asked { certain: true };
+
+    #[tokio::test(start_paused = true)]
+    async fn read_after_an_eviction_does_not_wait_for_the_watch() {
+        let stage = Stage::new();
+        stage.wrote("a", CERTAIN);
+        stage.wrote("b", Until::Asked { certain: false });
+        assert_eq!(stage.read().await, (Duration::ZERO, 2));
+        assert_eq!(stage.read().await, (Duration::ZERO, 0), "it is known now");
+
+        for number in 0..2 * MANY {
+            stage.wrote(&format!("evicted-{number}"), CERTAIN);
+        }
+        assert_eq!(stage.read().await, (Duration::ZERO, 2 * MANY));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn read_waits_for_a_watch_that_will_show_the_change() {
+        let stage = Stage::new();
+        stage.wrote("a", Until::Reached(7));
+        stage.wrote("b", CERTAIN);
+        assert_eq!(stage.read().await, (WATCH_FIRST, 2), "a silent watch");
+
+        stage.wrote("a", Until::Reached(17));
+        let reaches = async {
+            tokio::time::sleep(WATCH_FIRST / 4).await;
+            stage.informer.cache.overlay.passed(17);
+        };
+        let (read, ()) = tokio::join!(stage.read(), reaches);
+        assert_eq!(read, (WATCH_FIRST / 4, 0));
+
+        // What the watch would have shown becomes a question during the wait.
+        stage.wrote("a", Until::Reached(27));
+        let writes = async {
+            tokio::time::sleep(WATCH_FIRST / 4).await;
+            stage.wrote("a", CERTAIN);
+        };
+        let (read, ()) = tokio::join!(stage.read(), writes);
+        assert_eq!(read, (WATCH_FIRST, 1));
     }
 }

@@ -59,6 +59,22 @@ pub struct Query<'a> {
     pub visible: Option<BTreeSet<String>>,
 }
 
+/// Objects whose state nothing in a cache shows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// The watch will show it.
+    pub by_watch: Vec<ObjectKey>,
+    /// No event tells whether it comes before or after the write: only the API server can.
+    pub by_question: Vec<ObjectKey>,
+}
+
+impl Unknown {
+    /// Whether the state of all objects is known.
+    pub fn is_empty(&self) -> bool {
+        self.by_watch.is_empty() && self.by_question.is_empty()
+    }
+}
+
 impl Cache {
     /// An object in the state of the watch, or of a later write of the host. For one of
     /// [`Self::unknown`], that is merely the watch's last state.
@@ -71,14 +87,9 @@ impl Cache {
 
     /// The objects changed by the author's writes in a way nothing in the cache shows: in a
     /// namespace, or in all, or the one called `name`.
-    pub fn unknown(
-        &self,
-        author: Author,
-        namespace: Option<&str>,
-        name: Option<&str>,
-    ) -> Vec<ObjectKey> {
+    pub fn unknown(&self, author: Author, namespace: Option<&str>, name: Option<&str>) -> Unknown {
         if self.overlay.is_empty() {
-            return Vec::new();
+            return Unknown::default();
         }
 
         let own = match name {
@@ -99,10 +110,14 @@ impl Cache {
                     && (namespace.is_none() || key.namespace.as_deref() == namespace)
                     && matches!(own.sight(stored), Sight::Unknown)
             };
-            own.into_iter()
-                .filter(is_unknown)
-                .map(|(key, _)| key)
-                .collect()
+            let unknown = own.into_iter().filter(is_unknown);
+            let (by_watch, by_question): (Vec<_>, Vec<_>) =
+                unknown.partition(|(_, own)| own.is_shown_by_watch());
+            let keys = |own: Vec<(ObjectKey, OwnWrite)>| own.into_iter().map(|(key, _)| key);
+            Unknown {
+                by_watch: keys(by_watch).collect(),
+                by_question: keys(by_question).collect(),
+            }
         })
     }
 
@@ -529,8 +544,8 @@ mod tests {
         let old = object("n", "a", 5, "o", "x");
         watch(&cache, &mut writer, &old);
         let key = old.key();
-        let unknown =
-            |cache: &Cache| cache.unknown(author(), Some("n"), Some("a")) == [key.clone()];
+        let of_key = |cache: &Cache| cache.unknown(author(), Some("n"), Some("a"));
+        let unknown = |cache: &Cache| of_key(cache).by_watch == [key.clone()];
 
         // A patch of its scale, whose answer has the resourceVersion.
         cache
@@ -540,7 +555,7 @@ mod tests {
         watch(&cache, &mut writer, &object("n", "b", 7, "o", "x"));
         assert!(unknown(&cache), "the watch is not there yet");
         watch(&cache, &mut writer, &object("n", "a", 8, "o", "y"));
-        assert!(!unknown(&cache));
+        assert!(of_key(&cache).is_empty());
 
         // The deletion of a collection, whose answer has its objects before the deletion.
         let left = Until::Left {
@@ -555,7 +570,7 @@ mod tests {
         let last = object("n", "a", 10, "o", "y");
         writer.remove(&last);
         cache.overlay.watched(key, "uid-a", 10, Seen::Gone);
-        assert!(!unknown(&cache));
+        assert!(of_key(&cache).is_empty());
         cache.overlay.changed(key, left, author(), &cache.store);
         assert!(
             cache.overlay.is_empty(),
@@ -566,9 +581,13 @@ mod tests {
         let asked = Until::Asked { certain: true };
         cache.overlay.changed(key, asked, author(), &cache.store);
         let before = Instant::now();
-        assert!(unknown(&cache));
+        let asked = Unknown {
+            by_question: vec![key.clone()],
+            ..Unknown::default()
+        };
+        assert_eq!(of_key(&cache), asked);
         cache.overlay.asked(key, before, 12, None, &cache.store);
-        assert!(!unknown(&cache));
+        assert!(of_key(&cache).is_empty());
         watch(&cache, &mut writer, &object("n", "a", 11, "o", "y"));
         assert_eq!(cache.get(key), None, "it was gone at 12");
         watch(&cache, &mut writer, &object("n", "a", 13, "o", "y"));

@@ -180,6 +180,12 @@ impl OwnWrite {
         self.authors.contains(&author)
     }
 
+    /// Whether the watch will show what became of the object. It doesn't end an entry that waits
+    /// for the API server's word, whatever event it brings.
+    pub fn is_shown_by_watch(&self) -> bool {
+        !matches!(self.known, Known::Changed(Until::Asked { .. }))
+    }
+
     /// What a read shows if the store has this version of the object.
     pub fn sight(&self, stored: Option<Version<'_>>) -> Sight {
         match (&self.known, stored) {
