@@ -1,7 +1,7 @@
 //! The work queues of Plugins and of drop-in ConfigMaps, as a handle for all parts of the manager.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -24,8 +24,8 @@ const BURST: u32 = 10;
 /// How often changes are applied after such a burst.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Above this number of objects, we forget those without recent changes.
-const MAX_OBJECTS: usize = 1_024;
+/// Above this number of objects or namespaces, we forget those without recent changes.
+const MAX_KEYS: usize = 1_024;
 
 /// How many changes of permissions from another tenant's namespace are followed at once.
 const BURST_ELSEWHERE: u32 = 5;
@@ -37,7 +37,7 @@ const INTERVAL_ELSEWHERE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct PluginQueue {
     queue: WorkQueue<ObjectKey>,
-    changes: Arc<ChangeLimiter>,
+    changes: Arc<Mutex<ChangeLimiter<ObjectKey>>>,
 }
 
 impl PluginQueue {
@@ -46,7 +46,7 @@ impl PluginQueue {
     pub fn new() -> Self {
         Self {
             queue: WorkQueue::new().in_turns(namespace),
-            changes: Arc::default(),
+            changes: Arc::new(Mutex::new(ChangeLimiter::new(BURST, INTERVAL))),
         }
     }
 
@@ -58,7 +58,8 @@ impl PluginQueue {
     /// Adds a key because its object has changed, or a Plugin's code or configuration: immediately,
     /// or within a second if that keeps happening.
     pub fn enqueue_changed(&self, key: &ObjectKey) {
-        match self.changes.record(key) {
+        let delay = self.changes.lock().record(key, Instant::now());
+        match delay {
             Duration::ZERO => self.enqueue(key),
             delay => self.enqueue_after(key, delay),
         }
@@ -67,7 +68,8 @@ impl PluginQueue {
     /// Reports whether a reconcile of this key may apply its object's changes now. If not, the key
     /// is added again later.
     pub fn may_apply_changes(&self, key: &ObjectKey) -> bool {
-        match self.changes.admit(key) {
+        let delay = self.changes.lock().admit(key, Instant::now());
+        match delay {
             Duration::ZERO => true,
             delay => {
                 self.enqueue_after(key, delay);
@@ -90,9 +92,9 @@ impl PluginQueue {
         mut of_host: PermissionChanges,
         plugin: ObjectKey,
     ) {
-        let mut elsewhere = ElsewhereLimiter::default();
+        let mut elsewhere = ChangeLimiter::new(BURST_ELSEWHERE, INTERVAL_ELSEWHERE);
         loop {
-            let due = elsewhere.due;
+            let due = elsewhere.due();
             let is_due = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -100,14 +102,16 @@ impl PluginQueue {
                 }
             };
             tokio::select! {
-                () = own.changed() => {}
-                () = of_host.changed() => {}
+                // First what is due: a change of now waits for the next time.
+                biased;
                 () = is_due => {
-                    elsewhere.followed();
+                    elsewhere.admit_all();
                     tokio::time::sleep(Grants::UNSETTLED + Grants::SETTLE + HostPermissions::KEEP).await;
                     self.enqueue(&plugin);
                     continue;
                 }
+                () = own.changed() => {}
+                () = of_host.changed() => {}
             }
 
             // A binding of everybody changes both.
@@ -117,7 +121,7 @@ impl PluginQueue {
             for cause in causes {
                 is_urgent |= match cause {
                     Some(namespace) if plugin.namespace.as_ref() != Some(&namespace) => {
-                        elsewhere.admits(namespace, now)
+                        elsewhere.record(&namespace, now).is_zero()
                     }
                     _ => true,
                 };
@@ -150,17 +154,23 @@ fn namespace(key: &ObjectKey) -> u64 {
     hasher.finish()
 }
 
-/// Limits how often the host applies the changes of an object, by a token bucket for each: one that
-/// is changed continually costs the host and the API server no more than one that is changed every
-/// second.
-#[derive(Default)]
-struct ChangeLimiter(Mutex<HashMap<ObjectKey, Changes>>);
+/// Limits how often changes are followed, by a token bucket for each object or namespace: one that
+/// changes continually costs the host and the API server no more than one that changes once per
+/// interval.
+struct ChangeLimiter<K> {
+    /// How many changes in quick succession are followed immediately.
+    burst: u32,
+    /// How often changes are followed after that.
+    interval: Duration,
+    /// Those with recent changes.
+    changes: HashMap<K, Changes>,
+}
 
-/// The recent changes of an object.
+/// The recent changes of an object or namespace.
 struct Changes {
     /// When the bucket is full again.
     full_at: Instant,
-    /// When to apply the changes that have to wait.
+    /// When to follow the changes that have to wait.
     due: Option<Instant>,
 }
 
@@ -172,44 +182,44 @@ impl Changes {
     }
 }
 
-impl ChangeLimiter {
-    /// Records a change of an object. Returns the delay before applying it: zero, or up to a second
-    /// if the object keeps changing.
-    fn record(&self, object: &ObjectKey) -> Duration {
-        self.record_at(object, Instant::now())
+impl<K: Clone + Eq + Hash> ChangeLimiter<K> {
+    fn new(burst: u32, interval: Duration) -> Self {
+        Self {
+            burst,
+            interval,
+            changes: HashMap::new(),
+        }
     }
 
-    /// Returns zero if the object's changes may be applied now, and counts them as applied.
-    /// Otherwise returns how long to wait.
-    fn admit(&self, object: &ObjectKey) -> Duration {
-        self.admit_at(object, Instant::now())
-    }
-
-    fn record_at(&self, object: &ObjectKey, now: Instant) -> Duration {
-        let mut objects = self.0.lock();
-        if objects.len() >= MAX_OBJECTS {
-            objects.retain(|_, changes| changes.full_at > now);
+    /// Records a change. Returns the delay before following it: zero, or up to an interval if the
+    /// key keeps changing.
+    fn record(&mut self, key: &K, now: Instant) -> Duration {
+        if self.changes.len() >= MAX_KEYS {
+            self.changes.retain(|_, changes| changes.full_at > now);
         }
 
-        let changes = objects.entry(object.clone()).or_insert(Changes {
+        let changes = self.changes.entry(key.clone()).or_insert(Changes {
             full_at: now,
             due: None,
         });
-
-        // Waiting changes are applied together, so at most one of them is paid for in advance.
-        changes.full_at = changes.full_at.max(now).min(now + INTERVAL * BURST) + INTERVAL;
-        let delay = changes
-            .full_at
-            .saturating_duration_since(now + INTERVAL * BURST);
-        if changes.due.is_none() && !delay.is_zero() {
-            changes.due = Some(now + delay);
+        // Waiting changes are followed together, so only the first of them is paid for.
+        if changes.due.is_none() {
+            changes.full_at = changes.full_at.max(now) + self.interval;
+            let delay = changes
+                .full_at
+                .saturating_duration_since(now + self.interval * self.burst);
+            if !delay.is_zero() {
+                changes.due = Some(now + delay);
+            }
         }
+
         changes.delay(now)
     }
 
-    fn admit_at(&self, object: &ObjectKey, now: Instant) -> Duration {
-        let mut objects = self.0.lock();
-        let Some(changes) = objects.get_mut(object) else {
+    /// Returns zero if a key's changes may be followed now, and counts them as followed. Otherwise
+    /// returns how long to wait.
+    fn admit(&mut self, key: &K, now: Instant) -> Duration {
+        let Some(changes) = self.changes.get_mut(key) else {
             return Duration::ZERO;
         };
 
@@ -220,46 +230,20 @@ impl ChangeLimiter {
 
         delay
     }
-}
 
-/// Limits how often changes of permissions from other namespaces are followed, by a token bucket
-/// for each namespace.
-#[derive(Default)]
-struct ElsewhereLimiter {
-    /// When the bucket of each namespace is full again; full ones are left out.
-    full_at: HashMap<String, Instant>,
-    /// The namespaces whose changes wait.
-    waiting: HashSet<String>,
-    /// When to follow them.
-    due: Option<Instant>,
-}
-
-impl ElsewhereLimiter {
-    /// Reports whether to follow a change in this namespace now. Otherwise it is due later.
-    fn admits(&mut self, namespace: String, now: Instant) -> bool {
-        if self.waiting.contains(&namespace) {
-            return false;
-        }
-
-        self.full_at.retain(|_, full_at| *full_at > now);
-        let full_at = self.full_at.entry(namespace.clone()).or_insert(now);
-        let delay = (*full_at + INTERVAL_ELSEWHERE)
-            .saturating_duration_since(now + INTERVAL_ELSEWHERE * BURST_ELSEWHERE);
-        *full_at += INTERVAL_ELSEWHERE;
-        if delay.is_zero() {
-            return true;
-        }
-
-        self.waiting.insert(namespace);
-        let due = now + delay;
-        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
-        false
+    /// Returns when the first of all waiting changes is to be followed.
+    fn due(&self) -> Option<Instant> {
+        self.changes
+            .values()
+            .filter_map(|changes| changes.due)
+            .min()
     }
 
-    /// Notes that all waiting changes are followed now.
-    fn followed(&mut self) {
-        self.due = None;
-        self.waiting.clear();
+    /// Counts all changes as followed, also those that could wait for longer.
+    fn admit_all(&mut self) {
+        for changes in self.changes.values_mut() {
+            changes.due = None;
+        }
     }
 }
 
@@ -405,21 +389,19 @@ mod tests {
 
     #[test]
     fn burst_is_followed_at_once_and_continual_changes_every_second() {
-        let limiter = ChangeLimiter::default();
+        let mut limiter = ChangeLimiter::new(BURST, INTERVAL);
         let object = ObjectKey::namespaced("a", "b");
         let start = Instant::now();
-        let burst: Vec<_> = (0..BURST)
-            .map(|_| limiter.record_at(&object, start))
-            .collect();
+        let burst: Vec<_> = (0..BURST).map(|_| limiter.record(&object, start)).collect();
         assert_eq!(burst, [Duration::ZERO; BURST as usize]);
 
         let mut admitted = 0;
         for tenth in 0..600 {
             let now = start + Duration::from_millis(100) * tenth;
-            let delay = limiter.record_at(&object, now);
+            let delay = limiter.record(&object, now);
             assert!(delay <= INTERVAL, "{delay:?}");
             // Whatever else causes a reconcile, and however often.
-            admitted += u32::from(limiter.admit_at(&object, now).is_zero());
+            admitted += u32::from(limiter.admit(&object, now).is_zero());
         }
 
         assert!(
@@ -429,15 +411,15 @@ mod tests {
 
         let other = ObjectKey::namespaced("a", "c");
         assert_eq!(
-            limiter.record_at(&other, start),
+            limiter.record(&other, start),
             Duration::ZERO,
             "each object has its own"
         );
-        assert_eq!(limiter.admit_at(&other, start), Duration::ZERO);
+        assert_eq!(limiter.admit(&other, start), Duration::ZERO);
 
         let later = start + Duration::from_secs(60 + u64::from(BURST) + 1);
         assert_eq!(
-            limiter.record_at(&object, later),
+            limiter.record(&object, later),
             Duration::ZERO,
             "the burst is available again"
         );
@@ -445,27 +427,24 @@ mod tests {
 
     #[test]
     fn change_that_is_due_is_followed_although_more_changes_come() {
-        let limiter = ChangeLimiter::default();
+        let mut limiter = ChangeLimiter::new(BURST, INTERVAL);
         let object = ObjectKey::namespaced("a", "b");
         let start = Instant::now();
         let delay = (0..=BURST)
-            .map(|_| limiter.record_at(&object, start))
+            .map(|_| limiter.record(&object, start))
             .last()
             .expect("a change");
-        assert_eq!(
-            (delay, limiter.admit_at(&object, start)),
-            (INTERVAL, INTERVAL)
-        );
+        assert_eq!((delay, limiter.admit(&object, start)), (INTERVAL, INTERVAL));
 
         let due = start + INTERVAL;
         assert_eq!(
-            limiter.record_at(&object, due),
+            limiter.record(&object, due),
             Duration::ZERO,
             "it is due, and the new one with it"
         );
-        assert_eq!(limiter.admit_at(&object, due), Duration::ZERO);
+        assert_eq!(limiter.admit(&object, due), Duration::ZERO);
         assert_eq!(
-            limiter.record_at(&object, due),
+            limiter.record(&object, due),
             INTERVAL,
             "the next one has to wait again"
         );
@@ -486,12 +465,12 @@ mod tests {
 
     #[test]
     fn objects_that_no_longer_change_are_forgotten() {
-        let limiter = ChangeLimiter::default();
+        let mut limiter = ChangeLimiter::new(BURST, INTERVAL);
         let start = Instant::now();
-        for number in 0..MAX_OBJECTS {
-            limiter.record_at(&ObjectKey::namespaced("a", number.to_string()), start);
+        for number in 0..MAX_KEYS {
+            limiter.record(&ObjectKey::namespaced("a", number.to_string()), start);
         }
-        limiter.record_at(&ObjectKey::namespaced("a", "last"), start + 2 * INTERVAL);
-        assert_eq!(limiter.0.lock().len(), 1);
+        limiter.record(&ObjectKey::namespaced("a", "last"), start + 2 * INTERVAL);
+        assert_eq!(limiter.changes.len(), 1);
     }
 }
