@@ -300,3 +300,60 @@ async fn uninstalled_chart_leaves_only_what_the_docs_list() {
         "{kept}"
     );
 }
+
+#[tokio::test]
+async fn release_of_a_class_stands_beside_the_one_without() {
+    let control_plane =
+        ControlPlane::start(&["controllers"]).unwrap_or_else(|error| panic!("{error}"));
+    let release = |verb: &[&str], name: &str, set: &str| {
+        let options = [name, CHART, "-n", NAMESPACE, "--set", set];
+        helm(Some(control_plane.kubeconfig()), &[verb, &options].concat())
+    };
+    let uninstall = |name: &str| {
+        let args = ["uninstall", name, "-n", NAMESPACE, "--wait"];
+        helm(Some(control_plane.kubeconfig()), &args)
+    };
+    let role_is_of = || {
+        control_plane.kubectl(&[
+            "get",
+            "clusterrole",
+            "operetta-unrestricted",
+            "-o",
+            r"jsonpath={.metadata.annotations.meta\.helm\.sh/release-name}",
+        ])
+    };
+    let deployments =
+        || control_plane.kubectl(&["get", "deployments", "-n", NAMESPACE, "-o", "name"]);
+
+    let [install, upgrade] = [&["install", "--create-namespace"][..], &["upgrade"]];
+    let without = "unrestricted.enable=true";
+    let strangers = "class=strangers,unrestricted.enable=true";
+    release(install, "operetta", without);
+    let notes = release(install, "strangers", strangers);
+    assert!(
+        notes.contains("deployment/operetta-strangers") && notes.contains("--host-class strangers"),
+        "{notes}"
+    );
+    release(upgrade, "strangers", strangers);
+    assert_eq!(role_is_of(), "operetta");
+    assert_eq!(
+        deployments(),
+        "deployment.apps/operetta\ndeployment.apps/operetta-strangers\n"
+    );
+
+    uninstall("strangers");
+    assert_eq!(role_is_of(), "operetta");
+    assert_eq!(deployments(), "deployment.apps/operetta\n");
+    uninstall("operetta");
+    control_plane.kubectl(&["delete", "clusterrole", "operetta-unrestricted"]);
+
+    // The class may come first, and gives the ClusterRole up without deleting it.
+    release(install, "strangers", strangers);
+    release(upgrade, "strangers", strangers);
+    assert_eq!(role_is_of(), "strangers");
+    release(&["install", "--take-ownership"], "operetta", without);
+    release(upgrade, "strangers", strangers);
+    assert_eq!(role_is_of(), "operetta");
+    uninstall("strangers");
+    assert_eq!(role_is_of(), "operetta");
+}

@@ -14,7 +14,7 @@ use crate::{
         NAMESPACE, assert_documented, control_plane, drives_sample_controller, objects, ready_pod,
         working_plugin,
     },
-    render::{self, kustomize},
+    render::{self, comparable, helm_template, kustomize},
 };
 
 /// Runs the program.
@@ -57,6 +57,48 @@ fn client_dry_run_renders_objects_of_kustomize() {
             assert_eq!(
                 of_command, of_kustomize,
                 "{folder}: {name} of the command (left) and of kustomize (right)"
+            );
+        }
+    }
+}
+
+#[test]
+fn chart_renders_objects_of_a_class() {
+    for (class, args, values) in [
+        ("untrusted", &[][..], &[][..]),
+        (
+            "untrusted",
+            &["--with=unrestricted"],
+            &["--set", "unrestricted.enable=true"],
+        ),
+        // A name that YAML would read as a number.
+        ("7", &[], &[]),
+    ] {
+        let install = [
+            "install",
+            "--class",
+            class,
+            "--dry-run=client",
+            "-o",
+            "yaml",
+        ];
+        let command = [&install[..], args].concat();
+        let expected = render::objects(&printed(Path::new("/dev/null"), &command));
+        let of_class = format!("class={class}");
+        let set = [&["--set-string", &of_class][..], values].concat();
+        let rendered = helm_template("operetta-system", &set);
+        assert_eq!(
+            rendered.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>(),
+            "{set:?}"
+        );
+
+        for (name, object) in &expected {
+            let [of_chart, of_command] =
+                [&rendered[name], object].map(|object| whole_numbers(&comparable(object)));
+            assert_eq!(
+                of_chart, of_command,
+                "{set:?}: {name} of the chart (left) and of the command (right)"
             );
         }
     }

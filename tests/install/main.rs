@@ -122,6 +122,13 @@ fn chart_refuses_invalid_values() {
             "prometheus.enable=true,metrics.enable=false",
             "prometheus.enable needs metrics.enable",
         ),
+        ("class=Un_trusted", "class"),
+        (
+            "class=a,manager.config.class=a",
+            "set the value class instead",
+        ),
+        ("class=a,prometheus.enable=true", "without a class"),
+        ("class=a,rbacHelpers.enable=true", "without a class"),
     ] {
         let output = helm_output(
             None,

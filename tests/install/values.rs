@@ -12,9 +12,10 @@ const BEGIN: &str = "<!-- values -->\n";
 const END: &str = "<!-- /values -->\n";
 
 /// The files with values and their result, and the namespace of each.
-const GOLDEN: [(&str, &str); 3] = [
+const GOLDEN: [(&str, &str); 4] = [
     ("least", "operetta-system"),
     ("all", "plugins"),
+    ("class", "plugins"),
     ("scheduled", "operetta-system"),
 ];
 

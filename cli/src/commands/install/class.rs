@@ -83,7 +83,9 @@ fn of_class(object: &Value, class: &Class) -> Result<Option<Value>> {
             HOST,
         ) => renamed.clone(),
         ("ClusterRoleBinding", "operetta-endpoints") => format!("{renamed}-endpoints"),
+        ("ClusterRoleBinding", "operetta-teardown") => format!("{renamed}-teardown"),
         ("ClusterRoleBinding", UNRESTRICTED) => format!("{renamed}-unrestricted"),
+        ("NetworkPolicy", "operetta-egress") => format!("{renamed}-egress"),
         ("Role", "operetta-proxy") => {
             object["rules"][0]["resourceNames"] = vec![format!("https:{renamed}:https")].into();
             format!("{renamed}-proxy")
@@ -113,7 +115,8 @@ fn of_class(object: &Value, class: &Class) -> Result<Option<Value>> {
         }
     }
     if let Some(text) = object["data"]["config.yaml"].as_str() {
-        object["data"]["config.yaml"] = format!("class: {class}\n{text}").into();
+        // In quotes, because a class may be called 7 or true.
+        object["data"]["config.yaml"] = format!("class: \"{class}\"\n{text}").into();
     }
     if kind == "Deployment" {
         let template = &mut object["spec"]["template"];
@@ -216,7 +219,7 @@ mod tests {
 
         let own = names(&own_objects(&class()).expect("objects"));
         assert!(own.is_disjoint(&others), "{own:?}");
-        assert_eq!(own.len(), 13, "{own:?}");
+        assert_eq!(own.len(), 15, "{own:?}");
 
         let is_sound = |object: &Value| {
             !object["metadata"].is_null() && object.get("spec") != Some(&Value::Null)
@@ -226,6 +229,40 @@ mod tests {
         let installed = names(&all(&components));
         let shared: Vec<_> = installed.difference(&own).collect();
         assert_eq!(shared, ["ClusterRole operetta-unrestricted"]);
+    }
+
+    /// Reports whether an object binds the ServiceAccount of the hosts, or selects their Pods.
+    fn is_about_hosts(object: &Value) -> bool {
+        fn selects(value: &Value) -> bool {
+            match value {
+                Value::Object(fields) => {
+                    fields.get(NAME).is_some_and(|label| label == HOST)
+                        || fields.values().any(selects)
+                }
+                Value::Array(values) => values.iter().any(selects),
+                _ => false,
+            }
+        }
+
+        let subjects = object["subjects"].as_array().into_iter().flatten();
+        let binds = subjects.into_iter().any(|subject| subject["name"] == HOST);
+        binds || object.get("spec").is_some_and(selects)
+    }
+
+    #[test]
+    fn hosts_of_a_class_lack_nothing_that_is_about_hosts() {
+        let choices = Choices {
+            components: &[Component::Unrestricted],
+            ..Choices::default()
+        };
+        let objects = manifests::objects(&choices).expect("objects");
+        let about_hosts: Vec<_> = objects.iter().filter(|one| is_about_hosts(one)).collect();
+        assert_eq!(about_hosts.len(), 10, "{about_hosts:?}");
+
+        for object in about_hosts {
+            let own = of_class(object, &class()).expect("a known form");
+            assert!(own.is_some(), "{} {}", object["kind"], object["metadata"]);
+        }
     }
 
     #[test]
@@ -242,6 +279,7 @@ mod tests {
             &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
             &find(&objects, "Service", "operetta-untrusted")["spec"]["selector"],
             &find(&objects, "NetworkPolicy", "operetta-untrusted")["spec"]["podSelector"]["matchLabels"],
+            &find(&objects, "NetworkPolicy", "operetta-untrusted-egress")["spec"]["podSelector"]["matchLabels"],
             &find(&objects, "PodDisruptionBudget", "operetta-untrusted")["spec"]["selector"]["matchLabels"],
         ] {
             assert_eq!(selector[NAME], "operetta-untrusted");
@@ -254,6 +292,18 @@ mod tests {
         let config: Value = serde_yaml_ng::from_str(text).expect("YAML");
         assert_eq!(config["class"], "untrusted");
         assert_eq!(config["cacheDir"], "/var/cache/operetta/compiled");
+    }
+
+    #[test]
+    fn name_of_a_class_stays_a_text_in_the_configuration() {
+        for name in ["7", "1e3", "true", "null", "0x1f"] {
+            let class = name.parse().expect("a class");
+            let objects = objects(&class, &Choices::default()).expect("objects");
+            let config = find(&objects, "ConfigMap", &format!("operetta-{name}"));
+            let text = config["data"]["config.yaml"].as_str().expect("a text");
+            let config: Value = serde_yaml_ng::from_str(text).expect("YAML");
+            assert_eq!(config["class"], name);
+        }
     }
 
     #[test]
@@ -270,6 +320,11 @@ mod tests {
                 "ClusterRoleBinding",
                 "operetta-untrusted-unrestricted",
                 UNRESTRICTED,
+            ),
+            (
+                "ClusterRoleBinding",
+                "operetta-untrusted-teardown",
+                "operetta-teardown",
             ),
             ("RoleBinding", "operetta-untrusted", "operetta"),
         ] {
