@@ -96,12 +96,12 @@ pub enum Command {
     /// check it. The language's own toolchain does the compiling.
     #[command(after_help = examples::BUILD)]
     Build(BuildArgs),
-    /// Make a Plugin of a Go operator's Deployment (experimental)
+    /// Turn a Go operator's Deployment into a Plugin (experimental)
     ///
     /// Build a Go operator as it is, render its kustomization, Helm chart or YAML, and print the
-    /// manifests with a Plugin in the place of the Deployment. RBAC and everything else stay as
-    /// they are, but for the operator's webhook configurations: they are left out. First report on
-    /// stderr what the operator needs, and what of it works in the host.
+    /// manifests with a Plugin in place of the Deployment. RBAC and everything else stay as they
+    /// are, except that the operator's webhook configurations are left out. A report on stderr comes
+    /// first: what the operator needs, and whether the host has it.
     #[command(after_help = examples::ADOPT)]
     Adopt(AdoptArgs),
     /// Generate the CRD's schema from the code, or RBAC from a component

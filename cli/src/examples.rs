@@ -71,16 +71,16 @@ pub const BUILD: &str = "Examples:
 
 /// The examples of `operetta adopt`.
 pub const ADOPT: &str = "Examples:
-  # Report what the operator in this folder needs, and what of it works
+  # Report what the operator in this folder needs, and whether the host has it
   operetta adopt --check
 
   # Build it to build/NAME.wasm, and print the Plugin and the other manifests
   operetta adopt > manifests.yaml
 
-  # Take a chart with values, and print the manifests only
+  # Render a chart with values, and print the manifests without building
   operetta adopt --manifests charts/operator --set replicas=1 -n operators --no-build
 
-  # Print what a Plugin has replaced
+  # Print what a Plugin replaced
   kubectl get plugin manager -n operators -o yaml | operetta adopt --unadopt -";
 
 /// The examples of `operetta generate`.

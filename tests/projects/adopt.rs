@@ -289,7 +289,7 @@ fn chart_is_rendered_with_values_in_its_namespace() {
     );
 
     let said = error(&["--no-build", "--set", "a=b"]);
-    assert!(said.contains("is no Helm chart"), "{said}");
+    assert!(said.contains("isn't a Helm chart"), "{said}");
 }
 
 #[test]

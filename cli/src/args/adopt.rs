@@ -12,14 +12,14 @@ pub struct AdoptArgs {
     /// The folder of the operator's Go module
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// The manifests: the folder of a kustomization or a Helm chart, or a file or folder of YAML
-    /// [default: DIR/config/default, a chart in a usual place, or DIR/deploy, manifests or config]
+    /// The folder of a kustomization or a Helm chart, or a file or folder of YAML [default:
+    /// DIR/config/default, or a chart in a usual place, or DIR/deploy, DIR/manifests or DIR/config]
     #[arg(long, value_name = "PATH")]
     pub manifests: Option<PathBuf>,
-    /// A file with values of the chart; may be repeated
+    /// A file with values for the chart; may be repeated
     #[arg(long, value_name = "FILE")]
     pub values: Vec<PathBuf>,
-    /// A value of the chart, as helm --set takes it; may be repeated
+    /// A value for the chart, in the syntax of helm --set; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// The name of the chart's release [default: the chart's name]
@@ -29,10 +29,10 @@ pub struct AdoptArgs {
     /// "default"]
     #[arg(short, long, value_parser = values::namespace)]
     pub namespace: Option<String>,
-    /// The Deployment or StatefulSet that is the operator, if there are several
+    /// Which Deployment or StatefulSet is the operator, if there are several
     #[arg(long, value_name = "NAME")]
     pub deployment: Option<String>,
-    /// The container that is the operator, if its Pod has several
+    /// Which container is the operator, if its Pod has several
     #[arg(long, value_name = "NAME")]
     pub container: Option<String>,
     /// Print the operator's webhook configurations as well: the host serves no webhooks yet, and one
@@ -44,14 +44,14 @@ pub struct AdoptArgs {
     /// the manifests to stdout]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Print the manifests without building; the Plugin then has no digest
+    /// Print the manifests without building the component; the Plugin then has no digest
     #[arg(long)]
     pub no_build: bool,
-    /// Only report what the operator needs, and what of it works
+    /// Only report what the operator needs, and whether the host has it
     #[arg(long, conflicts_with_all = ["output", "no_build"])]
     pub check: bool,
-    /// Print back the Deployment that the Plugin in this file has replaced, and the webhook
-    /// configurations that were left out; `-` is stdin
+    /// Print what the Plugin in this file replaced: the Deployment, and the webhook configurations
+    /// that were left out; `-` is stdin
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub unadopt: Option<PathBuf>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct AdoptArgs {
 }
 
 impl AdoptArgs {
-    /// The arguments of the operator's build, to a file.
+    /// The arguments that build the operator into a file.
     pub fn build(&self, output: Option<PathBuf>) -> BuildArgs {
         BuildArgs {
             dir: self.dir.clone(),

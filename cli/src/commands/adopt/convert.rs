@@ -1,5 +1,5 @@
-//! A Deployment as a Plugin: the fields of its Pod and its container that a process has, under the
-//! same names. Each field that has no counterpart is a finding.
+//! Converts a Deployment to a Plugin. The fields of the Pod and its container that a process has
+//! keep their names; each other field is a finding.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::report::{Finding, Verdict};
 /// The kinds that become Plugins.
 const WORKLOADS: [&str; 2] = ["Deployment", "StatefulSet"];
 
-/// Fields that a process doesn't need, or that the host takes care of, of a Pod and its container.
+/// Fields of a Pod and its container that a process doesn't need, or that the host takes care of.
 const NOT_NEEDED: [&str; 33] = [
     "activeDeadlineSeconds",
     "affinity",
@@ -52,7 +52,7 @@ const NOT_NEEDED: [&str; 33] = [
     "tty",
 ];
 
-/// Those that people set on purpose: the report says that they go.
+/// Those of [`NOT_NEEDED`] that people set on purpose, so the report mentions them.
 const WORTH_SAYING: [&str; 8] = [
     "affinity",
     "imagePullSecrets",
@@ -85,11 +85,11 @@ const CONVERTED: [&str; 17] = [
     "volumes",
 ];
 
-/// Why fields that a process can't have don't work.
+/// Fields that a process can't have, and why.
 const IMPOSSIBLE: [(&str, &str); 9] = [
     (
         "hostNetwork",
-        "a process has no network interfaces, nor the node's",
+        "a process has no network interfaces, not even its own",
     ),
     ("hostPID", "a process sees no other processes"),
     ("hostIPC", "a process has no IPC"),
@@ -107,7 +107,7 @@ const IMPOSSIBLE: [(&str, &str); 9] = [
     ),
 ];
 
-/// The fields of a Pod that variables and files may have.
+/// The fields of a Pod that a process's variables and files can refer to.
 const FIELDS: [&str; 5] = [
     "metadata.name",
     "metadata.namespace",
@@ -116,7 +116,7 @@ const FIELDS: [&str; 5] = [
     "status.podIP",
 ];
 
-/// The sources of volumes that a process has.
+/// The kinds of volumes that a process can have.
 const VOLUMES: [&str; 5] = [
     "configMap",
     "secret",
@@ -125,7 +125,7 @@ const VOLUMES: [&str; 5] = [
     "emptyDir",
 ];
 
-/// The memory of a process whose Plugin says nothing, in bytes.
+/// The memory of a process whose Plugin sets no limit, in bytes.
 const DEFAULT_MEMORY: u128 = 256 << 20;
 
 /// The longest grace period of a process, in seconds.
@@ -138,7 +138,7 @@ pub struct Operator<'a> {
     findings: Vec<Finding>,
 }
 
-/// A Plugin, and what was found on the way.
+/// A Plugin, and the findings of the conversion.
 pub struct Converted {
     pub plugin: Value,
     pub service_account: String,
@@ -166,7 +166,7 @@ fn containers(workload: &Value) -> &[Value] {
     list(&workload["spec"]["template"]["spec"]["containers"])
 }
 
-/// True for what a template leaves behind of a field that is not set.
+/// True for what a template renders when a field's value is not set, such as `[]` or `null`.
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -188,8 +188,7 @@ impl<'a> Operator<'a> {
     /// Finds the operator's container.
     ///
     /// # Errors
-    /// Returns an error that lists what there is, unless there is exactly one, or exactly one of
-    /// these names.
+    /// Returns an error that lists the candidates unless exactly one is left, given these names.
     pub fn find(
         objects: &'a [Value],
         deployment: Option<&str>,
@@ -217,8 +216,8 @@ impl<'a> Operator<'a> {
         let workload = match (wanted.as_slice(), deployment) {
             ([workload], _) => **workload,
             ([], _) if all.is_empty() => bail!(
-                "the manifests have {} objects, but no Deployment and no StatefulSet, so there is nothing to adopt; \
-                 --manifests names others",
+                "the manifests have no Deployment and no StatefulSet (objects: {}), so there is nothing to adopt; choose \
+                 others with --manifests",
                 objects.len()
             ),
             ([], Some(wanted)) => {
@@ -242,7 +241,7 @@ impl<'a> Operator<'a> {
             .iter()
             .partition(|container| is_rbac_proxy(container));
         findings.extend(proxies.iter().map(|proxy| {
-            let note = "is left out: it guards the metrics of a Pod, which a process doesn't serve to others";
+            let note = "is left out: it guards a Pod's metrics, and nobody but the host reaches a process's";
             left_out(proxy, note, Verdict::Works)
         }));
 
@@ -293,7 +292,7 @@ impl<'a> Operator<'a> {
         self.workload
     }
 
-    /// The paths at which volumes that the process has are mounted.
+    /// Where the volumes that the process keeps are mounted.
     pub fn mounts(&self) -> Vec<String> {
         let volumes = list(&self.pod()["volumes"]);
         let kept = |name: &str| {
@@ -318,13 +317,12 @@ impl<'a> Operator<'a> {
             .push(Finding::new(verdict, name_of(self.workload), place, note));
     }
 
-    /// Makes the Plugin; `source` is the file of its component below the host's `pluginDirectory`, and
-    /// `left_out` are objects that it keeps beside the Deployment, for the way back.
+    /// Makes the Plugin; `source` is the file of its component in the host's `pluginDirectory`. The
+    /// Plugin keeps the objects `left_out` beside the Deployment, for the way back.
     ///
     /// # Errors
-    /// Returns an error if the Plugin would be refused or could not work at all: without a
-    /// ServiceAccount of its own, with a shell as its command, or with fields that aren't a
-    /// Deployment's.
+    /// Returns an error if the host would refuse the Plugin, or if it couldn't work at all: no
+    /// ServiceAccount of its own, a shell as its command, or values of the wrong type.
     pub fn convert(mut self, source: &str, left_out: &[Value]) -> Result<Converted> {
         let workload = self.workload;
         let replaced: Vec<_> = std::iter::once(workload).chain(left_out).collect();
@@ -332,7 +330,7 @@ impl<'a> Operator<'a> {
         let name = name(workload);
         if !is_dns_subdomain(name) {
             bail!(reasons::INVALID_NAME.error(format!(
-                "{} has no name that a Plugin could have",
+                "{} has a name that no Plugin can have",
                 name_of(workload)
             )));
         }
@@ -352,7 +350,7 @@ impl<'a> Operator<'a> {
                 self.add(
                     Verdict::No,
                     "terminationGracePeriodSeconds",
-                    format!("{seconds} becomes {MAX_GRACE}, the longest that a process may have"),
+                    format!("{seconds} becomes {MAX_GRACE}, the longest grace period of a process"),
                 );
             }
             process.insert(
@@ -424,7 +422,7 @@ impl<'a> Operator<'a> {
             let program = program.rsplit('/').next().unwrap_or_default();
             if ["sh", "bash", "ash", "dash", "busybox", "tini", "dumb-init"].contains(&program) {
                 bail!(
-                    "the command of {} is {}, which isn't the operator: write the operator's own program and its arguments \
+                    "the command of {} is {}, which isn't the operator: put the operator's own program and its arguments \
                      into command and args",
                     name_of(self.workload),
                     command.join(" ")
@@ -439,14 +437,14 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// A list of texts of the container.
+    /// A field of the container that is a list of strings.
     fn texts(&self, field: &str) -> Result<Vec<String>> {
         list(&self.container[field])
             .iter()
             .map(|value| {
                 value.as_str().map(str::to_owned).with_context(|| {
                     format!(
-                        "{field} of {} has {value}, which is no string: quote it",
+                        "{field} of {} has {value}, which isn't a string: quote it",
                         name_of(self.workload)
                     )
                 })
@@ -462,7 +460,7 @@ impl<'a> Operator<'a> {
             let value = &variable["value"];
             if !value.is_string() && !value.is_null() {
                 bail!(
-                    "{place} of {} has the value {value}, which is no string: quote it",
+                    "{place} of {} has the value {value}, which isn't a string: quote it",
                     name_of(self.workload)
                 );
             }
@@ -475,6 +473,7 @@ impl<'a> Operator<'a> {
                 });
                 continue;
             }
+
             let converted = if !source["fieldRef"].is_null() {
                 self.field(text(&source["fieldRef"]["fieldPath"]), &place)
             } else if !source["resourceFieldRef"].is_null() {
@@ -488,10 +487,11 @@ impl<'a> Operator<'a> {
                 self.add(
                     Verdict::No,
                     &place,
-                    "its valueFrom is not known to a process",
+                    "is left out: a process doesn't know this valueFrom",
                 );
                 None
             };
+
             if let Some(Value::Object(mut converted)) = converted {
                 converted.insert("name".to_owned(), name.into());
                 env.push(Value::Object(converted));
@@ -501,6 +501,7 @@ impl<'a> Operator<'a> {
         if !env.is_empty() {
             process.insert("env".to_owned(), env.into());
         }
+
         let from = &self.container["envFrom"];
         if !is_unset(from) {
             process.insert("envFrom".to_owned(), from.clone());
@@ -508,9 +509,9 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// The value of a field of the Pod: a reference, or the text if the template has it.
+    /// A variable's value from a field of the Pod: a reference, or the text if the template has it.
     fn field(&mut self, path: &str, place: &str) -> Option<Value> {
-        // A Pod's addresses are a list, of which a process has one.
+        // A process has one address, so the list of them is the same.
         let path = if path == "status.podIPs" {
             "status.podIP"
         } else {
@@ -538,17 +539,18 @@ impl<'a> Operator<'a> {
         None
     }
 
-    /// The value of the container's resource, which is known.
+    /// A variable's value from a request or limit, which the container itself sets.
     fn resource_field(&mut self, reference: &Value, place: &str) -> Option<Value> {
         let resource = text(&reference["resource"]);
         let own = [text(&self.container["name"]), ""];
+
         let value = resource
             .split_once('.')
             .filter(|_| own.contains(&text(&reference["containerName"])))
             .and_then(|(kind, name)| {
                 let resources = &self.container["resources"];
                 let set = &resources[kind][name];
-                // A request that is left out is the limit.
+                // Kubernetes takes a missing request from the limit.
                 quantity(if set.is_null() && kind == "requests" {
                     &resources["limits"][name]
                 } else {
@@ -566,7 +568,7 @@ impl<'a> Operator<'a> {
                 self.add(
                     Verdict::No,
                     place,
-                    format!("is left out: the container has no {resource}"),
+                    format!("is left out: the container sets no {resource}"),
                 );
                 None
             }
@@ -581,7 +583,7 @@ impl<'a> Operator<'a> {
         for volume in list(&self.pod()["volumes"]) {
             let name = text(&volume["name"]);
             if !mounts.iter().any(|mount| text(&mount["name"]) == name) {
-                // It is another container's.
+                // Only another container mounts it.
                 continue;
             }
             if let Some(converted) = self.volume(volume, name)? {
@@ -623,7 +625,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// A volume as a process has it; None if it has none of this kind.
+    /// Converts a volume; None if a process can't have this kind.
     fn volume(&mut self, volume: &Value, name: &str) -> Result<Option<Value>> {
         let place = format!("volumes[{name}]");
         let Some(source) = VOLUMES
@@ -638,7 +640,7 @@ impl<'a> Operator<'a> {
                 Verdict::No,
                 place,
                 format!(
-                    "{kind} is left out with its mounts: a process has {}",
+                    "{kind} is left out with its mounts: a process has only {}",
                     VOLUMES.join(", ")
                 ),
             );
@@ -653,7 +655,7 @@ impl<'a> Operator<'a> {
                         format!("{place}.emptyDir.sizeLimit of {}", name_of(self.workload))
                     })?;
                 }
-                // Huge pages are a node's.
+                // Such as HugePages, which a process has no use for.
                 if !["", "Memory"].contains(&text(&converted["medium"])) {
                     converted = only(&converted, &["sizeLimit"]);
                 }
@@ -667,6 +669,7 @@ impl<'a> Operator<'a> {
                         self.files(files, &place);
                     }
                 }
+
                 let known = ["configMap", "secret", "downwardAPI", "serviceAccountToken"];
                 let sources = converted.get_mut("sources").and_then(Value::as_array_mut);
                 if let Some(sources) = sources {
@@ -687,11 +690,12 @@ impl<'a> Operator<'a> {
         Ok(Some(json!({ "name": name, source: converted })))
     }
 
-    /// Leaves out the files of a downward API volume that a process has no fields for.
+    /// Removes the files of a downward API volume whose fields a process doesn't have.
     fn files(&mut self, volume: &mut Value, place: &str) {
         let Some(items) = volume.get_mut("items").and_then(Value::as_array_mut) else {
             return;
         };
+
         let mut kept = Vec::new();
         for item in items.iter() {
             let path = text(&item["fieldRef"]["fieldPath"]);
@@ -703,16 +707,17 @@ impl<'a> Operator<'a> {
                     Verdict::No,
                     place,
                     format!(
-                        "its file {file} is left out: a process has {}",
+                        "its file {file} is left out: a process has only {}",
                         FIELDS.join(", ")
                     ),
                 );
             }
         }
+
         *items = kept;
     }
 
-    /// A probe with the numbers of its ports.
+    /// Converts a probe, with numbers for named ports.
     fn probe(&mut self, field: &str) -> Result<Option<Value>> {
         let probe = &self.container[field];
         if is_unset(probe) {
@@ -733,19 +738,22 @@ impl<'a> Operator<'a> {
             let Some(found) = converted.get(action).filter(|found| !found.is_null()) else {
                 continue;
             };
+
             let mut action_fields = only(found, fields);
             action_fields["port"] = self.port(&found["port"], field)?.into();
+
             if let Some(host) = found["host"].as_str().filter(|host| !host.is_empty()) {
                 let place = format!("{field}.{action}.host");
-                let note = format!("{host} is left out: a process is asked at its own address");
+                let note = format!("{host} is left out: a process is probed at its own address");
                 self.add(Verdict::Works, place, note);
             }
+
             converted[action] = action_fields;
         }
         Ok(Some(converted))
     }
 
-    /// The number of a port, which a probe may name.
+    /// The number of a probe's port, which may be given by name.
     fn port(&self, port: &Value, field: &str) -> Result<u64> {
         let number = match port {
             Value::String(name) => list(&self.container["ports"])
@@ -759,13 +767,13 @@ impl<'a> Operator<'a> {
             .filter(|number| (1..=65535).contains(number))
             .with_context(|| {
                 format!(
-                    "the {field} of {} asks port {port}, which the container's ports don't have",
+                    "the {field} of {} uses port {port}, which isn't among the container's ports",
                     name_of(self.workload)
                 )
             })
     }
 
-    /// The limit of memory. Other resources are the host's business, or not there at all.
+    /// The memory limit. The host takes care of other resources, or a process doesn't have them.
     fn resources(&mut self) -> Result<Option<Value>> {
         let limits = &self.container["resources"]["limits"];
         for (resource, value) in limits.as_object().into_iter().flatten() {
@@ -786,7 +794,7 @@ impl<'a> Operator<'a> {
                 "ephemeral-storage" => self.add(
                     Verdict::Works,
                     place,
-                    format!("{value} is left out: an emptyDir's sizeLimit counts"),
+                    format!("{value} is left out: the sizeLimit of an emptyDir is what counts"),
                 ),
                 _ => self.add(Verdict::No, place, "is left out: a process has no devices"),
             }
@@ -798,16 +806,15 @@ impl<'a> Operator<'a> {
             return memory(limit).with_context(|| field("limits")).map(Some);
         }
 
-        // A Pod without a limit gets at least what it asks for.
+        // In a Pod, a request without a limit is a minimum. The default here could be less.
         let request = &self.container["resources"]["requests"]["memory"];
         if quantity(request).is_some_and(|milli| milli > DEFAULT_MEMORY * 1000) {
             let limit = memory(request).with_context(|| field("requests"))?;
-            let note = format!("{} becomes the limit, as there is none", text(&limit));
+            let note = format!("{} becomes the limit, since none is set", text(&limit));
             self.add(Verdict::Works, "resources.requests.memory", note);
             return Ok(Some(limit));
         }
-        let note =
-            "there is no limit: a process has 256Mi unless spec.limits.memory says otherwise";
+        let note = "none is set: a process has 256Mi unless spec.limits.memory says otherwise";
         self.add(Verdict::Works, "resources.limits.memory", note);
         Ok(None)
     }
@@ -821,7 +828,7 @@ impl<'a> Operator<'a> {
             }
             Some(replicas) if replicas > 1 => {
                 let note = format!(
-                    "{replicas} becomes one process: another replica of the host takes it over within seconds"
+                    "{replicas} becomes one process: if its host fails, another replica of the host takes over within seconds"
                 );
                 self.add(Verdict::Works, "replicas", note);
             }
@@ -829,16 +836,17 @@ impl<'a> Operator<'a> {
         }
     }
 
-    /// Names the fields that have no counterpart.
+    /// Reports the fields that have no counterpart.
     fn rest(&mut self) {
         let mut left_out = Vec::new();
         let (pod, container) = (self.pod(), self.container);
 
         for init in list(&pod["initContainers"]) {
             let place = format!("initContainers[{}]", text(&init["name"]));
-            let note = "is left out: a process has no other containers; do its work before, or in the operator";
+            let note = "is left out: a process has no other containers; do its work beforehand, or in the operator";
             self.add(Verdict::No, place, note);
         }
+
         if !is_unset(&container["volumeDevices"]) {
             self.add(
                 Verdict::No,
@@ -846,6 +854,7 @@ impl<'a> Operator<'a> {
                 "is left out: a process has no devices",
             );
         }
+
         if !["", "ClusterFirst", "Default"].contains(&text(&pod["dnsPolicy"])) {
             self.add(
                 Verdict::No,
@@ -853,6 +862,7 @@ impl<'a> Operator<'a> {
                 "is left out: the host resolves names",
             );
         }
+
         let security = &container["securityContext"];
         for (is_set, field) in [
             (security["privileged"] == true, "privileged"),
@@ -866,13 +876,14 @@ impl<'a> Operator<'a> {
                 self.add(Verdict::No, format!("securityContext.{field}"), note);
             }
         }
+
         for port in list(&container["ports"]) {
             if !is_unset(&port["hostPort"]) {
                 let place = format!("ports[{}].hostPort", text(&port["name"]));
                 self.add(
                     Verdict::No,
                     place,
-                    "is left out: the node's ports are not the process's",
+                    "is left out: a process has no ports on its node",
                 );
             }
         }
@@ -886,12 +897,14 @@ impl<'a> Operator<'a> {
             if known || is_unset(value) {
                 continue;
             }
+
             if NOT_NEEDED.contains(&field.as_str()) {
                 if WORTH_SAYING.contains(&field.as_str()) && !left_out.contains(&field.as_str()) {
                     left_out.push(field);
                 }
                 continue;
             }
+
             let why = IMPOSSIBLE.iter().find(|(name, _)| name == field);
             let why = why.map_or("a process has nothing like it", |(_, why)| why);
             self.add(Verdict::No, field, format!("is left out: {why}"));
@@ -901,13 +914,13 @@ impl<'a> Operator<'a> {
             self.add(
                 Verdict::Works,
                 left_out.join(", "),
-                "left out: a process is on no node and needs no protection of one",
+                "not needed: a process isn't scheduled on a node, and runs in the host's sandbox",
             );
         }
     }
 }
 
-/// An object with some fields of another one, without those that are not set.
+/// Copies these fields of an object, as far as they are set.
 fn only(value: &Value, fields: &[&str]) -> Value {
     fields
         .iter()
@@ -928,13 +941,13 @@ fn quantity(value: &Value) -> Option<u128> {
     u128::try_from(milli).ok()
 }
 
-/// A quantity of bytes as a Plugin writes it: a whole number, with one of the units Ki, Mi, Gi, k, M
-/// and G.
+/// A quantity of bytes in the form that a Plugin takes: a whole number, perhaps with one of the
+/// units Ki, Mi, Gi, k, M and G.
 fn memory(value: &Value) -> Result<Value> {
     let bytes = quantity(value)
         .map(|milli| milli.div_ceil(1000))
         .filter(|bytes| *bytes > 0)
-        .with_context(|| format!("{value} is no number of bytes"))?;
+        .with_context(|| format!("{value} isn't a positive number of bytes"))?;
 
     let written = value.as_str().filter(|text| {
         let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -1158,8 +1171,8 @@ mod tests {
                 vec![service],
                 None,
                 None,
-                "the manifests have 1 objects, but no Deployment and no StatefulSet, so there is nothing to adopt; \
-                 --manifests names others",
+                "the manifests have no Deployment and no StatefulSet (objects: 1), so there is nothing to adopt; choose \
+                 others with --manifests",
             ),
             (
                 vec![one.clone(), other.clone()],
@@ -1378,7 +1391,7 @@ mod tests {
             (
                 json!({}),
                 json!({"args": [1]}),
-                "args of Deployment/op has 1, which is no string",
+                "args of Deployment/op has 1, which isn't a string",
             ),
             (
                 json!({}),
@@ -1388,12 +1401,12 @@ mod tests {
             (
                 json!({}),
                 json!({"livenessProbe": {"httpGet": {"port": "nowhere"}}}),
-                "livenessProbe of Deployment/op asks port \"nowhere\"",
+                "livenessProbe of Deployment/op uses port \"nowhere\"",
             ),
             (
                 json!({}),
                 json!({"resources": {"limits": {"memory": "much"}}}),
-                "resources.limits.memory of Deployment/op: \"much\" is no number of bytes",
+                "resources.limits.memory of Deployment/op: \"much\" isn't a positive number of bytes",
             ),
         ] {
             let said = error(with(&pod, &container));
@@ -1401,7 +1414,10 @@ mod tests {
         }
 
         let said = error(deployment("Op", json!([{"name": "manager"}])));
-        assert!(said.contains("Deployment/Op has no name"), "{said}");
+        assert!(
+            said.contains("Deployment/Op has a name that no Plugin can have"),
+            "{said}"
+        );
         let old = with(
             &json!({"serviceAccountName": "", "serviceAccount": "old"}),
             &json!({}),

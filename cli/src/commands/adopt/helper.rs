@@ -1,8 +1,8 @@
-//! The helper in Go, which renders manifests with the libraries of kustomize and Helm and reads the
-//! syntax of Go packages.
+//! The helper in Go, which renders manifests with the libraries of kustomize and Helm, and reads
+//! the syntax of Go packages.
 //!
-//! Its source is part of this program. It is built once by the user's Go, of modules whose versions
-//! and checksums are pinned, and kept in the user's cache under the digest of its source.
+//! Its source is part of this program. The user's Go builds it once, from modules with pinned
+//! versions and checksums, and it stays in the user's cache under the digest of its source.
 
 use std::{
     fs,
@@ -30,11 +30,11 @@ const SOURCE: [(&str, &str); 5] = [
 /// The helper as a program.
 pub struct Helper {
     program: PathBuf,
-    /// The folder of the program if it is not cached.
+    /// Deletes the program's folder in the end, if the program couldn't be cached.
     _scratch: Option<tempfile::TempDir>,
 }
 
-/// Manifests that are rendered.
+/// What is rendered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -132,12 +132,12 @@ impl Helper {
         }
 
         eprintln!(
-            "building the part that reads kustomizations, charts and Go (once; its modules are about 60 MB)"
+            "building the helper that renders manifests and reads Go (only once; its modules are about 60 MB)"
         );
         let scratch = tempfile::tempdir().context("failed to create a temporary folder")?;
         let built = build(project, scratch.path())?;
 
-        // Programs of other users or a full disk must not fail the command: then it is built anew.
+        // A cache that can't be written must not fail the command. The next one builds it again.
         let kept = cached.filter(|program| keep(&built, program).is_ok());
         Ok(match kept {
             Some(program) => Self {
@@ -159,7 +159,7 @@ impl Helper {
         self.ask(&json!({ "render": request }))
     }
 
-    /// Looks for uses in packages. They are sorted by file and line.
+    /// Looks for uses in packages, sorted by file and line.
     ///
     /// # Errors
     /// Returns an error if a file can't be parsed.
@@ -167,8 +167,8 @@ impl Helper {
         self.ask(&json!({ "needs": request }))
     }
 
-    /// Writes objects as YAML that kubectl reads as the same objects: with quotes around `on` and
-    /// `1e3`, which are no texts in YAML 1.1.
+    /// Writes objects as YAML that kubectl reads back as the same objects: strings such as `on` and
+    /// `1e3` get quotes, since YAML 1.1 would take them for a boolean and a number.
     ///
     /// # Errors
     /// Returns an error if the helper fails.
@@ -184,7 +184,7 @@ impl Helper {
             .spawn()
             .with_context(|| format!("failed to start {}", self.program.display()))?;
 
-        // It reads the whole request before it writes anything.
+        // No deadlock: the helper reads the whole request before it writes anything.
         let mut input = child.stdin.take().context("the helper has no stdin")?;
         input
             .write_all(request.to_string().as_bytes())
@@ -209,8 +209,9 @@ fn build(project: &Path, folder: &Path) -> Result<PathBuf> {
     }
 
     let go = Tools::of(project).find("go", "see https://go.dev/doc/install")?;
+
     let program = folder.join("helper");
-    // The project's workspace, flags and target are not the helper's.
+    // The project's workspace, flags and target must not leak into the helper's build.
     let mut command = Command::new(go);
     command
         .current_dir(folder)
@@ -228,14 +229,15 @@ fn build(project: &Path, folder: &Path) -> Result<PathBuf> {
         ])
         .arg(&program)
         .arg(".");
+
     run_quietly(&mut command).context(
-        "failed to build the part that reads kustomizations and charts; it needs Go 1.24 and, the first time, the modules of \
+        "failed to build the helper that renders manifests: it needs Go 1.24 or newer and, the first time, the modules of \
          Helm and kustomize from the module proxy",
     )?;
     Ok(program)
 }
 
-/// Puts a program into the cache, at once.
+/// Puts a program into the cache atomically.
 fn keep(program: &Path, cached: &Path) -> Result<()> {
     let folder = cached.parent().context("a cache has a folder")?;
     fs::create_dir_all(folder)?;

@@ -8,10 +8,10 @@ use super::helper::Kind;
 
 const KUSTOMIZATION: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// Where a kustomization is looked for: kubebuilder has it there.
+/// Where kubebuilder puts the kustomization.
 const DEFAULT: &str = "config/default";
 
-/// Where charts are looked for, `*` standing for any name.
+/// Where charts usually are; `*` stands for any name.
 const CHARTS: [&str; 7] = [
     "chart",
     "charts/*",
@@ -91,8 +91,8 @@ impl Manifests {
             .find_map(|folder| Self::of(&project.join(folder)));
         found.with_context(|| {
             format!(
-                "{} has no manifests in a usual place: neither {DEFAULT}/kustomization.yaml, nor a chart in {}, nor YAML in {}; \
-                 name them with --manifests",
+                "found no manifests in {}: no {DEFAULT}/kustomization.yaml, no chart in {}, no YAML in {}; say where they are \
+                 with --manifests",
                 project.display(),
                 CHARTS.join(", "),
                 FOLDERS.join(", ")
@@ -100,7 +100,7 @@ impl Manifests {
         })
     }
 
-    /// The manifests that a path is; None if it is none.
+    /// What kind of manifests a path has; None if it has none.
     fn of(path: &Path) -> Option<Self> {
         let kind = if is_kustomization(path) {
             Kind::Kustomization

@@ -1,10 +1,10 @@
-//! `operetta adopt DIR`: makes a Plugin of an operator's Deployment.
+//! `operetta adopt DIR`: turns an operator's Deployment into a Plugin.
 //!
-//! The manifests are rendered by the libraries of kustomize and Helm ([`helper`]), and the
-//! operator's container becomes a process ([`convert`]). Everything else is printed as it was
-//! rendered, except that the ServiceAccount consents, and that the operator's webhook configurations
-//! are left out, since nobody would serve them ([`others`]). What the operator needs and does not get
-//! is reported first ([`needs`], [`report`]).
+//! The libraries of kustomize and Helm render the manifests ([`helper`]), and the operator's
+//! container becomes a process ([`convert`]). Everything else is printed as it was rendered, except
+//! that the ServiceAccount consents, that the Namespace opts in, and that the operator's webhook
+//! configurations are left out, since nobody would serve them ([`others`]). A report of what the
+//! operator needs, in its code and its manifests, comes first ([`needs`], [`report`]).
 
 mod convert;
 mod helper;
@@ -36,11 +36,11 @@ use crate::args::AdoptArgs;
 /// The namespace of a chart's release, as Helm has it.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Prints the manifests in which a Plugin replaces the Deployment.
+/// Prints the manifests with a Plugin in place of the Deployment.
 ///
 /// # Errors
-/// Returns an error if there are no manifests, if they can't be rendered, if they have no one
-/// container that could be the operator, or if the operator can't be built.
+/// Returns an error if there are no manifests, if they can't be rendered, if it isn't clear which
+/// container is the operator, or if the operator can't be built.
 pub async fn adopt(args: &AdoptArgs) -> Result<()> {
     if let Some(file) = &args.unadopt {
         return unadopt::unadopt(file);
@@ -146,10 +146,10 @@ impl Replaced {
 
 /// The rendered manifests of an operator.
 struct Input {
-    /// What the user knows them by.
+    /// The path as the user knows it, relative to the project.
     name: String,
     objects: Vec<Value>,
-    /// The YAML of each object as it was rendered; None if the object was changed since.
+    /// The YAML of each object as it was rendered; None once the object has been changed.
     texts: Vec<Option<String>>,
     hooks: Vec<Hook>,
 }
@@ -162,7 +162,7 @@ impl Input {
             && (!args.values.is_empty() || !args.set.is_empty() || args.release.is_some())
         {
             anyhow::bail!(
-                "{} is no Helm chart, and --values, --set and --release are for charts",
+                "{} isn't a Helm chart, and --values, --set and --release are for charts",
                 path.display()
             );
         }
@@ -202,7 +202,7 @@ impl Input {
         Ok(input)
     }
 
-    /// Gives the objects without a namespace this one.
+    /// Puts objects without a namespace into this one, as `helm install` does.
     fn place(&mut self, namespace: &str) {
         let definitions: Vec<_> = self
             .objects
@@ -228,7 +228,7 @@ impl Input {
         )
     }
 
-    /// What the manifests need and do not get.
+    /// What becomes of the manifests, object by object.
     fn findings(
         &self,
         replaced: &Replaced,
@@ -244,10 +244,12 @@ impl Input {
                 format!("{error:#}"),
             )],
         };
+
         findings.extend(others::findings(&self.objects, workload, webhooks));
+
         findings.extend(self.hooks.iter().map(|hook| {
             let note = format!(
-                "a hook of Helm ({}), which is not printed",
+                "a Helm hook ({}), which is left out",
                 hook.events.join(", ")
             );
             Finding::new(Verdict::No, &hook.name, "", note)
@@ -255,7 +257,7 @@ impl Input {
         findings
     }
 
-    /// The manifests with the Plugin in the place of the Deployment, and what is left to do.
+    /// The manifests with the Plugin in place of the Deployment, and what is left to do.
     fn replace(
         mut self,
         replaced: &Replaced,
@@ -332,13 +334,13 @@ struct Steps {
     workload: String,
     namespace: Option<String>,
     service_account: String,
-    /// The Plugin to which a ServiceAccount that isn't in the manifests has to consent.
+    /// The Plugin's name if its ServiceAccount isn't in the manifests and has to consent by hand.
     annotate: Option<String>,
     /// True if the namespace isn't in the manifests.
     label: bool,
 }
 
-/// The commands that are left to run, one a line.
+/// The commands that the user has to run, one per line.
 fn next(steps: &Steps, component: Option<&Path>, manifests: Option<&Path>) -> String {
     let namespace = steps.namespace.as_deref();
     let flag = namespace

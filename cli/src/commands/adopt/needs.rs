@@ -1,4 +1,4 @@
-//! What an operator's code needs, by its packages and their syntax: a minute instead of a build.
+//! What an operator's code needs, found in its imports and its syntax, without a build.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::commands::build::{ImportGraph, Package, Survey};
 
-/// Modules of which everybody has some, and which connect to the API server or nowhere by
-/// themselves.
+/// Modules that most operators import, and that by themselves connect to nothing but the API
+/// server.
 const QUIET: [&str; 22] = [
     "github.com/beorn7/perks",
     "github.com/davecgh/go-spew",
@@ -40,7 +40,7 @@ const QUIET: [&str; 22] = [
     "sigs.k8s.io",
 ];
 
-/// Files that every process has: those of its ServiceAccount, and a folder of its own.
+/// What every process has: the files of its ServiceAccount, and a folder for temporary ones.
 const OWN_FILES: [&str; 2] = ["/var/run/secrets/kubernetes.io/serviceaccount", "/tmp"];
 
 /// Looks for what the operator's own packages use.
@@ -75,6 +75,7 @@ pub fn findings(
 fn portable(survey: &Survey) -> Finding {
     let packages = survey.graph.packages().count();
     let own = survey.own().count();
+
     match &survey.portable {
         Ok(()) => Finding::new(
             Verdict::Works,
@@ -94,7 +95,7 @@ fn portable(survey: &Survey) -> Finding {
     }
 }
 
-/// The library by which it talks to the API server.
+/// The library with which the operator talks to the API server.
 fn api_server(graph: &ImportGraph) -> Option<Finding> {
     ["sigs.k8s.io/controller-runtime", "k8s.io/client-go"]
         .into_iter()
@@ -107,12 +108,12 @@ fn api_server(graph: &ImportGraph) -> Option<Finding> {
                 Verdict::Works,
                 "API server",
                 format!("{path} {}", module.version),
-                "leader election as well; requests go on as the ServiceAccount",
+                "leader election works, too; requests are sent as the ServiceAccount",
             ))
         })
 }
 
-/// One finding for each need that the code shows, at its first place.
+/// One finding for each need, at the place where the code shows it first.
 fn of_uses(uses: &[Use], project: &Path, mounts: &[String]) -> Vec<Finding> {
     let mut groups: BTreeMap<(Verdict, &'static str), (&'static str, Vec<&Use>)> = BTreeMap::new();
     for used in uses {
@@ -145,13 +146,13 @@ fn of_uses(uses: &[Use], project: &Path, mounts: &[String]) -> Vec<Finding> {
         .collect()
 }
 
-/// What becomes of one use; None for what the report doesn't mention.
+/// The verdict on one use; None for what the report doesn't mention.
 fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'static str)> {
     Some(match used.need.as_str() {
         "webhooks" => (
             Verdict::NotYet,
             "webhooks",
-            "the host serves no webhooks yet; the program may register them",
+            "the host serves no webhooks yet; the program may register them, but nobody calls them",
         ),
         "conversion" => (
             Verdict::NotYet,
@@ -161,27 +162,27 @@ fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'stat
         "network" => (
             Verdict::NotYet,
             "network",
-            "a process reaches the API server only; other connections will need a permission",
+            "so far a process reaches the API server only; other connections will need a permission",
         ),
         "clusters" => (
             Verdict::NotYet,
             "other clusters",
-            "a kubeconfig of its own leads to another API server, which will need a permission",
+            "its own kubeconfig leads to another API server, which will need a permission",
         ),
         "libraries" => (
             Verdict::Maybe,
             "libraries",
-            "it can open connections; a process reaches the API server only, and more will need a permission",
+            "can open connections, and so far a process reaches the API server only",
         ),
         "servers" => (
             Verdict::NotYet,
             "servers",
-            "they listen, and nobody reaches them but the host's probes",
+            "nothing but the host's probes and metrics reaches what a process listens on",
         ),
         "exec" => (
             Verdict::NotYet,
             "exec in Pods",
-            "exec, attach and port-forward are refused yet, and will need a permission",
+            "exec, attach and port-forward are refused so far, and will need a permission",
         ),
         "subprocesses" => (
             Verdict::No,
@@ -197,7 +198,7 @@ fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'stat
         "cgo" => (
             Verdict::No,
             "cgo",
-            "C code isn't compiled, and what needs it is left out",
+            "C code isn't compiled, and files that need it are left out",
         ),
         "plugins" => (Verdict::No, "Go plugins", "a process can't load code"),
         "files" => {
@@ -206,7 +207,7 @@ fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'stat
                 (
                     Verdict::Maybe,
                     "files",
-                    "the code doesn't say which; a process has /tmp, its ServiceAccount's files and the volumes that are mounted",
+                    "the code doesn't tell which; a process has /tmp, its ServiceAccount's files and the mounted volumes",
                 )
             } else if OWN_FILES.iter().any(|own| path.starts_with(own))
                 || mounts.iter().any(|mount| path.starts_with(mount))
@@ -216,7 +217,7 @@ fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'stat
                 (
                     Verdict::No,
                     "files",
-                    "nothing is mounted there; files of the image don't come along",
+                    "nothing is mounted there, and the image's files don't come along",
                 )
             }
         }
@@ -224,8 +225,8 @@ fn judge(used: &Use, mounts: &[String]) -> Option<(Verdict, &'static str, &'stat
     })
 }
 
-/// The packages of others that the operator imports and that can open connections: they import
-/// `net`, by themselves or by packages that aren't quiet.
+/// The other people's packages that the operator imports and that can open connections: those that
+/// import `net` themselves, or through packages that aren't in [`QUIET`].
 fn dialing(survey: &Survey) -> Vec<String> {
     let packages: HashMap<_, _> = survey
         .graph
@@ -259,6 +260,7 @@ fn reaches_the_network(path: &str, packages: &HashMap<&str, &Package>) -> bool {
         if package.standard || is_quiet(path) {
             continue;
         }
+
         for import in &package.imports {
             if ["net", "net/http", "crypto/tls"].contains(&import.as_str()) {
                 return true;

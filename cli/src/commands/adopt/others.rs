@@ -1,5 +1,5 @@
-//! The objects around a Deployment: those that the Plugin needs changed, and those that have no use
-//! without a Pod.
+//! The objects around a Deployment: the two that have to change for the Plugin, and those that are
+//! useless without a Pod.
 
 use operetta_api::{annotations::ALLOW_PLUGINS, labels::PLUGINS};
 use operetta_apiserver::builtin::resource_of_kind;
@@ -10,8 +10,8 @@ use super::{
     report::{Finding, Verdict},
 };
 
-/// Gives an object the namespace if it has none and is in one.
-/// Returns true if it was changed.
+/// Puts a namespaced object into this namespace unless it names one. Returns true if that changed
+/// the object.
 pub fn place(object: &mut Value, namespace: &str, is_namespaced: bool) -> bool {
     if !is_namespaced || !object["metadata"]["namespace"].is_null() {
         return false;
@@ -20,8 +20,8 @@ pub fn place(object: &mut Value, namespace: &str, is_namespaced: bool) -> bool {
     true
 }
 
-/// Reports whether objects of this kind are in a namespace: as Kubernetes or one of the
-/// CustomResourceDefinitions says, or as most kinds are.
+/// Reports whether objects of this kind are in a namespace: by Kubernetes' own table, by these
+/// CustomResourceDefinitions, and for an unknown kind because most kinds are.
 pub fn is_namespaced(object: &Value, definitions: &[&Value]) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -36,14 +36,14 @@ pub fn is_namespaced(object: &Value, definitions: &[&Value]) -> bool {
     match defined {
         Some(definition) => definition["spec"]["scope"] != "Cluster",
         None => {
-            // Of built-in kinds that the table above doesn't have.
+            // Built-in kinds that the table above lacks.
             let built_in = !group.contains('.') || group.ends_with(".k8s.io");
             !(built_in && CLUSTER.contains(&kind.as_str()) || kind == "ClusterIssuer")
         }
     }
 }
 
-/// Kinds of Kubernetes that are in no namespace.
+/// Cluster-scoped kinds of Kubernetes.
 const CLUSTER: [&str; 10] = [
     "APIService",
     "ClusterTrustBundle",
@@ -63,7 +63,7 @@ const WEBHOOKS: [&str; 2] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Makes a ServiceAccount consent to a Plugin, beside those to which it consents already.
+/// Makes a ServiceAccount consent to a Plugin, in addition to those it consents to already.
 pub fn consent(account: &mut Value, plugin: &str) {
     let allowed = &account["metadata"]["annotations"][ALLOW_PLUGINS];
     let allowed = match allowed.as_str() {
@@ -82,8 +82,7 @@ pub fn consent(account: &mut Value, plugin: &str) {
     set(account, "annotations", ALLOW_PLUGINS, &allowed);
 }
 
-/// Lets plugins run in a namespace, unless it has decided already.
-/// Returns true if it was changed.
+/// Opts a namespace in, unless it already has the label. Returns true if that changed the object.
 pub fn opt_in(namespace: &mut Value) -> bool {
     if !namespace["metadata"]["labels"][PLUGINS].is_null() {
         return false;
@@ -100,7 +99,7 @@ fn set(object: &mut Value, field: &str, key: &str, value: &str) {
     field[key] = json!(value);
 }
 
-/// True if all labels that the selector wants are among these, and it wants some.
+/// True if a selector that isn't empty matches these labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let wanted = selector.as_object();
     wanted.is_some_and(|wanted| {
@@ -108,8 +107,8 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     })
 }
 
-/// The configurations of webhooks that lead to the operator, whom nobody reaches as a process. One
-/// that leads to another workload of the manifests, or to a URL, is not the operator's.
+/// The webhook configurations that lead to the operator, which nobody reaches as a process. One that
+/// leads to another workload of the manifests, or to a URL, isn't the operator's.
 pub fn webhooks<'a>(objects: &'a [Value], workload: &Value) -> Vec<&'a Value> {
     let labels = &workload["spec"]["template"]["metadata"]["labels"];
     let is_elsewhere = |client: &Value| {
@@ -168,8 +167,8 @@ fn webhook_finding(configuration: &Value, is_left_out: bool) -> Finding {
     Finding::new(Verdict::NotYet, name_of(configuration), place, note)
 }
 
-/// What the objects around the Deployment need that a process does not give. `left_out` are those of
-/// them that are not printed.
+/// Findings about objects that were made for a Pod, which a process is not. Those in `left_out` aren't
+/// printed.
 pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<Finding> {
     let labels = &workload["spec"]["template"]["metadata"]["labels"];
     let namespace = &workload["metadata"]["namespace"];
@@ -186,22 +185,22 @@ pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<
             "CustomResourceDefinition" if spec["conversion"]["strategy"] == "Webhook" => add(
                 Verdict::NotYet,
                 "spec.conversion",
-                "the host serves no webhooks: objects can't be read in another version than the stored one".to_owned(),
+                "the host serves no webhooks yet, so objects can be read in the stored version only".to_owned(),
             ),
             "APIService" if !spec["service"].is_null() => add(
                 Verdict::No,
                 "spec.service",
-                "a process serves no API to the API server".to_owned(),
+                "a process can't serve an API to the API server".to_owned(),
             ),
             "Service" if here && selects(&spec["selector"], labels) => add(
                 Verdict::NotYet,
                 "spec.selector",
-                "selects no Pod any more: nobody reaches the ports of a process".to_owned(),
+                "no longer selects a Pod, and nobody reaches a process's ports".to_owned(),
             ),
             "ServiceMonitor" | "PodMonitor" => add(
                 Verdict::Maybe,
                 "",
-                "finds no Pod any more: with spec.process.metrics in the Plugin, the host's own /metrics has the process's"
+                "no longer finds a Pod: set spec.process.metrics in the Plugin, and the host's /metrics has the process's"
                     .to_owned(),
             ),
             "PodDisruptionBudget" | "NetworkPolicy"
@@ -212,7 +211,7 @@ pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<
                 add(
                     Verdict::Works,
                     "",
-                    "selects no Pod any more, and does no harm".to_owned(),
+                    "no longer selects a Pod, which does no harm".to_owned(),
                 );
             }
             "HorizontalPodAutoscaler" | "VerticalPodAutoscaler"
@@ -225,7 +224,7 @@ pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<
                 add(
                     Verdict::No,
                     "",
-                    "scales a Deployment that is gone: delete it".to_owned(),
+                    "what it scales is gone: delete it".to_owned(),
                 );
             }
             _ => {}

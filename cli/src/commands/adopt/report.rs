@@ -1,13 +1,13 @@
-//! What of an operator works in the host: findings in its code and its manifests, as a table.
+//! The report: findings in an operator's code and manifests, as a table.
 
 use std::fmt::Write as _;
 
-/// What becomes of something that the operator needs.
+/// Whether something that the operator needs works in the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It works, or is not needed.
+    /// It works, or a process doesn't need it.
     Works,
-    /// Whether it works can't be seen in the code.
+    /// The code doesn't tell.
     Maybe,
     /// The host does not have it yet.
     NotYet,
@@ -54,7 +54,7 @@ impl Finding {
     }
 }
 
-/// Formats findings below a title, what works first. Empty if there are none.
+/// Formats findings below a title, with those that work first. Empty without findings.
 pub fn table(title: &str, findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();

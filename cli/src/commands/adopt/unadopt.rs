@@ -1,6 +1,6 @@
-//! `operetta adopt --unadopt FILE`: prints the Deployment that a Plugin has replaced, and the webhook
-//! configurations that were left out, from the annotation of the Plugin, in JSON, which kubectl takes
-//! like YAML.
+//! `operetta adopt --unadopt FILE`: prints what a Plugin replaced, the Deployment and the webhook
+//! configurations that were left out. They are in an annotation of the Plugin. They are printed as
+//! JSON, since kubectl takes that as well.
 
 use std::{io::Read as _, path::Path};
 
@@ -37,15 +37,15 @@ pub fn unadopt(file: &Path) -> Result<()> {
 
     let names: Vec<_> = replaced.iter().map(name_of).collect();
     eprintln!(
-        "{}: apply after the Plugin is deleted, since both at once would be two operators",
+        "{}: delete the Plugin before you apply this: with both there would be two operators",
         names.join(", ")
     );
     Ok(())
 }
 
-/// The objects that the Plugins in a text have replaced.
+/// The objects that the Plugins in a text replaced.
 fn replaced(text: &str, name: &str) -> Result<Vec<Value>> {
-    // A List, as kubectl prints several objects, has no name.
+    // kubectl prints several objects as a List, which has no name.
     let objects = match serde_json::from_str::<Value>(text).ok().and_then(items) {
         Some(items) => items,
         None => objects_in(text, name)?,
@@ -62,7 +62,7 @@ fn replaced(text: &str, name: &str) -> Result<Vec<Value>> {
         let adopted = adopted.filter(|items| !items.is_empty() && items.iter().all(is_named));
         found.extend(adopted.with_context(|| {
             format!(
-                "the annotation {ADOPTED} of {} is no List of objects in JSON: somebody has changed it",
+                "the annotation {ADOPTED} of {} isn't a List of objects in JSON: somebody has changed it",
                 name_of(plugin)
             )
         })?);
@@ -70,8 +70,8 @@ fn replaced(text: &str, name: &str) -> Result<Vec<Value>> {
 
     if found.is_empty() {
         bail!(
-            "{name} has no Plugin with the annotation {ADOPTED}, which `operetta adopt` writes: give it the manifests that \
-             it has printed, or `kubectl get plugin NAME -o yaml`"
+            "{name} has no Plugin with the annotation {ADOPTED}, which `operetta adopt` writes: pass the manifests that \
+             it printed, or the output of `kubectl get plugin NAME -o yaml`"
         );
     }
     Ok(found)
@@ -127,7 +127,7 @@ mod tests {
             let mut damaged = plugin.clone();
             damaged["metadata"]["annotations"][ADOPTED] = wrong.into();
             let said = error(&damaged.to_string());
-            assert!(said.contains("of Plugin/op is no List"), "{said}");
+            assert!(said.contains("of Plugin/op isn't a List"), "{said}");
         }
     }
 }

@@ -15,7 +15,7 @@ use rustls::{
 
 use super::SERVICE_NAMES;
 
-/// A certificate that cannot be made.
+/// Why a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A key or a certificate cannot be made.

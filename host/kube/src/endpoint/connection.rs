@@ -94,10 +94,11 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It would count an idle connection's time too: `Traffic` tells the two apart.
+        // hyper's timer would also run while a connection is idle. `Traffic` tells the two apart.
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS);
+
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -122,7 +123,7 @@ where
             () = sleep(head.min(idle)) => {
                 let is_over = match traffic.wait() {
                     Wait::Nothing => false,
-                    // Over HTTP/2 it may be a ping as well.
+                    // Over HTTP/2, what has begun may just be a ping.
                     Wait::Head(since) => since.elapsed() >= head.min(idle),
                     Wait::Idle(since) => since.elapsed() >= idle,
                 };
@@ -137,7 +138,7 @@ where
     }
 }
 
-/// Answers whatever a client asks with an error, and closes the connection. A client of TLS only sees
+/// Answers whatever a client asks with an error, and closes the connection. A TLS client sees only
 /// that it is closed.
 async fn refuse<S>(mut stream: S, error: &ApiError)
 where
@@ -162,6 +163,7 @@ where
         }
         stream.shutdown().await
     };
+
     if let Ok(Err(error)) = timeout(REFUSAL, exchange).await {
         tracing::debug!("connection ended: {error}");
     }
@@ -172,13 +174,13 @@ where
 enum Wait {
     /// A request is being answered.
     Nothing,
-    /// For the rest of a head, whose first byte came then.
+    /// The rest of a request's head, since its first byte.
     Head(Instant),
-    /// For a request, since then.
+    /// A request, since then.
     Idle(Instant),
 }
 
-/// What goes over a connection.
+/// How many requests of a connection are being answered, and what it waits for.
 struct Traffic(Mutex<(usize, Wait)>);
 
 impl Traffic {
@@ -226,7 +228,7 @@ struct Guarded<S> {
     stream: S,
     traffic: Arc<Traffic>,
     stall: Duration,
-    /// Until when the client may go on reading nothing; None while it reads.
+    /// Fires when the client has read nothing for too long; None while it reads.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -300,7 +302,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 }
 
-/// A connection whose first byte was read to see what it is.
+/// A connection whose first byte has already been read, to see what it is.
 struct Prefixed<S> {
     first: Option<u8>,
     stream: S,

@@ -1,9 +1,9 @@
 //! Which headers pass.
 //!
 //! A request's headers pass by name: what is not in the table is dropped. So no credential reaches
-//! the API server or what is in front of it, whatever its header is called, and the headers of the
-//! connection stay on their side. A response's headers pass, except for those of its connection and
-//! cookies, which are for the host.
+//! the API server or a proxy in front of it, whatever its header is called, and headers about the
+//! connection stay on their side. A response's headers pass, except for those about its connection,
+//! and cookies, which are meant for the host.
 
 use http::{
     HeaderMap, HeaderName,
@@ -57,8 +57,8 @@ const KEPT: [HeaderName; 10] = [
 /// The headers of a request that are passed on.
 ///
 /// # Errors
-/// `Forbidden` for a request as somebody else. Without its header, it would do something else than
-/// its sender wants.
+/// `Forbidden` for a request that impersonates somebody. Without the header, it would do something
+/// that its sender didn't ask for.
 pub(super) fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, ApiError> {
     if let Some(name) = headers
         .keys()

@@ -1,5 +1,5 @@
-//! The options of a list or a watch, and the form that its client takes: what the watch cache needs
-//! to decide whether it may answer.
+//! The options of a list or a watch, and the form that its client accepts. By these the watch cache
+//! decides whether it may answer.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -58,7 +58,8 @@ impl ListOptions {
 
         for (name, value) in parameters {
             match (name.as_str(), value.as_str()) {
-                // Clients in Go with a timeout send it. It limits the API server's own work.
+                // `timeout` comes from Go clients that have one. It limits the API server's own
+                // work.
                 ("watch" | "timeout", _)
                 | ("limit" | "continue" | "resourceVersion" | "timeoutSeconds", "") => {}
                 ("resourceVersion", "0") => options.version = Version::Any,
@@ -119,10 +120,11 @@ impl Form {
             let mut parts = clause.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
             let form = Self::of_parameters(parts, is_watch)?;
-            // The first clause decides about the form, and a later one may be about JSON.
+            // The first clause decides the form; a later one may offer it in JSON.
             if *preferred.get_or_insert(form) != form {
                 continue;
             }
+
             if matches!(
                 media_type.as_str(),
                 "application/json" | "application/*" | "*/*"
@@ -153,6 +155,7 @@ impl Form {
             // A quality, a pretty print, or a stream: rare, and not ours to weigh.
             return None;
         }
+
         match (named("as"), named("g"), named("v")) {
             (None, None, None) => Some(Self::Whole),
             (Some(kind), Some("meta.k8s.io"), Some("v1")) if kind == partial => {

@@ -1,15 +1,17 @@
 //! The API server that an operator's process sees.
 //!
-//! A process finds an API server at the address of `kubernetes.default.svc`, by HTTP/1.1 or HTTP/2,
-//! with TLS or without. It is an [`Endpoint`]: it takes a request, passes it through the
-//! [gate](operetta_core::gate::proxied_request), and sends it to the real API server as the plugin's
-//! ServiceAccount. So the process needs no credentials, and none that it sends are passed on.
+//! A process finds an API server at the address of `kubernetes.default.svc`, and speaks HTTP/1.1 or
+//! HTTP/2 to it, with TLS or without. What answers is an [`Endpoint`]: it takes a request, passes
+//! it through the [gate](operetta_core::gate::proxied_request), and sends it to the real API server
+//! as the plugin's ServiceAccount. So the process needs no credentials, and none that it sends are
+//! passed on.
 //!
-//! Lists and watches are answered from the shared informers where they know the answer exactly. What
-//! goes through is not changed: bodies are handed on byte for byte, in whatever media type, and
-//! so are status codes and the headers that are not about the connection. Responses are streams. A
-//! slow process slows its own down, and a stalled one loses it. A watch ends once the plugin may not
-//! read it any more, which the API server itself would not check again.
+//! Lists and watches are answered from the shared informers where these know the answer exactly.
+//! Everything else is passed on as it is: bodies byte for byte, in whatever media type, status
+//! codes, and the headers that are not about the connection. (A denial of the host's own
+//! impersonation is the exception: it is reworded.) Responses are streams, so a slow process slows
+//! only its own down, and a stalled one loses it. A watch ends once the plugin loses the right to
+//! it, which the API server itself checks only at the beginning.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -29,10 +31,11 @@
 //! # }
 //! ```
 //!
-//! The room, file by file: [`certificate`] makes the certificate; `connection` tells TLS from plain
-//! HTTP, bounds connections and ends idle ones; `request` checks a request's form and sends it;
-//! `watch_cache` answers lists and watches from the shared informers, and `list_options` says which
-//! ones; `headers` is the table of headers that pass; `response` streams the response, and ends it.
+//! The module, file by file: [`certificate`] makes the certificate; `connection` tells TLS from
+//! plain HTTP, bounds connections and ends idle ones; `request` checks a request's form and sends
+//! it; `watch_cache` answers lists and watches from the shared informers, and `list_options` says
+//! which ones; `headers` is the table of headers that pass; `response` streams the response, and
+//! ends it.
 
 pub mod certificate;
 mod connection;
@@ -64,8 +67,8 @@ use tokio::{
 use self::certificate::EndpointTls;
 use crate::client::object_api::PluginApi;
 
-/// How often the permit is checked while there may be streams. A fence closes by time, and nobody
-/// tells.
+/// How often the permit is checked, so that streams end with it. A fence closes when a Lease runs
+/// out, and no event announces that.
 const PERMIT_CHECKS: Duration = Duration::from_millis(500);
 
 /// The names of the API server's Service, by which a process reaches its endpoint. The host doesn't
@@ -93,7 +96,7 @@ pub struct EndpointLimits {
     pub body: Duration,
     /// How long a connection may be idle, as in the API server.
     pub idle: Duration,
-    /// How long a client may read nothing of what there is to read.
+    /// How long a client may leave a response unread.
     pub stall: Duration,
 }
 
@@ -129,8 +132,8 @@ struct State {
 }
 
 impl Endpoint {
-    /// Creates an endpoint whose requests pass this gate and are sent by this API. Call it on a
-    /// runtime.
+    /// Creates an endpoint whose requests pass this gate and are sent by this API. Must be called
+    /// within a tokio runtime.
     pub fn new(
         gate: Arc<Gate>,
         api: Arc<PluginApi>,
@@ -139,6 +142,7 @@ impl Endpoint {
     ) -> Self {
         let (permits, permitted) = watch::channel(true);
         let checks = tokio::spawn(check_permit(gate.clone(), permits)).abort_handle();
+
         let state = State {
             gate,
             api,
@@ -190,11 +194,11 @@ async fn check_permit(gate: Arc<Gate>, permits: watch::Sender<bool>) {
     }
 }
 
-/// A place among those that are limited. Dropping it makes room.
+/// A place within a limit. Dropping it frees the place.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    /// Takes a place; None if there is none.
+    /// Takes a place; None if all are taken.
     fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
         let next = |taken: usize| Some(taken + 1).filter(|taken| *taken <= limit);
         taken

@@ -46,8 +46,8 @@ pub(super) async fn answer(
     Ok(response.map(|content| EndpointBody::new(content, Held { active, place })))
 }
 
-/// Passes a request through the gate. Returns its place as well, which it keeps for as long as it is
-/// under way.
+/// Passes a request through the gate. Also returns its place, which it keeps until its response has
+/// ended.
 async fn pass(
     state: &Arc<State>,
     place: Place,
@@ -83,7 +83,8 @@ async fn pass(
         .map_err(|error| bad_request(error.to_string()))?;
     *request.headers_mut() = headers;
 
-    // Before the API server decides about the request, so that no later change is missed.
+    // Subscribe before the API server decides about the request, so that no change after that is
+    // missed.
     let changes = state
         .api
         .grants()
@@ -112,7 +113,8 @@ async fn pass(
         Ok((place, response))
     };
 
-    // A write goes on when its client is gone: what it did is noted for the caches and the audit.
+    // A write runs to its end even if its client goes away: the caches and the audit must learn
+    // what it did.
     let (place, response) = if is_write {
         tokio::spawn(sending).await.unwrap_or_else(|_| {
             let message = "the host is shutting down: the write may have been stored";
@@ -125,8 +127,8 @@ async fn pass(
     Ok((place, response))
 }
 
-/// Checks that a request is one to a server, and not to a proxy, and that it leaves the connection
-/// what it is.
+/// Checks that a request is meant for a server and not for a proxy, and doesn't take over the
+/// connection.
 fn check_form(head: &Parts) -> Result<(), ApiError> {
     if head.method == Method::CONNECT {
         return Err(bad_request(
@@ -140,8 +142,8 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
         return Err(bad_request(message));
     }
 
-    // A server may ignore what it cannot become, such as h2c. But without its upgrade, a request for
-    // a stream of frames would get another stream.
+    // A server may ignore an upgrade that it doesn't offer, such as h2c. But without its upgrade, a
+    // request for WebSocket or SPDY would get another kind of stream.
     let upgrades = head.headers.get_all(UPGRADE).iter();
     let takes_over = |upgrade: &str| {
         let protocol = upgrade.trim().to_ascii_lowercase();
@@ -158,7 +160,7 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Reads the body of a request, of at most the size that the gate allows, as far as there is room.
+/// Reads and charges a request's body, up to the size that the gate allows.
 async fn read(
     state: &State,
     mut body: Incoming,

@@ -1,10 +1,10 @@
-//! The response to a process: a stream of what the API server sends, as fast as the process takes it.
+//! The response to a process: a stream of what the API server sends, as fast as the process reads.
 //!
-//! A task moves the response of each request, because someone has to notice when the plugin loses a
-//! right or the process stops reading: the connection itself then waits for the process. The task
-//! holds at most two pieces of the response. An end before the API server's is clean for a watch or a
-//! log, as after the API server's own timeout, and an error for everything else: nobody must take a
-//! part for the whole.
+//! A task moves each response, because somebody has to notice when the plugin loses a right or the
+//! process stops reading, and the connection itself waits for the process then. The task holds at
+//! most two pieces of the response. When the plugin loses the right to a watch or a log, it ends
+//! cleanly, as after the API server's own timeout. Any other early end is an error, so that nobody
+//! takes a part for the whole.
 
 use std::{
     pin::Pin,
@@ -40,7 +40,7 @@ use crate::client::proxied::{ProxiedResponse, StreamBody};
 /// How much is charged for a response, in bytes: the pieces that are on their way.
 pub(super) const BUFFERS: u64 = 64 << 10;
 
-/// How long it takes until a failed review is repeated.
+/// How long after a failed review the next one is made.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The content of a response.
@@ -95,7 +95,7 @@ struct Transfer {
     stall: Duration,
 }
 
-/// What tells that the plugin may not read a response any more.
+/// Tells when the plugin may no longer read a response.
 struct Revocation {
     permitted: watch::Receiver<bool>,
     /// The reading right of a long-running request, and changes of the plugin's rights.
@@ -195,7 +195,7 @@ async fn transfer_until(
     (is_long_running, is_complete): (bool, Arc<AtomicBool>),
     _held: (Option<Seat>, Option<Charge>),
 ) {
-    // The sender is dropped last: who receives the end must know which one it is.
+    // Dropped last: whoever sees the channel end must already know which end it is.
     let frames = transfer.frames.clone();
     let mut bytes = 0;
     let end = tokio::select! {
@@ -206,6 +206,7 @@ async fn transfer_until(
     if !is_long_running {
         throttle.charge_answer(bytes);
     }
+
     match end {
         End::Ended => is_complete.store(true, Ordering::Release),
         End::Revoked => is_complete.store(is_long_running, Ordering::Release),
@@ -261,7 +262,7 @@ impl Revocation {
             mut permitted,
             reading,
         } = self;
-        // It fails once the endpoint is gone.
+        // `wait_for` fails once the endpoint is gone, which ends the response as well.
         let closed = async { drop(permitted.wait_for(|permitted| !permitted).await) };
         match reading {
             None => closed.await,
@@ -277,7 +278,7 @@ impl Revocation {
 /// change of the plugin's rights, and when a review has expired.
 async fn denied(grants: SubjectGrants, access: Access, mut changes: watch::Receiver<u64>) {
     let mut watched = grants.watched();
-    // The API server has just decided.
+    // The API server has just allowed it, so the first review can wait that long.
     let keep = if *watched.borrow() {
         Grants::KEEP_WATCHED_EXACT
     } else {

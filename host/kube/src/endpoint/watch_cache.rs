@@ -2,10 +2,10 @@
 //! watch cache: ten operators that watch Pods cost the API server one watch.
 //!
 //! The rule is that a process cannot tell the difference. It sees the API server's own
-//! resourceVersions, so whatever the informer does not know exactly is passed on, request by request.
-//! docs/decisions/0049-a-watch-cache-for-processes.md has the table. What is answered here passes the
-//! gate and a review of the account's right as before. One difference is left: the items of a list
-//! name their kind, as only those of custom resources do in the API server's lists.
+//! resourceVersions, so whatever the informer does not know exactly is passed on, request by
+//! request. docs/decisions/0049-a-watch-cache-for-processes.md has the table. What is answered here
+//! has passed the gate, and a review of the account's right. One difference is left: the items of a
+//! list name their kind, as only those of custom resources do in the API server's lists.
 
 use std::{
     pin::Pin,
@@ -51,16 +51,18 @@ use crate::{
     store::{Entry, Store},
 };
 
-/// How long a first list may take until the API server is asked instead.
+/// How long to wait for an informer's first list before the API server is asked instead.
 const SYNC: Duration = Duration::from_secs(3);
 
-/// How long the informer may take to reach a resourceVersion until the API server is asked instead.
+/// How long to wait for an informer to reach a resourceVersion before the API server is asked
+/// instead.
 const CATCH_UP: Duration = Duration::from_millis(500);
 
-/// How many informers one process may have: for namespaces one by one, this many.
+/// How many informers one process may start. One that watches namespace by namespace needs one for
+/// each.
 const INFORMERS: usize = 100;
 
-/// How long a watch lasts whose client leaves it to the server: between this and twice as long
+/// How long a watch without `timeoutSeconds` lasts: between this and twice as long
 /// (kube-apiserver's `--min-request-timeout`).
 const LASTS: Duration = Duration::from_secs(1_800);
 
@@ -70,7 +72,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How many bytes of a list are sent at once.
 const PIECE: usize = 32 << 10;
 
-/// The metadata of an object, as a kind of its own.
+/// The beginning of an object's metadata as a kind of its own.
 const PARTIAL: &str =
     r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
 
@@ -165,7 +167,7 @@ async fn find<'a>(
     let Some(access) = access(resource, permission).filter(|_| resource.watchable) else {
         return Ok(None);
     };
-    // The API server refuses in its own words.
+    // Left to the API server, which refuses in its own words.
     if !grants.allows(&access).await.unwrap_or(false) {
         return Ok(None);
     }
@@ -223,6 +225,7 @@ impl PluginApi {
             Some(_) => (None, scope(None)),
             None => (namespace, scope(namespace)),
         };
+
         let may_watch = self
             .registry
             .watch_scope
@@ -237,7 +240,7 @@ impl PluginApi {
 /// The head and the body of an answer.
 type Answer = (response::Parts, StreamBody);
 
-/// A list from the store; None if the informer is not exact.
+/// A list from the store; None if the informer can't answer exactly now.
 fn list(informer: &Arc<Informer>, selection: &Selection, read: &Read<'_>) -> Option<Answer> {
     let (revision, entries) = informer.snapshot(selection)?;
     let kind = &informer.resource.kind;
@@ -245,15 +248,18 @@ fn list(informer: &Arc<Informer>, selection: &Selection, read: &Read<'_>) -> Opt
         Form::Whole => (format!("{}List", kind.kind), kind.api_version.as_str()),
         Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1"),
     };
+
     // The API server converts a list to its metadata by appending to a slice, and Go writes a slice
     // to which nothing was appended as null.
     let (items, end) = match read.form {
         Form::Metadata if entries.is_empty() => ("null", "}\n"),
         Form::Metadata | Form::Whole => ("[", "]}\n"),
     };
+
     let head = format!(
         r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{revision}"}},"items":{items}"#
     );
+
     let body = ListBody {
         head: Some(head),
         end,
@@ -278,6 +284,7 @@ fn watch(
         Version::From(revision) => Start::After(revision),
         Version::Any | Version::MostRecent => Start::Objects,
     };
+
     if let Some(charge) = charge {
         charge.take(WATCHER_BYTES).ok()?;
     }
@@ -295,6 +302,7 @@ fn watch(
     } else {
         end
     };
+
     let body = WatchBody {
         watch,
         form: read.form,
@@ -316,7 +324,7 @@ fn in_json() -> response::Parts {
     head
 }
 
-/// A list, of which each piece is made when it is taken.
+/// A list, made piece by piece as it is taken.
 struct ListBody {
     head: Option<String>,
     end: &'static str,
@@ -392,6 +400,7 @@ impl Body for WatchBody {
                 Poll::Pending => break,
             }
         }
+
         if !piece.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
         }
@@ -469,7 +478,7 @@ fn write_object(text: &mut String, object: &Object, form: Form, revision: Option
     }
 }
 
-/// Where a part of a text is in it.
+/// The range of a slice within the text that it was cut from.
 fn place(text: &str, part: &str) -> Option<std::ops::Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let place = start..start + part.len();

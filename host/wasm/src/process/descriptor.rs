@@ -51,7 +51,7 @@ impl Descriptor {
         }
     }
 
-    /// Whether a read or an accept would not wait, and what it would find. None if it would wait.
+    /// What a read or an accept would find; None if it would wait.
     ///
     /// # Errors
     /// [`Errno::INVAL`] for a descriptor that is never read.
@@ -114,7 +114,8 @@ impl Descriptors {
         }
     }
 
-    /// Whether one more fits. Asked before there is something to lose.
+    /// Whether one more fits. To be asked before making something that would be lost without a
+    /// number.
     ///
     /// # Errors
     /// [`Errno::MFILE`] at the limit.

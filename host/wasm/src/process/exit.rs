@@ -60,7 +60,7 @@ impl fmt::Display for ExitReason {
 pub struct Exit {
     /// The reason.
     pub reason: ExitReason,
-    /// The exit code. If the process did not choose it, that of a container: 128 and the signal
+    /// The exit code. If the process did not choose it, that of a container: 128 plus the signal
     /// that would have ended it.
     pub code: i32,
     /// What explains it, at most 4096 bytes: the sentence with which the program's runtime
@@ -92,7 +92,7 @@ impl Exit {
         Self::new(ExitReason::StartError, NOT_STARTED, message)
     }
 
-    /// How a guest ended that returned, exited or trapped.
+    /// The exit of a guest that returned, exited or trapped.
     pub(super) fn of(state: &mut State, outcome: Result<(), wasmtime::Error>) -> Self {
         state.output.end();
         let printed = match state.output.lines.take_message() {
@@ -116,8 +116,8 @@ impl Exit {
             return Self::new(ExitReason::Unresponsive, KILLED, unresponsive.to_string());
         }
 
-        // Go's runtime asks for memory, prints that there is none, and exits with 2. Its exit code
-        // alone would say nothing of it.
+        // Go's runtime asks for memory, prints that there is none, and exits with 2. The exit code
+        // alone would not tell.
         let refused = match state.limiter.no_room() {
             Some(no_room) => Some(no_room.to_string()),
             None if state.limiter.refused() => Some(format!(

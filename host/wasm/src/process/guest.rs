@@ -22,7 +22,7 @@ impl Buffer {
     /// The most buffers in one call, as Linux has it (`IOV_MAX`).
     const MAX: u32 = 1024;
 
-    /// Returns the part behind the first `skipped` bytes.
+    /// Returns the part after the first `skipped` bytes.
     pub fn skip(self, skipped: usize) -> Self {
         let skipped = u32::try_from(skipped).unwrap_or(u32::MAX).min(self.length);
         Self {

@@ -34,7 +34,7 @@ impl Answer for std::result::Result<(), Errno> {
 impl Answer for std::result::Result<Fd, Errno> {
     fn answer(self) -> i32 {
         match self {
-            // The limit on descriptors keeps them below.
+            // The limit on descriptors is far below `i32::MAX`.
             Ok(Fd(number)) => i32::try_from(number).unwrap_or(i32::MAX),
             Err(errno) => -i32::from(errno.0),
         }
@@ -114,7 +114,7 @@ offer! { PREVIEW1, PREVIEW1_FUNCTIONS, add_preview1:
     sock_shutdown(fd: u32, how: u32);
 }
 
-/// The functions of preview 1 that wait or do not return.
+/// The functions of preview 1 that are async, or do not return.
 const PREVIEW1_OTHERS: &[&str] = &["poll_oneoff", "proc_exit", "random_get"];
 
 offer! { OWN, OWN_FUNCTIONS, add_own:
@@ -132,9 +132,9 @@ const MAX_DUPLICATES: u32 = 99;
 /// Returns the name of an import without the suffix that makes it unique: `fd_write [v2]` is
 /// `fd_write`.
 ///
-/// Go imports a function once for each package that declares it. Modules may do so, but not within a
-/// component, so whoever wraps a module renames all but the first of them, as `wasm-tools component
-/// new` does.
+/// Go imports a function once for each package that declares it. A module inside a component may
+/// not. So whoever wraps one merges such imports, as `operetta build` does, or renames all but the
+/// first, as `wasm-tools component new` does.
 /// <https://github.com/bytecodealliance/wasm-tools/blob/main/crates/wit-component/src/encoding/dedupe.rs>
 pub(super) fn original(name: &str) -> &str {
     let parse = |name: &'_ str| {
@@ -167,7 +167,7 @@ pub(crate) fn offered_by_module() -> String {
     )
 }
 
-/// Returns a linker with all of them.
+/// Returns a linker with all functions that a process may import.
 pub(crate) fn linker(engine: &wasmtime::Engine) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     add_preview1(&mut linker)?;

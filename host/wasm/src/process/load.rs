@@ -28,8 +28,8 @@ pub struct ProcessProgram {
 }
 
 impl ProcessProgram {
-    /// Checks, compiles and links a component with a process. Of the limits, those of `describe()`
-    /// mean nothing here.
+    /// Checks, compiles and links a component with a process. The limits of `describe()` don't
+    /// apply.
     ///
     /// # Errors
     /// Returns a [`LoadError`] for the first mistake.
@@ -81,7 +81,7 @@ impl ProcessProgram {
         &self.engine
     }
 
-    /// Returns the linked code, mapped again if necessary. Who has it keeps it mapped.
+    /// Returns the linked code, mapped again if necessary. It stays mapped while it is held.
     pub(super) async fn linked(&self) -> Result<Arc<Linked<ProcessParts>>, LoadError> {
         self.code.linked().await
     }

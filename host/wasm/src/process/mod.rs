@@ -9,10 +9,13 @@
 //! The module is a WASI preview 1 command, with the functions of `operetta_process` for connections,
 //! listeners, names and signals. docs/decisions/0047-operators-are-processes.md has the reasons.
 //!
-//! Whatever its module is, a process cannot wait anywhere else, hold a thread for longer than an
-//! epoch tick, run for ever without waiting, grow beyond its memory limit, have more descriptors
-//! than its limit, make the host buffer without bound, panic or trap the host, open a file of the
-//! host, or connect to anything but its [`Network`].
+//! Whatever its module does, a process cannot
+//!
+//! - wait anywhere else, hold a thread for longer than an epoch tick, or run for ever without
+//!   waiting;
+//! - grow beyond its memory limit, open more descriptors than its limit, or make the host buffer
+//!   without bound;
+//! - panic or trap the host, open a file of the host, or connect to anything but its [`Network`].
 //!
 //! ```
 //! # use std::{io, net::IpAddr, sync::Arc};
@@ -126,7 +129,7 @@ pub struct ProcessConfig {
     pub files: Files,
     /// The maximum size of its linear memory, in bytes.
     pub memory_bytes: usize,
-    /// The charge for its memory, of its namespace and the host; None without one.
+    /// Charges its memory to its namespace and the host; None if nobody counts.
     pub memory: Option<Bytes>,
     /// The most descriptors open at once. Four are open at the start.
     pub max_descriptors: u32,
@@ -172,7 +175,8 @@ pub struct ProcessStats {
     pub descriptors: u64,
     /// How often it has polled.
     pub polls: u64,
-    /// The time since it last began or ended a poll. A process that waits for long is not ill.
+    /// The time since it last began or ended a poll. It may be long: a process that waits isn't
+    /// ill.
     pub since_poll: Duration,
     /// The addresses on which it listens.
     pub listening: Vec<SocketAddr>,
@@ -266,7 +270,7 @@ impl Process {
         self.connect_from(port, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))
     }
 
-    /// The same as a peer with this address, which the process sees.
+    /// Connects as a peer with this address, which the process sees.
     ///
     /// # Errors
     /// Fails as [`Process::connect`] does.
@@ -279,7 +283,7 @@ impl Process {
         let mut exit = self.shared.exit.subscribe();
         let ended = exit.wait_for(Option::is_some).await;
         let ended = ended.ok().and_then(|exit| exit.clone());
-        // Never: the sender is here.
+        // Never happens: `self` holds the sender.
         ended.unwrap_or_else(|| Exit::killed(ABANDONED))
     }
 
@@ -304,7 +308,7 @@ impl Process {
 
 const ABANDONED: &str = "the host stopped the process";
 
-/// Says that a process has ended, even if it is dropped.
+/// Publishes the end of a process, even if its future is dropped.
 struct End(Arc<Shared>);
 
 impl Drop for End {
@@ -327,7 +331,7 @@ async fn run(
 ) -> Exit {
     let mut killed = shared.killed.subscribe();
     let killed = async {
-        // The sender is in `shared`.
+        // Never fails: `shared` holds the sender.
         let _killed = killed.wait_for(|killed| *killed).await;
     };
 
@@ -346,7 +350,7 @@ async fn live(
     logs: Arc<dyn LogSink>,
 ) -> Exit {
     let engine = program.engine();
-    // Held until the end: running code is not unmapped.
+    // Held until the end, because running code must not be unmapped.
     let linked = match program.linked().await {
         Ok(linked) => linked,
         Err(error) => return Exit::not_started(error.to_string()),
@@ -362,7 +366,7 @@ async fn live(
     store.set_epoch_deadline(1);
 
     let clock = engine.clock().clone();
-    // Not called while the guest waits: epochs end in WebAssembly only.
+    // Not called while the guest waits: only WebAssembly code looks at the epoch.
     store.epoch_deadline_callback(move |mut context| {
         let now = Instant::now();
         clock.ticked(now);

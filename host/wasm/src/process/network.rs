@@ -21,8 +21,8 @@ const MAX_NAME: usize = 253;
 pub(super) const MAX_ADDRESS: u32 = 320;
 
 /// A stream of bytes in both directions, such as [`Pipe`](super::Pipe) or tokio's `TcpStream`. What
-/// `poll_write` took must reach the peer without a flush, and `poll_shutdown` must not wait: the
-/// process calls each once.
+/// `poll_write` takes must reach the peer without a flush, and `poll_shutdown` must do its work at
+/// once: the process never flushes, and polls a shutdown only once.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

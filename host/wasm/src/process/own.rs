@@ -1,5 +1,5 @@
 //! The functions of `operetta_process`: connections, listeners, names and signals, for which
-//! preview 1 has none. A descriptor or an address is all that goes over this border.
+//! preview 1 has none. Only descriptors and addresses cross this border.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -18,7 +18,7 @@ type Result<T = ()> = std::result::Result<T, Errno>;
 const ADDRESS_SIZE: u32 = 18;
 
 impl State {
-    /// Begins a connection. Its descriptor is writable once it is decided.
+    /// Begins a connection. Its descriptor becomes writable once the outcome is known.
     pub(super) fn dial(&mut self, guest: &mut Guest<'_>, address: u32, length: u32) -> Result<Fd> {
         let to = Destination::parse(guest.text(address, length, MAX_ADDRESS)?)?;
         self.descriptors.check_room()?;
@@ -42,7 +42,7 @@ impl State {
         self.descriptors.add(Descriptor::Socket(Box::new(socket)))
     }
 
-    /// Whether a connection is there, and the address of this end.
+    /// The outcome of a connection, and the address of this end.
     pub(super) fn dialled(&mut self, guest: &mut Guest<'_>, fd: u32, local: u32) -> Result {
         let Descriptor::Socket(socket) = self.descriptors.get(fd)? else {
             return Err(Errno::NOTSOCK);
@@ -67,6 +67,7 @@ impl State {
             },
             None => Destination::parse(text)?,
         };
+
         guest.bytes(local, ADDRESS_SIZE)?;
         self.descriptors.check_room()?;
 
@@ -106,7 +107,7 @@ impl State {
         self.descriptors.add(Descriptor::Lookup(Box::new(lookup)))
     }
 
-    /// Opens the descriptor of the signals, of which there is one.
+    /// Opens the descriptor of signals. A process has only one.
     pub(super) fn signals(&mut self, _: &mut Guest<'_>) -> Result<Fd> {
         self.descriptors.check_room()?;
         let signals = self.shared.signals.open()?;

@@ -1,6 +1,6 @@
 //! `poll_oneoff`: the only call in which a process waits.
 //!
-//! It is level-triggered: what is ready is found by asking each descriptor, and asked again when
+//! It is level-triggered: it asks each descriptor whether it is ready, and asks again when
 //! something has woken the process. So a call costs time in proportion to its subscriptions, and
 //! nothing is kept between calls. A process that waits without a clock has no timer.
 
@@ -45,9 +45,9 @@ struct Began {
     wall: u64,
 }
 
-/// Waits until at least one subscription is ready, and writes an event for each that is. Trouble
-/// with one subscription is in its event: for Go's runtime, any error of the whole call but EINTR
-/// is fatal.
+/// Waits until at least one subscription is ready, and writes an event for each that is. An error
+/// of one subscription goes into its event, because Go's runtime takes any error of the whole call
+/// but EINTR for fatal.
 pub(super) async fn poll_oneoff(
     mut caller: Caller<'_, State>,
     subscriptions: u32,
@@ -78,7 +78,7 @@ pub(super) async fn poll_oneoff(
                 Err(error) => return Poll::Ready(Err(error)),
             };
 
-            // Before the first look: what happens after it wakes the process.
+            // Before the look, so that whatever happens after it wakes the process.
             state.shared.waker.register(cx.waker());
             let (found, deadline) = match look(&guest, state, subscriptions, count, began) {
                 Ok(looked) => looked,
@@ -104,7 +104,7 @@ pub(super) async fn poll_oneoff(
     state.run_time = RunTime::start(std::time::Instant::now());
     state.shared.polled();
     for (index, event) in (0_u32..).zip(&found) {
-        // All events together were checked above.
+        // In bounds: the space for all events was checked above.
         guest.put(events + index * EVENT, event)?;
     }
     guest.put_u32(ready, found.len() as u32)

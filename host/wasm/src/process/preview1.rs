@@ -5,9 +5,9 @@
 //! They are written by hand. wasmtime-wasi's `p1` implements the same functions, but its
 //! descriptors are files of the host, reached by blocking calls on other threads; its sockets
 //! answer `NOTSOCK`, and its poll waits on WASI 0.2 pollables only. There is no place to plug a
-//! descriptor of one's own into it. `wiggle`, with which it is made, would generate the reading of
-//! arguments from the witx files, for as many lines of configuration and conversion as the checked
-//! reads here take: `guest.rs` is all there is of it.
+//! descriptor of one's own into it. `wiggle`, which generates its reading of arguments from the
+//! witx files, would need as many lines of configuration and conversion as the checked reads in
+//! `guest.rs` take.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const DIRECTORY: u32 = 2;
 const EXCLUSIVE: u32 = 4;
 const TRUNCATE: u32 = 8;
 
-/// The right to write, of those of a descriptor. Only it is looked at.
+/// The right to write, the only one of a descriptor's that matters here.
 const RIGHT_WRITE: u64 = 1 << 6;
 
 /// The bits of `fstflags`.
@@ -68,7 +68,8 @@ pub(super) async fn random_get(mut caller: Caller<'_, State>, buffer: u32, lengt
 }
 
 /// Moves bytes between buffers and a descriptor. `one` moves some bytes of one buffer. The first
-/// that moves fewer than there are ends it, and so does an error after something was moved.
+/// buffer that is not moved as a whole is the last, and so is one with an error, if something was
+/// moved before.
 fn transfer(
     buffers: impl Iterator<Item = Buffer>,
     mut one: impl FnMut(Buffer) -> Result<usize>,
@@ -233,7 +234,7 @@ impl State {
         self.descriptors.get(fd).map(drop)
     }
 
-    /// Sockets never block: Go polls for a descriptor only if it says so from the start.
+    /// Sockets are non-blocking from the start, because Go polls only for descriptors that are.
     pub(super) fn fd_fdstat_get(&mut self, guest: &mut Guest<'_>, fd: u32, stat: u32) -> Result {
         let descriptor = self.descriptors.get(fd)?;
         let flags = match descriptor {
@@ -345,6 +346,7 @@ impl State {
         let descriptor = self.descriptors.get(fd)?;
         guest.bytes(read, 4)?;
         let buffers = guest.buffers(buffers, count)?;
+
         let length = transfer(buffers, |buffer| {
             let into = guest.bytes_mut(buffer.at, buffer.length)?;
             match descriptor {
@@ -358,6 +360,7 @@ impl State {
                 Descriptor::Stdout | Descriptor::Stderr => Err(Errno::BADF),
             }
         })?;
+
         guest.put_u32(read, length)
     }
 
@@ -375,14 +378,17 @@ impl State {
             Descriptor::Directory(_) => return Err(Errno::ISDIR),
             _ => return Err(Errno::SPIPE),
         };
+
         guest.bytes(read, 4)?;
         let buffers = guest.buffers(buffers, count)?;
+
         let mut at = offset;
         let length = transfer(buffers, |buffer| {
             let length = file.read_at(at, guest.bytes_mut(buffer.at, buffer.length)?);
             at = at.saturating_add(length as u64);
             Ok(length)
         })?;
+
         guest.put_u32(read, length)
     }
 
@@ -397,6 +403,7 @@ impl State {
         let descriptor = self.descriptors.get(fd)?;
         guest.bytes(written, 4)?;
         let buffers = guest.buffers(buffers, count)?;
+
         let length = transfer(buffers, |buffer| {
             let bytes = guest.bytes(buffer.at, buffer.length)?;
             match descriptor {
@@ -412,6 +419,7 @@ impl State {
             }
             Ok(bytes.len())
         })?;
+
         guest.put_u32(written, length)
     }
 
@@ -427,8 +435,10 @@ impl State {
         let Descriptor::File(file) = self.descriptors.get(fd)? else {
             return Err(Errno::SPIPE);
         };
+
         guest.bytes(written, 4)?;
         let buffers = guest.buffers(buffers, count)?;
+
         let mut at = offset;
         let length = transfer(buffers, |buffer| {
             let bytes = guest.bytes(buffer.at, buffer.length)?;
@@ -436,6 +446,7 @@ impl State {
             at = at.saturating_add(bytes.len() as u64);
             Ok(bytes.len())
         })?;
+
         guest.put_u32(written, length)
     }
 
@@ -605,6 +616,7 @@ impl State {
             truncate: open & TRUNCATE != 0,
             write: rights & RIGHT_WRITE != 0,
         };
+
         let descriptor = match self.files.open(path, options)? {
             Entry::Directory(directory) => Descriptor::Directory(directory),
             Entry::File(mut file) => {

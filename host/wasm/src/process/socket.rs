@@ -33,7 +33,7 @@ const MAX_ADDRESSES: usize = 64;
 /// The ports from which the host picks, as Linux does.
 const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
-/// How much of what a descriptor waits for is there.
+/// What a descriptor that is ready has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ready {
     /// The number of bytes, or an estimate.
@@ -44,13 +44,14 @@ pub(super) struct Ready {
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
 
-/// One end of a connection, from its beginning.
+/// One end of a connection, from the time it begins to connect.
 pub(super) struct Socket {
     state: State,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// Due if a read, or the end of connecting, is worth a try.
+    /// Due if a read is worth a try.
     readable: Arc<Event>,
+    /// Due if a write is worth a try, or while connecting, another look at the outcome.
     writable: Arc<Event>,
     /// The bytes read to find out that there are some.
     ahead: VecDeque<u8>,
@@ -72,7 +73,7 @@ impl fmt::Debug for Socket {
 }
 
 impl Socket {
-    /// A connection that is there.
+    /// An established connection.
     pub fn connected(
         stream: Box<dyn Stream>,
         local: SocketAddr,
@@ -124,7 +125,7 @@ impl Socket {
         }
     }
 
-    /// Goes on with connecting.
+    /// Goes on connecting, if something has happened.
     fn settle(&mut self) {
         let State::Connecting(connecting) = &mut self.state else {
             return;
@@ -396,7 +397,7 @@ impl Ports {
         })
     }
 
-    /// Returns a port for one end of a connection, or for a listener that has no wish.
+    /// Returns a port for one end of a connection, or for a listener that asks for none.
     pub fn pick(&self) -> u16 {
         let mut picked = self.picked.lock();
         let count = EPHEMERAL.end() - EPHEMERAL.start() + 1;
@@ -440,8 +441,8 @@ impl Ports {
         })
     }
 
-    /// Connects to a listener, and returns the peer's end. From outside only listeners are reached
-    /// that listen on more than loopback.
+    /// Connects to a listener, and returns the peer's end. Listeners on loopback are reached from
+    /// inside only.
     ///
     /// # Errors
     /// `ConnectionRefused` says who refused.
@@ -472,7 +473,7 @@ impl Ports {
         Ok(here)
     }
 
-    /// The ports on which the process listens, in order.
+    /// The addresses on which the process listens, in the order of ports.
     pub fn listening(&self) -> Vec<SocketAddr> {
         let mut all: Vec<_> = self
             .listeners
@@ -493,7 +494,7 @@ impl Ports {
             listeners.remove(&listener.local.port());
         }
         drop(listeners);
-        // Whoever waits to be accepted is told.
+        // Whoever waits to be accepted has to learn of it.
         let waiting = std::mem::take(&mut *listener.waiting.lock());
         for (stream, _) in waiting {
             stream.reset();

@@ -181,7 +181,7 @@ impl Output {
     }
 }
 
-/// A killed process has printed what it has printed.
+/// What a process printed before it was killed must not be lost.
 impl Drop for Output {
     fn drop(&mut self) {
         self.end();

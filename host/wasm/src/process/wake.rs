@@ -1,4 +1,4 @@
-//! Who wakes a process that waits in `poll_oneoff`.
+//! Wakes a process that waits in `poll_oneoff`.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 pub(super) struct ProcessWaker(Mutex<Option<Waker>>);
 
 impl ProcessWaker {
-    /// Says whom to wake. What happens before this call must be looked at after it.
+    /// Sets whom to wake. What happened before this call wakes nobody, so look for it afterwards.
     pub fn register(&self, waker: &Waker) {
         let mut registered = self.0.lock();
         if !registered
@@ -26,7 +26,7 @@ impl ProcessWaker {
         }
     }
 
-    /// The process waits no more.
+    /// Called when the process stops waiting.
     pub fn clear(&self) {
         *self.0.lock() = None;
     }

@@ -73,7 +73,7 @@ func (r *Render) objects() (*Rendered, error) {
 }
 
 var errRemote = errors.New("operetta fetches nothing: copy what the URL names into the repository, " +
-	"or render with `kustomize build > manifests.yaml` and give that file with --manifests")
+	"or render with `kustomize build > manifests.yaml` and pass that file with --manifests")
 
 // noNetwork refuses requests, such as those of kustomize for remote files.
 type noNetwork struct{}
@@ -195,7 +195,7 @@ func (r *Render) chart() (*Rendered, error) {
 	}
 	capabilities.KubeVersion = *version
 	if constraint := loaded.Metadata.KubeVersion; constraint != "" && !chartutil.IsCompatibleRange(constraint, kubeVersion) {
-		return nil, fmt.Errorf("the chart %s is for Kubernetes %s, and it is rendered for %s", r.Path, constraint, kubeVersion)
+		return nil, fmt.Errorf("the chart %s is for Kubernetes %s, but is rendered for %s", r.Path, constraint, kubeVersion)
 	}
 	top, err := chartutil.ToRenderValues(loaded, values, release, capabilities)
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *Render) chart() (*Rendered, error) {
 	}
 	templates, err := engine.Render(loaded, top)
 	if err != nil {
-		return nil, fmt.Errorf("the chart %s can't be rendered; --set and --values give it values: %w", r.Path, err)
+		return nil, fmt.Errorf("the chart %s can't be rendered; pass values that it needs with --set or --values: %w", r.Path, err)
 	}
 	for name := range templates {
 		if strings.HasSuffix(name, "NOTES.txt") {
@@ -213,7 +213,7 @@ func (r *Render) chart() (*Rendered, error) {
 
 	hooks, manifests, err := releaseutil.SortManifests(templates, nil, releaseutil.InstallOrder)
 	if err != nil {
-		return nil, fmt.Errorf("the chart %s renders something that is no object: %w", r.Path, err)
+		return nil, fmt.Errorf("the chart %s renders something that isn't an object: %w", r.Path, err)
 	}
 
 	rendered := &Rendered{}
@@ -319,7 +319,7 @@ func (r *Rendered) add(file, text string) error {
 		Items      []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(object, &head); err != nil || head.APIVersion == "" || head.Kind == "" {
-		return fmt.Errorf("a document in %s is no Kubernetes object: it has no apiVersion and kind", file)
+		return fmt.Errorf("a document in %s isn't a Kubernetes object: it lacks apiVersion or kind", file)
 	}
 	if head.Kind != "List" {
 		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "---")) + "\n"

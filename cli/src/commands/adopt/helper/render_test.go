@@ -159,8 +159,8 @@ func TestFilesAreReadInOrderAndTextsKept(t *testing.T) {
 
 	for text, part := range map[string]string{
 		"a: [":                 "failed to read",
-		"name: x\n":            "is no Kubernetes object",
-		"- a\n":                "is no Kubernetes object",
+		"name: x\n":            "isn't a Kubernetes object",
+		"- a\n":                "isn't a Kubernetes object",
 		"kind: X\nmetadata: {": "failed to read",
 	} {
 		render := Render{Kind: "files", Path: filepath.Join(folder(t, "a.yaml", text), "a.yaml")}

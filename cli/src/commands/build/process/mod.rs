@@ -53,7 +53,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let (build, graph) = steps.run("packages", |note| {
         let mut build = GoBuild::new(job)?;
         let graph = build.packages()?;
-        // Before minutes of compiling the others.
+        // Before the compiler spends minutes on the others.
         graph.check()?;
         *note = build.decision(&graph, job.args.process);
         Ok((build, graph))
@@ -92,7 +92,7 @@ impl Survey {
 /// Reads the packages of a program as its build would, in seconds.
 ///
 /// # Errors
-/// As [`compile`], but for a package that does not build, which is part of the result.
+/// As [`compile`], except that a package that does not build is part of the result.
 pub fn survey(project: &Project, args: &BuildArgs) -> Result<Survey> {
     let scratch = tempfile::tempdir().context("failed to create a temporary folder")?;
     let job = Job {
@@ -132,7 +132,7 @@ impl<'a> GoBuild<'a> {
             flags.push(format!("-tags={tags}"));
         }
 
-        // For this machine: a main package that only other systems can run is still named.
+        // Listed for this machine's system: a main package that excludes wasip1 is still named.
         let mut list = toolchain.command();
         list.current_dir(dir)
             .args(["list", "-e", "-find", "-json=ImportPath,Dir,Name"])
@@ -216,8 +216,8 @@ impl<'a> GoBuild<'a> {
         decision
     }
 
-    /// Compiles the program to a file. Returns the command line, without what names this build's
-    /// temporary folder.
+    /// Compiles the program to a file. Returns the command line, without arguments that name this
+    /// build's temporary folder.
     fn compile(&self, file: &Path, graph: &ImportGraph) -> Result<String> {
         // DWARF would double the module and nobody reads it. The names of functions stay, for the
         // backtraces of traps.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::commands::build::tools::{output_of, run_quietly};
 
-/// The root of replaced modules. It is the same on each machine, for Go writes the folders of
+/// The root of replaced modules. It is the same on each machine, because Go writes the folders of
 /// replacements into the program.
 const ROOT: &str = "/operetta/modules";
 
@@ -28,7 +28,8 @@ const ROOT: &str = "/operetta/modules";
 struct Patch {
     /// The import path.
     package: &'static str,
-    /// A file of the package, and a text in it that only the versions have which this patch fits.
+    /// A file of the package, and a text in it by which the versions are recognised that this patch
+    /// fits.
     fits: (&'static str, &'static str),
     removed: &'static [&'static str],
     added: &'static [(&'static str, &'static str)],
@@ -148,7 +149,7 @@ const PATCHES: &[Patch] = &[
 pub struct Patched {
     /// Those with other files, as `PATH@VERSION`.
     pub modules: Vec<String>,
-    /// Those that would need them in a version for which there are none.
+    /// Those that would need other files, in a version for which there are none.
     pub unknown: Vec<String>,
     /// A flag of `go list` and `go build`.
     pub flag: Option<String>,
@@ -157,8 +158,8 @@ pub struct Patched {
 }
 
 impl Patched {
-    /// Adds to an overlay what the packages of a program need. Files for this build alone go to a
-    /// folder.
+    /// Adds to an overlay what the packages of a program need. Files for this build alone go to
+    /// `folder`.
     ///
     /// # Errors
     /// Returns an error if a file can't be read or written, or go.mod not be edited.

@@ -99,8 +99,8 @@ const PATCHES: &[Patch] = &[
             ),
         ],
     },
-    // TCP's options tune a socket that is the host's. An error would end programs that treat it as
-    // one, and change nothing for the others.
+    // TCP's options tune a socket that is the host's. An error would stop the programs that check
+    // for it, and make no difference to the others.
     Patch {
         file: "net/sockopt_fake.go",
         edits: &[
@@ -199,8 +199,8 @@ impl Overlay {
     /// Makes the overlay of a toolchain's standard library.
     ///
     /// # Errors
-    /// Returns an error if a file in GOROOT is not as expected, which names it and the version of
-    /// Go, or if a file can't be read or written.
+    /// Returns an error that names the file and the version of Go if a file in GOROOT is not as
+    /// expected, or if a file can't be read or written.
     pub fn of(toolchain: &Toolchain, folder: &Path) -> Result<Self> {
         let source = toolchain.goroot.join("src");
         let mut overlay = Self {

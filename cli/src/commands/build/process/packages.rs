@@ -306,7 +306,7 @@ fn excluded(error: &str) -> bool {
 
 /// Why a package has no files for wasip1.
 fn why_excluded(package: &Package) -> &'static str {
-    // Generators for other systems import "C" as well.
+    // Files for other systems, such as input of `cgo -godefs`, import "C" as well.
     let is_cgo = |file: &String| {
         let text = std::fs::read_to_string(package.dir.join(file)).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);

@@ -82,9 +82,9 @@ impl Toolchain {
         command
     }
 
-    /// Gives the toolchain a place at which its files can be overlaid. One that Go has downloaded
-    /// for a go.mod is in the module cache, and there Go refuses overlays since 1.25, so it is
-    /// reached by a link in a folder.
+    /// Gives the toolchain a place at which its files can be overlaid. Go keeps toolchains that it
+    /// has downloaded for a go.mod in the module cache, and refuses overlays there since 1.25. Such
+    /// a toolchain is used through a link in a folder.
     ///
     /// # Errors
     /// Returns an error if the link can't be made.

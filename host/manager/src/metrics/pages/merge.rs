@@ -3,9 +3,9 @@
 //! - Each series gets the labels `namespace` and `plugin` of its Plugin; labels of these names
 //!   become `exported_namespace` and `exported_plugin`, as Prometheus does it. So no series of a
 //!   process is one of the host, or of another process.
-//! - A family that the host has as well is joined with the host's, if the host's series are by plugin
-//!   and its type is the same. What the host says of itself (`operetta_*`, `process_*`,
-//!   `rest_client_*` and so on) stays the host's alone: a sum over it means what it meant before.
+//! - A family that the host has as well is joined with the host's, if the host's series are by
+//!   plugin and its type is the same. What the host says of itself (`operetta_*`, `process_*`,
+//!   `rest_client_*` and so on) stays the host's alone, so that a sum over it still means the same.
 //! - Where two processes disagree on the type of a family, it has none for both: no page changes
 //!   what another one says.
 
@@ -108,7 +108,7 @@ pub struct Merged {
     pub left_out: BTreeMap<ObjectKey, u64>,
 }
 
-/// Decides what of these pages stands beside the host's own families.
+/// Decides which families of these pages are served beside the host's own.
 pub fn merge(own: Vec<OwnFamily>, pages: Vec<Page>) -> Merged {
     let mut series: HashMap<String, String> = HashMap::new();
     for OwnFamily { name, kind, .. } in &own {
@@ -195,6 +195,7 @@ impl Merged {
                 (name.to_owned(), family)
             })
             .collect();
+
         let mut out = String::with_capacity(own.len());
         let mut current = "";
         for line in own.lines() {
@@ -211,6 +212,7 @@ impl Merged {
             out.push_str(line);
             out.push('\n');
         }
+
         if let Some(family) = by_family.remove(current) {
             write_samples(&mut out, &family);
         }
@@ -271,6 +273,7 @@ fn claim(series: &mut HashMap<String, String>, name: &str, kind: MetricType) -> 
 /// The same series without a type, in families of their own names.
 fn untyped(family: MetricFamily) -> Vec<MetricFamily> {
     let mut parts: BTreeMap<String, Vec<Metric>> = BTreeMap::new();
+
     let mut add = |suffix: &str, labels: &[LabelPair], bound: Option<(&str, f64)>, value: f64| {
         let mut label = labels.to_vec();
         label.extend(bound.map(|(name, bound)| LabelPair {
@@ -292,9 +295,11 @@ fn untyped(family: MetricFamily) -> Vec<MetricFamily> {
             metric.gauge.as_ref().map(|gauge| gauge.value),
             metric.untyped.as_ref().map(|untyped| untyped.value),
         ];
+
         for value in values.into_iter().flatten() {
             add("", labels, None, value);
         }
+
         if let Some(histogram) = &metric.histogram {
             for bucket in &histogram.bucket {
                 let bound = Some(("le", bucket.upper_bound));
@@ -303,6 +308,7 @@ fn untyped(family: MetricFamily) -> Vec<MetricFamily> {
             add("_sum", labels, None, histogram.sample_sum);
             add("_count", labels, None, float(histogram.sample_count));
         }
+
         if let Some(summary) = &metric.summary {
             for quantile in &summary.quantile {
                 let bound = Some(("quantile", quantile.quantile));

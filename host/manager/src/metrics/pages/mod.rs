@@ -1,6 +1,12 @@
 //! The metrics that processes serve themselves: pages in Prometheus' text format, which become part
-//! of the host's own. A page is text of a tenant: it is bounded, and what it cannot say about itself
-//! is left out ([`merge`]).
+//! of the host's own. A page is a tenant's text, so it is bounded, and what speaks for anybody but
+//! the process is left out ([`merge`]).
+//!
+//! We parse the format ourselves. Of the crates that could, `openmetrics-parser` 0.5 is under the
+//! LGPL, which deny.toml doesn't allow in a program that we link statically, and it builds a parse
+//! tree of the whole page before samples can be counted. `prometheus-parse` 0.2 splits labels at
+//! each comma and equals sign, also inside quotes, and skips lines that it can't read. Either would
+//! replace the reading of a line only: families and limits would still be ours.
 
 pub mod merge;
 pub mod scrape;
@@ -25,13 +31,13 @@ const MAX_VALUE: usize = 2_048;
 /// The longest help text, in bytes.
 const MAX_HELP: usize = 1_024;
 
-/// Why a page is not accepted as a whole, as Prometheus does not accept it either.
+/// Why a page is refused as a whole, as Prometheus would refuse it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of its metrics: {why}")]
 pub struct PageError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// The reason. It has nothing of the page.
+    /// The reason, without any text of the page.
     pub why: &'static str,
 }
 
@@ -53,7 +59,7 @@ pub fn read(page: &str) -> Result<Vec<MetricFamily>, PageError> {
         text::Item::Sample(sample) => reader.add(sample),
     })?;
 
-    // What only has comments is no family.
+    // A family needs more than its comments.
     let mut families = reader.families;
     families.retain(|family| !family.metric.is_empty());
     Ok(families)
@@ -111,6 +117,7 @@ impl Reader {
             Some((at, _)) => return Ok((at, Part::Value)),
             None => {}
         }
+
         for (suffix, part) in [
             ("_bucket", Part::Bucket),
             ("_sum", Part::Sum),
@@ -125,6 +132,7 @@ impl Reader {
                 _ => {}
             }
         }
+
         Ok((self.family(name), Part::Value))
     }
 
@@ -133,11 +141,13 @@ impl Reader {
         if self.samples > MAX_SAMPLES {
             return Err("it has more than 20000 samples");
         }
+
         let Sample {
             name,
             mut labels,
             value,
         } = sample;
+
         let (at, part) = self.place(name)?;
         labels.sort_unstable();
         if labels.windows(2).any(|pair| pair[0].0 == pair[1].0) {
@@ -150,6 +160,7 @@ impl Reader {
                 label: pairs(&labels),
                 ..Metric::default()
             };
+
             match family.r#type() {
                 MetricType::Counter => {
                     metric.counter = Some(Counter {
@@ -168,12 +179,14 @@ impl Reader {
             let at = labels.iter().position(|(label, _)| label == name)?;
             labels.remove(at).1.parse::<f64>().ok()
         };
+
         let bound = match part {
             Part::Bucket => Some(take("le").ok_or("a bucket has no bound le")?),
             Part::Quantile => Some(take("quantile").ok_or("a quantile has no label quantile")?),
             _ => None,
         };
         let metric = self.metric(at, labels);
+
         match (&mut metric.histogram, &mut metric.summary) {
             (Some(histogram), _) => match (part, bound) {
                 (Part::Sum, _) => histogram.sample_sum = value,

@@ -47,13 +47,13 @@ pub struct Scrape {
     pub charges: Vec<Bytes>,
 }
 
-/// Reads the pages of the processes. One that is slow, too large, or none is left out; the Plugin's
-/// log says so, once until it changes.
+/// Reads the pages of the processes. A page that is slow, too large or invalid is left out, and the
+/// Plugin's log says why, once until the reason changes.
 pub async fn scrape(hosted_plugins: &HostedPlugins, tenants: &Tenants) -> Scrape {
     let end = Instant::now() + TOTAL;
     let mut served = Vec::new();
     for (key, hosted) in hosted_plugins.all() {
-        // One that is being set up for long is left out.
+        // A Plugin whose setup holds the lock for long is left out.
         let state = timeout_at(end.min(Instant::now() + TIMEOUT / 4), hosted.state.lock());
         let Ok(state) = state.await else { continue };
         let of_shards = state.running.iter().flat_map(|running| running.iter());
@@ -81,7 +81,8 @@ pub async fn scrape(hosted_plugins: &HostedPlugins, tenants: &Tenants) -> Scrape
             scrape.charges.push(charge);
         }
     }
-    // So that the same page has the same order.
+
+    // Pages come in any order; the host's own has always the same.
     scrape.up.sort_unstable();
     scrape
         .pages
@@ -107,9 +108,11 @@ async fn page(served: &Served, mut charge: Bytes) -> Result<(Families, Bytes), S
         headers: HeaderMap::from_iter(headers),
         max_bytes: MAX_PAGE,
     };
+
     let dial = |port| dial::connect(process, port);
     let answer = dial::get(&dial, &get).await;
     let answer = answer.map_err(|error| error.to_string())?;
+
     if answer.status != StatusCode::OK {
         return Err(format!("status {}", answer.status.as_u16()));
     }

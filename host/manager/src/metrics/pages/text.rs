@@ -1,4 +1,4 @@
-//! Prometheus' text format, line by line, and OpenMetrics' for what is written.
+//! Reads Prometheus' text format line by line, and writes OpenMetrics'.
 
 use std::fmt::Write as _;
 
@@ -62,6 +62,7 @@ pub(super) fn comment(text: &str) -> Result<Option<Item<'_>>, &'static str> {
         help.truncate(help.floor_char_boundary(MAX_HELP));
         return Ok(Some(Item::Help(name, help)));
     }
+
     let kind = match rest.trim_matches(blank) {
         "counter" => MetricType::Counter,
         "gauge" => MetricType::Gauge,
@@ -160,6 +161,7 @@ fn unescaped(text: &str, end: Option<char>) -> Result<(String, &str), &'static s
             _ => return Err("an escape in a label is \\n, \\\\ or \\\""),
         }
     }
+
     match end {
         None => Ok((read, "")),
         Some(_) => Err("a label's value has no end"),
@@ -242,6 +244,7 @@ fn write_metric(out: &mut String, name: &str, metric: &Metric) {
         write_sample(out, name, "_sum", labels, None, histogram.sample_sum);
         write_count(out, name, "_count", labels, None, histogram.sample_count);
     }
+
     if let Some(summary) = &metric.summary {
         for quantile in &summary.quantile {
             let bound = Some(("quantile", quantile.quantile));
@@ -290,6 +293,7 @@ fn write_name(
         let _written = write!(out, "{separator}{label}=\"{}\"", number(bound));
         separator = ',';
     }
+
     for LabelPair { name, value } in labels {
         let _written = write!(out, "{separator}{name}=\"");
         escape(out, value);

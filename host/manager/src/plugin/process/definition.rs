@@ -115,6 +115,7 @@ impl Definition {
         let mut sources = self.sources.clone();
         let contents = sources.borrow_and_update().clone();
         let fields = self.fields();
+
         let env = inputs::environment(self.own_env(), &self.spec, &contents, fields)?;
         let expanded = self.spec.args.iter().map(|text| expand(text, &env));
         let args = std::iter::once(PROGRAM.to_owned())
@@ -123,8 +124,10 @@ impl Definition {
 
         let mut files = Files::default();
         let live = LiveVolumes::mount(self, &mut files, sources, &contents)?;
+
         self.mount_own(&mut files)
             .map_err(|error| impossible_mount(&error))?;
+
         let config = ProcessConfig {
             args,
             env: env.into_iter().collect(),
@@ -143,6 +146,7 @@ impl Definition {
             EndpointLimits::default(),
         );
         let network = ApiServerOnly::new(endpoint, self.log.clone());
+
         let (process, running) = Process::start(&self.program, config, network, self.log.clone());
         Ok((process, self.account.run(running), live))
     }

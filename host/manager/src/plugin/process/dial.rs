@@ -30,7 +30,7 @@ use tokio_rustls::TlsConnector;
 use super::network::OWN;
 use crate::plugin::crd::Scheme;
 
-/// The address that the host has for a process.
+/// The host's address, as a process sees it.
 const HOST_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 3));
 
 /// The most redirects that are followed, as the kubelet's.
@@ -51,7 +51,7 @@ pub enum DialError {
     /// The body is too large, or broke off.
     #[error("the response's body: {0}")]
     Body(Box<dyn std::error::Error + Send + Sync>),
-    /// The request is none.
+    /// The request can't be built.
     #[error("the request: {0}")]
     Request(#[from] http::Error),
 }
@@ -61,7 +61,7 @@ pub enum DialError {
 pub struct Get<'a> {
     /// The port.
     pub port: u16,
-    /// Plain or with TLS, without verification.
+    /// Plain, or with TLS that takes any certificate.
     pub scheme: Scheme,
     /// The path, and a query if there is one.
     pub path: &'a str,
@@ -82,8 +82,8 @@ pub struct Answer {
     pub is_whole: bool,
 }
 
-/// Sends a GET request, and follows redirects within the process, as the kubelet does. A redirect to
-/// elsewhere is the answer. The caller limits the time.
+/// Sends a GET request, and follows redirects within the process, as the kubelet does. A redirect
+/// elsewhere is returned as the answer. The caller limits the time.
 ///
 /// # Errors
 /// Why there is no answer.
@@ -177,6 +177,7 @@ async fn get_once(
             body.extend_from_slice(&data[..data.len().min(room)]);
         }
     }
+
     let answer = Answer {
         status: head.status,
         body,
@@ -193,7 +194,7 @@ async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let (mut sender, connection) = conn::http1::handshake(TokioIo::new(stream)).await?;
     let mut task = JoinSet::new();
     task.spawn(async move {
-        // The sender has the error.
+        // `send_request` returns the error.
         let _ended = connection.await;
     });
     Ok((sender.send_request(request).await?, task))
@@ -233,7 +234,7 @@ pub async fn call_grpc(
     let (mut sender, connection) = handshake.map_err(DialError::from)?;
     let mut task = JoinSet::new();
     task.spawn(async move {
-        // The sender has the error.
+        // `send_request` returns the error.
         let _ended = connection.await;
     });
 
@@ -272,7 +273,7 @@ pub enum GrpcError {
     /// There is no answer.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The answer is none of gRPC.
+    /// The answer isn't gRPC.
     #[error("the server answered {0}, which is no gRPC")]
     NoGrpc(StatusCode),
     /// The answer has no message.

@@ -76,6 +76,7 @@ pub fn named(spec: &ProcessSpec) -> Vec<Named<'_>> {
             field: env_from_field(at, kind),
         })
     });
+
     let of_env = spec.env.iter().enumerate().filter_map(|(at, variable)| {
         let (kind, selector) = variable.value_from.as_ref()?.key()?;
         Some(Named {
@@ -84,6 +85,7 @@ pub fn named(spec: &ProcessSpec) -> Vec<Named<'_>> {
             field: env_field(at, kind),
         })
     });
+
     let of_volumes = spec.volumes.iter().enumerate().flat_map(|(at, volume)| {
         keys_of(volume, at).into_iter().map(|keys| Named {
             kind: keys.kind,
@@ -91,10 +93,11 @@ pub fn named(spec: &ProcessSpec) -> Vec<Named<'_>> {
             field: keys.field,
         })
     });
+
     of_env_from.chain(of_env).chain(of_volumes).collect()
 }
 
-/// Checks that everything that a process needs is there.
+/// Checks that everything a process needs is there.
 ///
 /// # Errors
 /// The first problem; the message has the object and the field.
@@ -136,7 +139,7 @@ fn check_mounts(spec: &ProcessSpec) -> Result<(), FileError> {
 /// to variables that are there before it.
 ///
 /// # Errors
-/// What is missing or no text.
+/// What is missing, or isn't text.
 pub fn environment(
     mut env: BTreeMap<String, String>,
     spec: &ProcessSpec,
@@ -154,6 +157,7 @@ pub fn environment(
             let field = env_from_field(at, kind);
             return Err(not_found(kind, &reference.name, &field, fields.namespace()));
         };
+
         for (key, value) in &content.data {
             let what = || {
                 (
@@ -169,6 +173,7 @@ pub fn environment(
 
     for (at, variable) in spec.env.iter().enumerate() {
         let source = variable.value_from.as_ref();
+
         let value = if let Some((kind, selector)) = source.and_then(|source| source.key()) {
             let field = || env_field(at, kind);
             let content = contents.get(kind, &selector.name);
@@ -190,8 +195,10 @@ pub fn environment(
         } else {
             expand(variable.value.as_deref().unwrap_or_default(), &env)
         };
+
         env.insert(variable.name.clone(), value);
     }
+
     Ok(env)
 }
 
@@ -260,6 +267,7 @@ fn keys_of(volume: &Volume, at: usize) -> Vec<Keys<'_>> {
         source: 0,
         field: format!("{at}.configMap"),
     });
+
     let secret = volume.secret.iter().map(|source| Keys {
         kind: ConfigKind::Secret,
         name: &source.secret_name,
@@ -268,6 +276,7 @@ fn keys_of(volume: &Volume, at: usize) -> Vec<Keys<'_>> {
         source: 0,
         field: format!("{at}.secret"),
     });
+
     let sources = volume.projected.iter().flat_map(|source| &source.sources);
     let projected = sources.enumerate().filter_map(|(source, projection)| {
         let field = format!("{at}.projected.sources[{source}]");
@@ -291,6 +300,7 @@ fn keys_of(volume: &Volume, at: usize) -> Vec<Keys<'_>> {
             })
         })
     });
+
     config_map.chain(secret).chain(projected).collect()
 }
 
@@ -314,6 +324,7 @@ fn add_keys(
         let all = content.data.iter().chain(&content.binary_data);
         files.extend(all.map(|(key, value)| (key.clone(), value.to_vec())));
     }
+
     for KeyToPath { key, path, .. } in keys.items {
         match value_of(content, key) {
             Some(value) => {

@@ -1,5 +1,5 @@
-//! Runs the program of a Plugin as a container in a Pod would run: started again when it ends, with
-//! a growing delay, and asked by SIGTERM to end before it is stopped or replaced.
+//! Runs a Plugin's program as a kubelet runs a container: restarts it with a growing delay when it
+//! ends, and sends SIGTERM before it stops or replaces it.
 //!
 //! One task supervises a process. It follows the [`Definition`] that is wanted, and never runs two
 //! processes of a shard at once: a new version starts when the old one has ended, as with a
@@ -36,7 +36,7 @@ use crate::{logs::store::PluginLog, plugin::crd::Metrics};
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 /// The delay before the second restart, as the kubelet's.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-/// A process that ran for this long starts without delay, as the kubelet's.
+/// A process that ran for this long restarts without delay, as the kubelet's.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// A supervised process. Dropping it kills the process.
@@ -65,7 +65,7 @@ pub struct Served {
 }
 
 impl Supervisor {
-    /// Starts to supervise. `changed` is called when the state has changed.
+    /// Starts supervising. Calls `changed` whenever the state has changed.
     pub fn start(log: Arc<PluginLog>, changed: impl Fn() + Send + Sync + 'static) -> Self {
         let (wanted, follow) = watch::channel(None);
         let (sender, state) = state::channel(changed);
@@ -81,7 +81,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs this program from now on, or none. A process of another one ends first.
+    /// Runs this program from now on, or none. A process of another one is ended first.
     pub fn want(&self, definition: Option<Arc<Definition>>) {
         self.wanted.send_if_modified(|wanted| {
             let is_same = match (&*wanted, &definition) {
@@ -113,8 +113,8 @@ impl Supervisor {
         })
     }
 
-    /// Asks the process to end, and waits for that, for at most its grace period. Reports whether
-    /// none runs any more.
+    /// Asks the process to end, and waits until it has, which takes at most its grace period.
+    /// Reports whether none runs any more.
     pub async fn stop(&self) -> bool {
         self.want(None);
         let mut state = self.state.clone();
@@ -141,12 +141,15 @@ async fn supervise(
         if wanted.wait_for(Option::is_some).await.is_err() {
             return;
         }
-        // Before the look: who stops it waits for the end of what has started.
+
+        // Before the definition is taken: whoever calls `stop` meanwhile waits for what starts
+        // here.
         let unready = match &*wanted.borrow() {
             Some(definition) => probes::unready_at_start(&definition.spec),
             None => None,
         };
         state.started(unready);
+
         let Some(definition) = wanted.borrow_and_update().clone() else {
             state.idle();
             continue;
@@ -156,21 +159,25 @@ async fn supervise(
         let mut sources = definition.sources.clone();
         sources.mark_unchanged();
         log.write_host_line(LogLevel::Info, format!("started {}", definition.digest()));
+
         let (exit, cause) = run(&definition, &mut wanted, &state, &running).await;
         *running.lock() = None;
+
         let was_asked = matches!(cause, Cause::Asked);
         let end = match &cause {
             Cause::Probe(failed) => termination(&exit, Some(failed)),
             Cause::Own | Cause::Asked => termination(&exit, None),
         };
+
         let level = if was_asked {
             LogLevel::Info
         } else {
             LogLevel::Warn
         };
         log.write_host_line(level, describe(&end));
+
         if was_asked {
-            // Only now may its requests be refused.
+            // Its requests are refused only now: it may have had some to send while it was ending.
             definition.retire();
             state.stopped(end);
             backoff = Backoff::default();
@@ -183,6 +190,7 @@ async fn supervise(
             let line = format!("starting again in {} s", delay.as_secs());
             log.write_host_line(LogLevel::Info, line);
         }
+
         let lacks_something = exit.reason == ExitReason::StartError;
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
@@ -191,6 +199,7 @@ async fn supervise(
             // What was missing may be there now.
             Ok(()) = sources.changed(), if lacks_something => {}
         }
+
         if wanted.borrow().is_none() {
             state.idle();
         }
@@ -218,13 +227,15 @@ async fn run(
         Ok(started) => started,
         Err(problem) => return (Exit::not_started(problem.message), Cause::Own),
     };
+
     let _task = AbortOnDrop(tokio::spawn(running));
     *slot.lock() = Some((process.clone(), definition.clone()));
 
     let dial = |port| dial::connect(&process, port);
+
     let cause = tokio::select! {
         exit = process.exited() => return (exit, Cause::Own),
-        // Also if nobody wants anything any more.
+        // Also when the supervisor is gone, so that nobody can want anything.
         _ = wanted.changed() => Cause::Asked,
         failed = probes::watch(&definition.spec, &dial, state, &definition.log) => {
             definition.log.write_host_line(LogLevel::Warn, failed.to_string());
@@ -232,6 +243,7 @@ async fn run(
         }
         never = volumes.follow(definition) => match never {},
     };
+
     let grace = match &cause {
         Cause::Probe(failed) => failed.grace,
         Cause::Own | Cause::Asked => None,

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 
 use crate::logs::store::PluginLog;
 
-/// The address of the API server that a process sees. It is of a network that no cluster has
-/// (RFC 2544), so it hides nothing.
+/// The address of the API server that a process sees. It is in a network for benchmarks (RFC 2544),
+/// which no cluster uses, so it hides nothing.
 pub const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
 /// The address of a process itself.
 pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2));

@@ -32,7 +32,8 @@ const MAX_HEALTH: usize = 4 << 10;
 /// gRPC's code for a method that the server does not have.
 const UNIMPLEMENTED: u32 = 12;
 
-/// A probe has failed for which the process is started again.
+/// Enough checks of a probe failed in a row. If it is not the readinessProbe, the process is
+/// restarted.
 #[derive(Debug)]
 pub struct ProbeFailure {
     /// The probe's field.
@@ -41,7 +42,7 @@ pub struct ProbeFailure {
     times: u32,
     /// What it got the last time.
     message: String,
-    /// How long the process has to end; as otherwise if None.
+    /// How long the process has to end; None for its usual grace period.
     pub grace: Option<Duration>,
 }
 
@@ -97,6 +98,7 @@ pub(super) async fn watch(
             }
         }
     };
+
     let readiness = async {
         let Some(probe) = &spec.readiness_probe else {
             state.set_unready(None);
@@ -140,8 +142,7 @@ struct Prober<'a> {
 }
 
 impl Prober<'_> {
-    /// Checks until the threshold of one result is reached. The next call goes on with the next
-    /// check.
+    /// Checks until one result reaches its threshold. The next call continues from there.
     async fn next(&mut self) -> Outcome {
         loop {
             let due = self.tally.due(self.probe, self.started);
@@ -154,6 +155,7 @@ impl Prober<'_> {
                 let line = format!("the {} failed: {message}", self.name);
                 self.log.write_host_line(LogLevel::Warn, line);
             }
+
             let is_decided = self.tally.count(self.probe, result.is_ok());
             match result {
                 Ok(()) if is_decided => return Outcome::Succeeded,
@@ -206,8 +208,8 @@ impl Tally {
         self.run >= threshold
     }
 
-    /// When the next check is due: at the end of the initial delay, and then at its periods. Those
-    /// that went by during a long check are left out.
+    /// When the next check is due: after the initial delay, and then at each period, except for
+    /// those that passed during a long check.
     fn due(&mut self, probe: &Probe, started: Instant) -> Instant {
         let delay = probe.initial_delay_seconds.unwrap_or(0);
         let period = Duration::from_secs(probe.period_seconds.unwrap_or(10).max(1).into());
@@ -249,11 +251,14 @@ async fn http_get(action: &HttpGetAction, dial: Dial<'_>) -> Result<(), String> 
         headers: headers(action)?,
         max_bytes: MAX_BODY,
     };
+
     let answer = dial::get(dial, &get).await;
     let answer = answer.map_err(|error| error.to_string())?;
+
     if (200..400).contains(&answer.status.as_u16()) {
         return Ok(());
     }
+
     let shown = answer.body.len().min(SHOWN_BODY);
     let body = String::from_utf8_lossy(&answer.body[..shown]);
     let status = answer.status.as_u16();

@@ -24,8 +24,7 @@ const MAX_OBJECTS: usize = 64;
 #[derive(Default)]
 pub struct Sources {
     references: References,
-    /// What was last read, and the versions that the watches knew then; None if it must be read
-    /// again.
+    /// The versions that the watches knew at the last read; None if everything must be read again.
     read: Option<String>,
     contents: watch::Sender<Arc<Contents>>,
 }
@@ -36,9 +35,9 @@ impl Sources {
         self.contents.subscribe()
     }
 
-    /// Reads what has changed, and passes it on to those who follow. The inner error is the problem
-    /// for which the process may not start now. What runs already keeps what it has of the parts
-    /// that the problem is about.
+    /// Reads what has changed, and passes it on to those who follow. The inner error says why the
+    /// process may not start now. A running process keeps its old content of the parts that the
+    /// problem is about.
     ///
     /// # Errors
     /// The API server's error when it doesn't respond; the caller retries.

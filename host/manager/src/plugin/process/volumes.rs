@@ -24,8 +24,8 @@ const EMPTY_DIR_BYTES: u64 = 64 << 20;
 /// The most files and folders of an `emptyDir`.
 const EMPTY_DIR_ENTRIES: u64 = 10_000;
 
-/// The `emptyDir`s by the names of their volumes. They live as long as the definition, as those of a
-/// Pod live as long as the Pod: what ends and starts again finds its files.
+/// The `emptyDir`s by the names of their volumes. They live as long as the definition, as those of
+/// a Pod live as long as the Pod: a restarted process finds its files.
 pub struct EmptyDirs(BTreeMap<String, EmptyDir>);
 
 impl EmptyDirs {
@@ -118,7 +118,8 @@ impl LiveVolumes {
     fn replace(&mut self, definition: &Definition, contents: &Contents) {
         for (at, projected) in &self.volumes {
             let volume = &definition.spec.volumes[*at];
-            // What is missing now keeps its files, as in a Pod; the Plugin's condition says it.
+            // Without its source a volume keeps its files, as in a Pod; the Plugin's condition
+            // reports it.
             let Ok(Some(files)) = inputs::files(volume, *at, contents, definition.fields()) else {
                 continue;
             };

@@ -50,7 +50,7 @@ impl Mount {
 
     fn open(&self, path: &[String], options: OpenOptions) -> Result<Opened, Errno> {
         if !self.can_write && options.create {
-            // What exists can be opened so, as on a file system that is mounted read-only.
+            // As on a read-only file system, what exists can be opened with the flag all the same.
             let existing = OpenOptions {
                 create: false,
                 exclusive: false,
@@ -172,6 +172,7 @@ impl Files {
             Some((mount, inside)) => mount.volume.stat(&inside),
             None => Err(Errno::NOENT),
         };
+
         let leads_to_mounts = || self.mount_points(path).next().is_some();
         let is_folder = match found {
             Err(Errno::NOENT) => path.is_empty() || leads_to_mounts(),

@@ -1,8 +1,8 @@
 //! The volumes of a process: trees of files in memory.
 //!
 //! Files are found by inode in one flat table for each volume, so that a tree of any depth is
-//! dropped without recursion. There are no links: a path has one meaning, and `..` can be taken
-//! away from its text.
+//! dropped without recursion. There are no links: a path has one meaning, and `..` can be resolved
+//! in its text.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
@@ -143,7 +143,7 @@ struct Usage {
     memory: Option<Mutex<Bytes>>,
 }
 
-/// What a file or a folder takes beside its content, in bytes: about that.
+/// About what a file or a folder takes besides its content, in bytes.
 const ENTRY_BYTES: u64 = 512;
 
 impl Usage {
@@ -403,8 +403,7 @@ impl Tree {
         }
     }
 
-    /// A tree with these files. Those whose content is in `old` under the same path are the same
-    /// files.
+    /// A tree with these files. Files that `old` has with the same path and content are kept.
     fn of(files: BTreeMap<String, Vec<u8>>, old: Option<&Self>) -> Result<Self, FileError> {
         let mut tree = Self::empty();
         for (path, bytes) in files {
@@ -427,6 +426,7 @@ impl Tree {
                 Some(file) => file,
                 None => File::new(bytes, None).map_err(|_| refused("there is no room"))?,
             };
+
             tree.project(&names, file)
                 .ok_or_else(|| refused("another file has the name of its folder, or of itself"))?;
         }
@@ -454,6 +454,7 @@ impl Tree {
                 }
             };
         }
+
         let inode = file.inode;
         self.insert(at, name, inode, Node::File(file))
             .ok()
@@ -580,6 +581,7 @@ impl Volume {
                 if options.directory {
                     return Err(Errno::INVAL);
                 }
+
                 let (folder, name) = tree.parent(path)?;
                 check_name(name).map_err(|_| Errno::INVAL)?;
                 let file = File::new(Vec::new(), Some(usage))?;
