@@ -12,7 +12,7 @@
 //!    record around that, for the audit.
 //!
 //! Who sends it checks the permit a last time, bounds the requests in flight, and ends streams whose
-//! permit is gone. A request that is [long-running](ProxiedRequest::is_long_running) is in flight
+//! permit is gone. A request that is [long-running](RequestInfo::is_long_running) is in flight
 //! only until its response begins, as watches are in the API server's [Priority and Fairness].
 //!
 //! [Priority and Fairness]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/server/filters/priority-and-fairness.go#L156
