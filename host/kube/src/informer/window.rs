@@ -115,7 +115,10 @@ pub(crate) enum Start {
 pub(crate) struct Watch {
     informer: Arc<Informer>,
     watcher: Arc<Watcher>,
+    /// The objects to begin with.
     objects: std::vec::IntoIter<Entry>,
+    /// The changes to begin with. They are the window's own, and count for nothing.
+    changes: std::vec::IntoIter<Told>,
 }
 
 impl Selection {
@@ -297,8 +300,7 @@ impl Informer {
         let mut dispatch = self.dispatch.lock();
         let window = dispatch.window.as_mut()?;
         let after = window.after?;
-        let mut waiting = Waiting::default();
-        let mut objects = Vec::new();
+        let (mut objects, mut changes) = (Vec::new(), Vec::new());
         match from {
             Start::Objects => {
                 objects = self.selected(&selection).1;
@@ -309,15 +311,14 @@ impl Informer {
                 }
                 let later = window.changes.iter();
                 let later = later.filter(|change| change.revision > revision);
-                // These are the window's own objects, and count for nothing here.
-                waiting.told = later.filter_map(|change| selection.told(change)).collect();
+                changes = later.filter_map(|change| selection.told(change)).collect();
             }
         }
 
         let watcher = Arc::new(Watcher {
             selection,
             bookmarks,
-            waiting: Mutex::new(waiting),
+            waiting: Mutex::default(),
             waker: AtomicWaker::new(),
         });
         window.watchers.push(watcher.clone());
@@ -327,6 +328,7 @@ impl Informer {
             informer: self.clone(),
             watcher,
             objects: objects.into_iter(),
+            changes: changes.into_iter(),
         })
     }
 
@@ -388,13 +390,16 @@ impl Watch {
             let object = self.informer.cache.store.open(&entry);
             return Poll::Ready(Some(Told::Added(object)));
         }
+        if let Some(told) = self.changes.next() {
+            return Poll::Ready(Some(told));
+        }
 
         // Before looking, so that nothing comes unnoticed in between.
         self.watcher.waker.register(context.waker());
         let mut waiting = self.watcher.waiting.lock();
         match waiting.told.pop_front() {
             Some(told) => {
-                waiting.bytes = waiting.bytes.saturating_sub(told.bytes());
+                waiting.bytes -= told.bytes();
                 Poll::Ready(Some(told))
             }
             None if waiting.has_ended => Poll::Ready(None),
