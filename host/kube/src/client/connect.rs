@@ -12,12 +12,12 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt},
     config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use crate::client::{
     observed::{Observed, RequestObserver},
     own_token::with_own_token,
-    permitted::at_socket,
+    permitted::{PermittedConnection, at_socket},
 };
 
 /// How long a host waits for the next byte of a response or a watch. Its watches get a bookmark each
@@ -242,6 +242,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let connector = connector.map_response(PermittedConnection::new);
     let mut http = HttpClient::builder(TokioExecutor::new());
 
     // Without a timer, idle connections are closed only when another one is needed.
@@ -268,13 +269,16 @@ mod tests {
 
     use http::{Method, Request, StatusCode};
     use http_body_util::BodyExt;
+    use operetta_core::{gate::permit::RequestPermit, replicas::Fence, status::ErrorKind};
+    use rustls::{ServerConfig, crypto::ring::default_provider, pki_types::PrivateKeyDer};
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::{TcpListener, TcpStream},
     };
+    use tokio_rustls::TlsAcceptor;
 
     use super::*;
-    use crate::client::api_client::ApiClient;
+    use crate::client::api_client::{ApiClient, Identity};
 
     struct Nobody;
 
@@ -303,6 +307,82 @@ mod tests {
     /// Returns the head of a request that a server got.
     async fn head(listener: &TcpListener) -> String {
         serve_one(listener, "close").await.0
+    }
+
+    #[tokio::test]
+    async fn request_revoked_before_its_connection_is_accepted_sends_no_byte() {
+        // An earlier test may have installed the same provider.
+        let _installed = default_provider().install_default();
+
+        let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let signed = signed.expect("a certificate");
+        let certificate = signed.cert.der().clone();
+        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).expect("a key");
+        let mut tls = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .expect("a certificate");
+        // After the handshake, only the client writes.
+        tls.send_tls13_tickets = 0;
+        let tls = TlsAcceptor::from(Arc::new(tls));
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("https://{}", listener.local_addr().expect("an address"));
+        let mut config = Config::new(url.parse().expect("a URL"));
+        config.root_cert = Some(vec![certificate.to_vec()]);
+
+        let forms = [
+            (Method::GET, ""),
+            (Method::DELETE, ""),
+            (Method::POST, "{}"),
+        ];
+        for (method, body) in forms {
+            for is_revoked in [false, true] {
+                let fence = Fence::new(|| Duration::from_secs(1));
+                fence.extend(Duration::from_secs(1_000));
+                let permit = RequestPermit::fenced(fence).child();
+                let client = connect_with(config.clone()).expect("a client");
+                let client = ApiClient::new(client, &Identity::Host)
+                    .expect("a client")
+                    .permitted_by(permit.clone());
+                let request = Request::builder()
+                    .method(method.clone())
+                    .uri("/api/v1/namespaces/n/pods/a")
+                    .body(body.as_bytes().to_vec())
+                    .expect("a request");
+
+                let serve = async {
+                    // The request has passed every layer, and waits for the handshake.
+                    let (stream, _) = listener.accept().await.expect("a connection");
+                    if is_revoked {
+                        permit.revoke("no consent");
+                    }
+
+                    let mut stream = tls.accept(stream).await.expect("a handshake");
+                    // A client that gives up closes without TLS's goodbye.
+                    let arrived = stream.read(&mut [0; 4096]).await.unwrap_or_default();
+                    if arrived > 0 {
+                        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                        stream.write_all(response).await.expect("written");
+                    }
+                    // Closed here, the stream might take the response with it.
+                    (arrived, stream)
+                };
+                let (sent, (arrived, _stream)) = tokio::join!(client.send(request), serve);
+
+                if is_revoked {
+                    assert_eq!(arrived, 0, "bytes of a revoked {method} arrived");
+                    let error = sent.expect_err("revoked");
+                    assert_eq!(error.kind, ErrorKind::Forbidden, "{method}: {error}");
+                    assert_eq!(error.status.message, "no consent", "{method}");
+                } else {
+                    assert!(arrived > 0, "nothing of a permitted {method} arrived");
+                    assert_eq!(sent.expect("a response"), "{}", "{method}");
+                }
+            }
+        }
     }
 
     #[tokio::test]

@@ -93,7 +93,9 @@ fn name(cause: &(dyn Error + 'static)) -> Option<&'static str> {
 }
 
 /// An error and its causes. An I/O error exposes the error it wraps only through `get_ref`.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(crate) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let wrapped = error
             .downcast_ref::<io::Error>()

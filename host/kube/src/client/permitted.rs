@@ -1,9 +1,11 @@
-//! The last check before a request leaves: its permit is checked when the connection takes the
-//! body.
+//! The last check before a request leaves: the connection checks its permit before it writes the
+//! first byte.
 //!
 //! Between the check in [`ApiClient`](crate::client::api_client::ApiClient) and the socket, a
-//! request may wait for a connection or for new credentials. So the body checks the permit again
-//! when hyper takes it, immediately before writing it.
+//! request may wait for a connection or for new credentials. So its body takes the permit along,
+//! and gives it to the [`PermittedConnection`] that hyper has chosen. The body cannot check it
+//! alone: over HTTP/1.1, hyper writes the head of a request with an empty body and [never polls
+//! that].
 //!
 //! If a Lease limits the time, a write asks the API server to end it in time (the parameter
 //! `timeout`), and is not sent if the Lease ends earlier. So once a replica's Lease has ended, the
@@ -12,9 +14,11 @@
 //! A request that took too long to reach the socket was not sent, so it is retried with a new limit
 //! for as long as the replica has its Lease. On a busy machine, a replica that renews in time loses
 //! no request.
+//!
+//! [never polls that]: https://github.com/hyperium/hyper/blob/v1.12.0/src/proto/h1/dispatch.rs#L392
 
 use std::{
-    error::Error,
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -22,16 +26,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Uri};
+use http::{Extensions, Method, Request, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{
+    CaptureConnection, Connected, Connection, capture_connection,
+};
 use kube::client::Body;
 use operetta_core::{
     gate::permit::RequestPermit,
     status::{ApiError, ErrorKind},
 };
+use parking_lot::Mutex;
 use tower::BoxError;
 
-use crate::client::api_client::from_kube;
+use crate::client::{api_client::from_kube, diagnosis::causes};
 
 /// How long a request may take from the check to the socket. Doubled with each retry.
 const SLACK: Duration = Duration::from_millis(150);
@@ -40,7 +49,7 @@ const SLACK: Duration = Duration::from_millis(150);
 /// attaches it for another check at the socket.
 ///
 /// # Errors
-/// Fails like [`RequestPermit::check`], or with the error of `send`.
+/// Fails like [`RequestPermit::check`], at the socket as well, or with the error of `send`.
 pub(crate) async fn send_permitted<T, S>(
     request: Request<Vec<u8>>,
     permit: &Arc<RequestPermit>,
@@ -53,8 +62,9 @@ where
     let mut slack = SLACK;
     loop {
         match send(permitted(&request, permit, slack)?).await {
+            Ok(sent) => return Ok(sent),
             Err(error) if is_late(&error) => slack *= 2,
-            result => return result.map_err(from_kube),
+            Err(error) => return Err(refusal(&error).unwrap_or_else(|| from_kube(error))),
         }
     }
 }
@@ -72,8 +82,10 @@ fn permitted(
         return Ok(Request::from_parts(parts, Body::from(bytes)));
     };
 
-    let within = remaining.saturating_sub(slack);
+    // A read changes nothing, however late it arrives.
+    let mut within = Duration::ZERO;
     if parts.method != Method::GET && parts.method != Method::HEAD {
+        within = remaining.saturating_sub(slack);
         parts.uri = with_timeout(&parts.uri, within)?;
     }
 
@@ -99,14 +111,20 @@ fn with_timeout(uri: &Uri, within: Duration) -> Result<Uri, ApiError> {
         .map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("{text}: {error}")))
 }
 
-/// Attaches the permit from [`permitted`] to the request's body. This is the last layer before the
+/// Moves the permit from [`permitted`] into the request's body. This is the last layer before the
 /// connection.
 pub(crate) fn at_socket(mut request: Request<Body>) -> Request<PermittedBody> {
-    let permit = request.extensions_mut().remove::<PermitWithin>();
-    request.map(|body| PermittedBody { body, permit })
+    let unchecked = request
+        .extensions_mut()
+        .remove::<PermitWithin>()
+        .map(|permit| Unchecked {
+            permit,
+            connection: capture_connection(&mut request),
+        });
+    request.map(|body| PermittedBody { body, unchecked })
 }
 
-/// A request's permit, and how long the request may take.
+/// A request's permit, and for how long it must still be valid when the request leaves.
 #[derive(Clone)]
 struct PermitWithin {
     within: Duration,
@@ -128,21 +146,27 @@ impl PermitWithin {
 struct Late;
 
 fn is_late(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<Late>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(error).any(|cause| cause.is::<Late>())
+}
+
+/// Returns why the permit did not let a request leave, if that is what failed.
+fn refusal(error: &kube::Error) -> Option<ApiError> {
+    causes(error)
+        .find_map(|cause| cause.downcast_ref::<ApiError>())
+        .cloned()
 }
 
 /// A body sent only while its permit is valid.
 pub(crate) struct PermittedBody {
     body: Body,
-    /// Present until it was checked.
-    permit: Option<PermitWithin>,
+    /// Present until the body was polled.
+    unchecked: Option<Unchecked>,
+}
+
+/// A permit that is still to be checked, and where to learn the connection that checks it.
+struct Unchecked {
+    permit: PermitWithin,
+    connection: CaptureConnection,
 }
 
 impl HttpBody for PermittedBody {
@@ -153,7 +177,11 @@ impl HttpBody for PermittedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(Err(error)) = self.permit.take().map(|permit| permit.check()) {
+        if let Some(Err(error)) = self
+            .unchecked
+            .take()
+            .map(|unchecked| unchecked.permit.check())
+        {
             return Poll::Ready(Some(Err(error)));
         }
         Pin::new(&mut self.body)
@@ -161,9 +189,17 @@ impl HttpBody for PermittedBody {
             .map_err(BoxError::from)
     }
 
+    /// hyper asks this of each body directly before it writes the request's head to the buffer of
+    /// the connection, in the task of the connection. So this is where the permit gets there.
     fn is_end_stream(&self) -> bool {
-        // Even an empty body must be taken, for the check.
-        self.permit.is_none() && self.body.is_end_stream()
+        let Some(unchecked) = &self.unchecked else {
+            return self.body.is_end_stream();
+        };
+
+        if let Some(next) = NextRequest::of(&unchecked.connection) {
+            next.begin_with(unchecked.permit.clone());
+        }
+        false
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -171,14 +207,133 @@ impl HttpBody for PermittedBody {
     }
 }
 
+/// The permit of the request that a connection sends next; None for a request without one.
+#[derive(Clone, Default)]
+struct NextRequest(Arc<Mutex<Option<PermitWithin>>>);
+
+impl NextRequest {
+    /// Returns that of the connection which a request was given.
+    fn of(connection: &CaptureConnection) -> Option<Self> {
+        let mut extras = Extensions::new();
+        connection
+            .connection_metadata()
+            .as_ref()?
+            .get_extras(&mut extras);
+        extras.remove::<Self>()
+    }
+
+    /// Makes this the permit to check before the next byte.
+    fn begin_with(&self, permit: PermitWithin) {
+        *self.0.lock() = Some(permit);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match &*self.0.lock() {
+            Some(permit) => permit.check().map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes that the request is on its way.
+    fn begun(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+/// A connection that checks a request's permit before it writes the first byte. If the check fails,
+/// so does the connection, without a byte of the request.
+pub(crate) struct PermittedConnection<T> {
+    io: T,
+    next: NextRequest,
+}
+
+impl<T> PermittedConnection<T> {
+    pub(crate) fn new(io: T) -> Self {
+        Self {
+            io,
+            next: NextRequest::default(),
+        }
+    }
+}
+
+impl<T: Connection> Connection for PermittedConnection<T> {
+    fn connected(&self) -> Connected {
+        self.io.connected().extra(self.next.clone())
+    }
+}
+
+impl<T: Read + Unpin> Read for PermittedConnection<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<T: Write + Unpin> Write for PermittedConnection<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.next.check()?;
+        let written = Pin::new(&mut self.io).poll_write(context, bytes);
+        if written.is_ready() {
+            self.next.begun();
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.next.check()?;
+        let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
+        if written.is_ready() {
+            self.next.begun();
+        }
+        written
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicU64, Ordering},
+    };
 
     use http_body_util::BodyExt;
+    use hyper_util::{
+        client::legacy::{Client as HttpClient, connect::HttpConnector},
+        rt::TokioExecutor,
+    };
     use operetta_core::replicas::Fence;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        time::timeout,
+    };
+    use tower::ServiceExt;
 
     use super::*;
+    use crate::client::api_client::chain;
 
     static NOW: AtomicU64 = AtomicU64::new(10_000);
 
@@ -264,6 +419,57 @@ mod tests {
         assert!(body.frame().await.is_none() && body.is_end_stream());
         let sent = permitted(write(), &RequestPermit::new()).expect("permitted");
         assert_eq!(sent.uri(), "/api/v1/namespaces/n/pods?fieldManager=m");
+    }
+
+    #[tokio::test]
+    async fn request_revoked_on_its_way_to_a_kept_connection_sends_no_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let connector = HttpConnector::new().map_response(PermittedConnection::new);
+        let http = HttpClient::builder(TokioExecutor::new()).build(connector);
+
+        let fence = Fence::new(|| Duration::from_secs(1));
+        fence.extend(Duration::from_secs(1_000));
+        let permit = RequestPermit::fenced(fence).child();
+        let read = || {
+            let request = Request::get(format!("http://{address}/api/v1/pods"))
+                .body(Bytes::new())
+                .expect("a request");
+            at_socket(permitted(request, &permit).expect("permitted"))
+        };
+
+        let serve_first = async {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let arrived = stream.read(&mut [0; 4096]).await.expect("a request");
+            assert!(arrived > 0, "nothing arrived of a permitted request");
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await
+                .expect("written");
+            stream
+        };
+        let (first, mut stream) = tokio::join!(http.request(read()), serve_first);
+        drop(first.expect("a response"));
+
+        // The connection may return to the pool in a task of its own.
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
+
+        // The connection has the request, and its task has not run yet.
+        let mut second = pin!(http.request(read()));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        permit.revoke("no consent");
+
+        let serve_second = async move { stream.read(&mut [0; 4096]).await };
+        let serve_second = timeout(Duration::from_secs(10), serve_second);
+        let (sent, arrived) = tokio::join!(second, serve_second);
+        let arrived = arrived
+            .expect("the connection was kept and used")
+            .expect("closed in order");
+        assert_eq!(arrived, 0, "bytes of a revoked request arrived");
+        let error = chain(&sent.expect_err("revoked"));
+        assert!(error.contains("no consent"), "{error}");
     }
 
     #[tokio::test]
