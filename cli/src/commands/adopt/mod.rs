@@ -17,6 +17,7 @@ mod unadopt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use operetta_core::remedy::Command;
 use operetta_host::terminal;
 use serde_json::Value;
 
@@ -120,7 +121,10 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
     }
 
     let built = (!args.no_build).then_some(component.as_path());
-    eprint!("{}", next(&steps, built, output.as_deref()));
+    eprint!(
+        "{}",
+        terminal::lines(&next(&steps, built, output.as_deref()))
+    );
     Ok(())
 }
 
@@ -343,37 +347,58 @@ struct Steps {
 /// The commands that the user has to run, one per line.
 fn next(steps: &Steps, component: Option<&Path>, manifests: Option<&Path>) -> String {
     let namespace = steps.namespace.as_deref();
-    let flag = namespace
-        .map(|namespace| format!(" -n {namespace}"))
-        .unwrap_or_default();
-    let account = &steps.service_account;
-    let manifests = manifests.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+    let flags = || {
+        namespace
+            .into_iter()
+            .flat_map(|namespace| ["-n", namespace])
+    };
+    let account = steps.service_account.as_str();
+    let consent = steps
+        .annotate
+        .as_ref()
+        .map(|plugin| format!("operetta.dev/allow-plugins={plugin}"));
 
     let mut commands = Vec::new();
     if steps.label {
-        commands.push(format!(
-            "kubectl label namespace {} operetta.dev/plugins=enabled",
-            namespace.unwrap_or("NAMESPACE")
+        commands.push(line(
+            &["kubectl", "label", "namespace"],
+            &[namespace.unwrap_or("NAMESPACE")],
+            ["operetta.dev/plugins=enabled"],
         ));
     }
+
     // Before the Deployment: once it is gone, they refuse every write.
+    let delete = ["kubectl", "delete", "--ignore-not-found"];
     if !steps.webhooks.is_empty() {
-        commands.push(format!(
-            "kubectl delete --ignore-not-found {}",
-            steps.webhooks.join(" ").to_lowercase()
-        ));
+        let webhooks: Vec<_> = steps
+            .webhooks
+            .iter()
+            .map(|webhook| webhook.to_lowercase())
+            .collect();
+        let webhooks: Vec<_> = webhooks.iter().map(String::as_str).collect();
+        commands.push(line(&delete, &webhooks, []));
     }
-    commands.push(format!(
-        "kubectl delete --ignore-not-found {}{flag}",
-        steps.workload.to_lowercase()
+    let workload = steps.workload.to_lowercase();
+    commands.push(line(&delete, &[workload.as_str()], flags()));
+
+    let manifests = manifests.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+    let apply = Command::new(["kubectl", "apply", "--server-side", "-f", &manifests]);
+    commands.push(apply.map_or_else(
+        || {
+            "(kubectl apply --server-side the file manifests.yaml in the folder of --output)"
+                .to_owned()
+        },
+        |apply| apply.to_string(),
     ));
-    commands.push(format!("kubectl apply --server-side -f {manifests}"));
-    if let Some(plugin) = &steps.annotate {
-        commands.push(format!(
-            "kubectl annotate serviceaccount {account}{flag} operetta.dev/allow-plugins={plugin}"
+
+    if let Some(consent) = &consent {
+        commands.push(line(
+            &["kubectl", "annotate", "serviceaccount"],
+            &[account],
+            flags().chain([consent.as_str()]),
         ));
     }
-    commands.push(format!("operetta grant {account}{flag}"));
+    commands.push(line(&["operetta", "grant"], &[account], flags()));
 
     let component = match component {
         Some(file) => format!("put {}", file.display()),
@@ -383,4 +408,77 @@ fn next(steps: &Steps, component: Option<&Path>, manifests: Option<&Path>) -> St
         .iter()
         .fold(String::new(), |text, command| text + "  " + command + "\n");
     format!("Next: {component} into the host's pluginDirectory, and run\n{commands}")
+}
+
+/// A command for a shell. Its names are out of somebody else's manifests: with one that no object
+/// can have, there is no command.
+fn line<'a>(
+    command: &[&'a str],
+    names: &[&'a str],
+    flags: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let is_flag = names.iter().any(|name| name.starts_with('-'));
+    let arguments = command.iter().chain(names).copied().chain(flags);
+    Command::new(arguments).filter(|_| !is_flag).map_or_else(
+        || "(no command: the manifests have a name that Kubernetes does not accept)".to_owned(),
+        |command| command.to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use super::*;
+
+    /// Everything that there is to do, with this name for each object.
+    fn steps(name: &str) -> Steps {
+        Steps {
+            webhooks: vec![format!("ValidatingWebhookConfiguration/{name}")],
+            workload: format!("Deployment/{name}"),
+            namespace: Some(name.to_owned()),
+            service_account: name.to_owned(),
+            annotate: Some(name.to_owned()),
+            label: true,
+        }
+    }
+
+    #[test]
+    fn shell_runs_nothing_out_of_a_name() {
+        let said = next(&steps("a$(id)"), None, None);
+        let (_, commands) = said.split_once('\n').expect("commands");
+
+        let script = format!(
+            "kubectl() {{ printf '%s|' \"$@\"; echo; }}\noperetta() {{ kubectl \"$@\"; }}\n{commands}"
+        );
+        let output = process::Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .expect("sh");
+
+        let expected = "label|namespace|a$(id)|operetta.dev/plugins=enabled|\n\
+            delete|--ignore-not-found|validatingwebhookconfiguration/a$(id)|\n\
+            delete|--ignore-not-found|deployment/a$(id)|-n|a$(id)|\n\
+            apply|--server-side|-f|-|\n\
+            annotate|serviceaccount|a$(id)|-n|a$(id)|operetta.dev/allow-plugins=a$(id)|\n\
+            grant|a$(id)|-n|a$(id)|\n";
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
+    }
+
+    #[test]
+    fn name_that_no_object_can_have_makes_no_command() {
+        for name in ["a b", "a\u{1b}[2J", "--allow=secrets"] {
+            let said = next(&steps(name), None, None);
+            assert!(said.contains("(no command"), "{name:?}: {said}");
+            assert!(!said.contains("operetta grant"), "{name:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn folder_with_a_space_is_named_in_words() {
+        let file = Path::new("my operator/manifests.yaml");
+        let said = next(&steps("a"), None, Some(file));
+        assert!(said.contains("in the folder of --output"), "{said}");
+        assert!(!said.contains("-f my"), "{said}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use operetta_api::reasons;
+use operetta_core::remedy::Command;
 use operetta_manager::plugin::{
     crd::Plugin,
     history::{History, KeyState, Past, PastTrigger},
@@ -28,7 +29,7 @@ pub fn describe(plugin: &Plugin, key: &str, history: &History) -> String {
     }
 
     for state in &history.states {
-        let _ = writeln!(out, "{}", now(name, state));
+        let _ = writeln!(out, "{}", now(plugin, state));
     }
 
     if history.reconciles.is_empty() {
@@ -89,8 +90,23 @@ fn obstacles(plugin: &Plugin) -> Vec<String> {
     .collect()
 }
 
+/// The command that retries a key of a plugin, or all failed ones. None for a key that is no
+/// argument: names of some kinds, such as those of RBAC, may be almost anything.
+fn retry(plugin: &Plugin, key: Option<&str>) -> Option<Command> {
+    let name = plugin.metadata.name.as_deref()?;
+    let namespace = plugin.metadata.namespace.as_deref()?;
+    let end_of_flags = key.filter(|key| key.starts_with('-')).map(|_| "--");
+
+    Command::new(
+        ["operetta", "retry", name, "-n", namespace]
+            .into_iter()
+            .chain(end_of_flags)
+            .chain(key),
+    )
+}
+
 /// Describes the state of a key.
-fn now(plugin: &str, state: &KeyState) -> String {
+fn now(plugin: &Plugin, state: &KeyState) -> String {
     let KeyState {
         controller,
         key,
@@ -123,9 +139,13 @@ fn now(plugin: &str, state: &KeyState) -> String {
 
     if let Some(message) = message {
         let reason = reason.as_deref().unwrap_or("failed");
-        text.push_str(&format!(
-            "\n  last failure: {message} ({reason})\n  to retry now: operetta retry {plugin} {key}"
-        ));
+        text.push_str(&format!("\n  last failure: {message} ({reason})"));
+
+        if let Some(command) = retry(plugin, Some(key)) {
+            text.push_str(&format!("\n  to retry now: {command}"));
+        } else if let Some(command) = retry(plugin, None) {
+            text.push_str(&format!("\n  to retry all failed keys now: {command}"));
+        }
     }
 
     text
@@ -212,5 +232,58 @@ fn describe_trigger(trigger: &PastTrigger) -> String {
         "resync" => "the controller's resync".to_owned(),
         "retry" => "operetta retry".to_owned(),
         _ => format!("{object}@{resource_version} {cause}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plugin() -> Plugin {
+        serde_json::from_value(json!({
+            "apiVersion": "operetta.dev/v1alpha1",
+            "kind": "Plugin",
+            "metadata": {"name": "p", "namespace": "team"},
+            "spec": {"source": {"path": "p.wasm"}},
+        }))
+        .expect("a Plugin")
+    }
+
+    /// What is said of a failed key.
+    fn failed(key: &str) -> String {
+        let state = KeyState {
+            key: key.to_owned(),
+            phase: "waiting".to_owned(),
+            failures: 1,
+            message: Some("it broke".to_owned()),
+            ..KeyState::default()
+        };
+        now(&plugin(), &state)
+    }
+
+    #[test]
+    fn retry_is_a_command_that_a_shell_reads_as_it_is_meant() {
+        let table = [
+            ("n/a", "to retry now: operetta retry p -n team n/a"),
+            ("a$(id)", "to retry now: operetta retry p -n team 'a$(id)'"),
+            (
+                "--host=https://elsewhere",
+                "to retry now: operetta retry p -n team -- --host=https://elsewhere",
+            ),
+            (
+                "two words",
+                "to retry all failed keys now: operetta retry p -n team",
+            ),
+        ];
+        for (key, command) in table {
+            let said = failed(key);
+            assert_eq!(
+                said.lines().next_back().map(str::trim),
+                Some(command),
+                "{key:?}: {said}"
+            );
+        }
     }
 }
