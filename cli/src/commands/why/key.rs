@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use operetta_api::reasons;
+use operetta_api::{conditions, reasons};
 use operetta_core::remedy::Command;
 use operetta_manager::plugin::{
     crd::Plugin,
@@ -62,22 +62,27 @@ pub fn describe(plugin: &Plugin, key: &str, history: &History) -> String {
     out
 }
 
-/// The conditions that keep the whole plugin from reconciling, with their cures.
+/// The conditions that keep the whole plugin from reconciling, or slow it down, with their cures.
 fn obstacles(plugin: &Plugin) -> Vec<String> {
     let name = plugin.metadata.name.as_deref().unwrap_or_default();
-    let status = plugin.status.as_ref();
-
-    let conditions = status
+    let conditions = plugin
+        .status
+        .as_ref()
         .map(|status| status.conditions.as_slice())
         .unwrap_or_default();
 
-    let bad = conditions
-        .iter()
-        .filter(|condition| condition.type_ == "Ready" && condition.status != "True");
+    let bad = conditions.iter().filter_map(|condition| {
+        let state = match (condition.type_.as_str(), condition.status.as_str()) {
+            (conditions::READY, status) if status != "True" => "is not ready",
+            (conditions::THROTTLED, "True") => "waits for a quota",
+            _ => return None,
+        };
+        Some((condition, state))
+    });
 
-    bad.map(|condition| {
+    bad.map(|(condition, state)| {
         let mut line = format!(
-            "Plugin {name} is not ready: {} ({})",
+            "Plugin {name} {state}: {} ({})",
             condition.message, condition.reason
         );
 
@@ -241,12 +246,13 @@ mod tests {
 
     use super::*;
 
-    fn plugin() -> Plugin {
+    fn plugin(conditions: serde_json::Value) -> Plugin {
         serde_json::from_value(json!({
             "apiVersion": "operetta.dev/v1alpha1",
             "kind": "Plugin",
             "metadata": {"name": "p", "namespace": "team"},
             "spec": {"source": {"path": "p.wasm"}},
+            "status": {"conditions": conditions},
         }))
         .expect("a Plugin")
     }
@@ -260,7 +266,7 @@ mod tests {
             message: Some("it broke".to_owned()),
             ..KeyState::default()
         };
-        now(&plugin(), &state)
+        now(&plugin(json!([])), &state)
     }
 
     #[test]
@@ -285,5 +291,40 @@ mod tests {
                 "{key:?}: {said}"
             );
         }
+    }
+
+    #[test]
+    fn throttled_plugin_says_for_what_it_waits() {
+        let condition = |kind: &str, status: &str| {
+            json!({
+                "type": kind, "status": status, "reason": "Throttled",
+                "message": format!("{kind} is {status}"), "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+
+        let throttled = plugin(json!([
+            condition("Loaded", "True"),
+            condition("Ready", "True"),
+            condition("Throttled", "True"),
+        ]));
+        let lines = obstacles(&throttled);
+        let [line] = lines.as_slice() else {
+            panic!("{lines:?}")
+        };
+        assert!(
+            line.starts_with("Plugin p waits for a quota: Throttled is True (Throttled)"),
+            "{line}"
+        );
+        assert!(line.contains("\n  cure: "), "{line}");
+        let said = describe(&throttled, "n/a", &History::default());
+        assert!(said.starts_with(line.as_str()), "{said}");
+
+        let free = plugin(json!([
+            condition("Ready", "True"),
+            condition("Throttled", "False")
+        ]));
+        assert_eq!(obstacles(&free), Vec::<String>::new());
+        let stopped = plugin(json!([condition("Ready", "False")]));
+        assert!(obstacles(&stopped)[0].starts_with("Plugin p is not ready: Ready is False"));
     }
 }
