@@ -6,7 +6,14 @@
 //! nothing printed may be mistaken for something else by the shell, the terminal or a hurried
 //! reader.
 
-use std::fmt::{self, Write as _};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
+
+use operetta_api::reasons::Reason;
+
+use crate::object::ObjectKey;
 
 /// A command: program and arguments, in the form `execve` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,10 +161,67 @@ impl fmt::Display for Advice {
     }
 }
 
+/// The cure of a reason, in Markdown, with the Plugin's name and namespace in its commands instead of
+/// the words PLUGIN and NAMESPACE, quoted for a shell.
+///
+/// ```
+/// use operetta_api::reasons;
+/// use operetta_core::{object::ObjectKey, remedy::cure_for};
+///
+/// let cure = cure_for(
+///     reasons::MAP_TRAPPED,
+///     &ObjectKey::namespaced("team-a", "sample-controller"),
+/// );
+/// assert!(cure.contains("`operetta logs sample-controller -n team-a`"));
+/// ```
+pub fn cure_for(reason: Reason, plugin: &ObjectKey) -> String {
+    // Code is between backticks: each second part.
+    let parts = reason.cure().split('`').enumerate().map(|(at, part)| {
+        let is_code = at % 2 == 1;
+        let filled = is_code.then(|| filled_in(part, plugin)).flatten();
+        filled.map_or(Cow::Borrowed(part), Cow::Owned)
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// Fills in a command of a cure. None if it is no command, or if a name can't be part of one: a
+/// placeholder is then better than a command that means something else.
+fn filled_in(code: &str, plugin: &ObjectKey) -> Option<String> {
+    let is_command = ["operetta ", "kubectl "]
+        .iter()
+        .any(|program| code.starts_with(program));
+    let words = is_command.then(|| code.split(' '))?;
+
+    let filled: Option<Vec<_>> = words.map(|word| fill_in(word, plugin)).collect();
+    Some(filled?.join(" "))
+}
+
+/// Replaces the placeholder in a word of a command. All other words stay as they are, because they
+/// may be shell syntax.
+fn fill_in<'a>(word: &'a str, plugin: &ObjectKey) -> Option<Cow<'a, str>> {
+    let (before, placeholder) = match word.rsplit_once('=') {
+        Some((before, value)) => (format!("{before}="), value),
+        None => (String::new(), word),
+    };
+    let value = match placeholder {
+        "PLUGIN" => &plugin.name,
+        "NAMESPACE" => plugin.namespace.as_ref()?,
+        _ => return Some(Cow::Borrowed(word)),
+    };
+
+    // A word that begins with a dash is an option, and a backtick ends the code in Markdown.
+    if value.starts_with('-') || value.contains('`') {
+        return None;
+    }
+    let argument = Command::new([before + value])?;
+    Some(Cow::Owned(argument.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::process;
 
+    use operetta_api::reasons;
     use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
     use super::*;
@@ -246,6 +310,61 @@ mod tests {
             Remedy::new(["b"]).and_then(|remedy| remedy.then(refused)),
             None
         );
+    }
+
+    #[test]
+    fn cure_has_the_plugin_in_its_commands() {
+        let plugin = ObjectKey::namespaced("team-a", "sample-controller");
+        assert_eq!(
+            cure_for(reasons::RECONCILE_FAILING, &plugin),
+            "The message has the plugin's own error; `operetta logs sample-controller -n team-a` has what led to it."
+        );
+
+        let consent = cure_for(reasons::CONSENT_MISSING, &plugin);
+        assert!(
+            consent.contains(
+                "`kubectl annotate serviceaccount NAME -n team-a operetta.dev/allow-plugins=sample-controller`"
+            ),
+            "the ServiceAccount's name isn't known: {consent}"
+        );
+
+        let retry = cure_for(reasons::CRASH_QUARANTINED, &plugin);
+        assert!(
+            retry.contains(
+                "plugin sample-controller -n team-a --overwrite operetta.dev/retry=$(date +%s)`"
+            ),
+            "shell syntax stays: {retry}"
+        );
+    }
+
+    #[test]
+    fn only_placeholders_of_a_cure_are_replaced() {
+        let placeholders = ObjectKey::namespaced("NAMESPACE", "PLUGIN");
+        let plugin = ObjectKey::namespaced("ns", "p");
+        for reason in reasons::all() {
+            assert_eq!(cure_for(reason, &placeholders), reason.cure(), "{reason}");
+
+            let cure = cure_for(reason, &plugin);
+            for command in cure.split('`').skip(1).step_by(2) {
+                let is_own = command.starts_with("operetta ") || command.starts_with("kubectl ");
+                assert!(!(is_own && command.contains("PLUGIN")), "{reason}: {cure}");
+            }
+        }
+    }
+
+    #[test]
+    fn name_in_a_cure_is_quoted_or_left_out() {
+        let of = |name: &str| cure_for(reasons::CONSENT_MISSING, &ObjectKey::namespaced("n", name));
+        let quoted = of("a$(id)");
+        assert!(
+            quoted.contains("-n n 'operetta.dev/allow-plugins=a$(id)'`"),
+            "{quoted}"
+        );
+
+        for name in ["a b", "a`id`", "-f", "\u{1b}[2J", ""] {
+            let cure = cure_for(reasons::MAP_TRAPPED, &ObjectKey::namespaced("n", name));
+            assert_eq!(cure, reasons::MAP_TRAPPED.cure(), "{name:?}");
+        }
     }
 
     #[test]

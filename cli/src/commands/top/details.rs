@@ -8,6 +8,7 @@ use operetta_api::{
     plugin::{Condition, ControllerStatus, PluginStatus},
     reasons::{self, Reason},
 };
+use operetta_core::{object::ObjectKey, remedy::cure_for};
 use operetta_host::terminal;
 
 use super::{
@@ -22,12 +23,14 @@ use super::{
 /// The lines for a terminal of a given width, unhealthy conditions first. `now` is in seconds since
 /// the Unix epoch.
 pub fn lines(
+    plugin: &ObjectKey,
     status: &PluginStatus,
     activity: Option<&Activity>,
     room: usize,
     now: i64,
 ) -> Vec<Styled> {
     let mut lines = Lines {
+        plugin,
         lines: Vec::new(),
         room,
     };
@@ -48,12 +51,13 @@ pub fn lines(
     lines.lines
 }
 
-struct Lines {
+struct Lines<'a> {
+    plugin: &'a ObjectKey,
     lines: Vec<Styled>,
     room: usize,
 }
 
-impl Lines {
+impl Lines<'_> {
     /// Adds a text, indented and wrapped.
     fn add(&mut self, indent: usize, text: &str, tone: Tone) {
         let blanks = " ".repeat(indent);
@@ -182,7 +186,8 @@ impl Lines {
             return;
         };
         self.add(4, &format!("cause: {}", reason.cause()), Tone::Faint);
-        self.add(4, &format!("cure: {}", reason.cure()), Tone::Warning);
+        let cure = cure_for(reason, self.plugin);
+        self.add(4, &format!("cure: {cure}"), Tone::Warning);
     }
 }
 
@@ -222,7 +227,8 @@ mod tests {
         let status: PluginStatus = serde_json::from_value(status).expect("a status");
 
         let now = second("2026-11-22T10:01:00Z").expect("a time");
-        let lines = lines(&status, None, 60, now);
+        let plugin = ObjectKey::namespaced("shop", "cart");
+        let lines = lines(&plugin, &status, None, 60, now);
 
         let text: String = lines
             .iter()
@@ -231,7 +237,8 @@ mod tests {
 
         for words in [
             "Ready     False    ConsentMissing           60s",
-            "annotate serviceaccount",
+            "annotate serviceaccount NAME -n shop",
+            "operetta.dev/allow-plugins=cart`",
             "2 failing keys",
             r"boom\u{1b}[2J",
         ] {

@@ -227,7 +227,7 @@ fn page_lines(app: &App, page: &Page, room: usize, now: i64) -> Vec<Styled> {
             match plugins.and_then(|plugins| plugins.get(key)) {
                 Some(plugin) => {
                     let activity = plugins.and_then(|plugins| plugins.meter.activity(key));
-                    details::lines(&plugin.status, activity.as_ref(), room, now)
+                    details::lines(key, &plugin.status, activity.as_ref(), room, now)
                 }
                 None => vec![plain("it no longer exists")],
             }

@@ -51,7 +51,7 @@ reasons! {
         "Let NetworkPolicies and firewalls admit the API server to port 8443 of the Pods.";
     /// The replica that got the request runs no such Plugin, and knows no other that does.
     PLUGIN_NOT_ASSIGNED = "PluginNotAssigned",
-        "`kubectl get plugin NAME -n NAMESPACE -o wide` shows whether it exists and which replica runs it. A Plugin that moves \
+        "`kubectl get plugin PLUGIN -n NAMESPACE -o wide` shows whether it exists and which replica runs it. A Plugin that moves \
          to another replica is there within seconds: try again.";
     /// No controller of the Plugin has a key that `operetta retry` names.
     KEY_NOT_FOUND = "KeyNotFound",

@@ -64,7 +64,7 @@ reasons! {
     /// The host crashed twice in a row while it parsed, decompressed or loaded this object (three
     /// times if it did so with others as well), and does not retry.
     CRASH_QUARANTINED = "CrashQuarantined",
-        "Change the component or the configuration. Or, after raising the host's memory limit: `kubectl annotate plugin NAME \
+        "Change the component or the configuration. Or, after raising the host's memory limit: `kubectl annotate plugin PLUGIN \
          -n NAMESPACE --overwrite operetta.dev/retry=$(date +%s)`.";
     /// The host lacks memory or address space to load the component now. It retries.
     BUSY = "Busy",

@@ -36,7 +36,7 @@ reasons! {
     /// call, the condition has the reason `ReconcileFailing`.
     FORBIDDEN = "Forbidden",
         "Bind a Role to the ServiceAccount: the message has the command. `operetta generate rbac FILE.wasm` prints the \
-         Roles for the manifest, `operetta rbac PLUGIN` those for what the plugin has done.";
+         Roles for the manifest, `operetta rbac PLUGIN -n NAMESPACE` those for what the plugin has done.";
     /// The host lacks a permission for a watch that the plugin needs, or may not impersonate its
     /// ServiceAccount.
     HOST_FORBIDDEN = "HostForbidden",

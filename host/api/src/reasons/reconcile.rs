@@ -4,7 +4,7 @@ reasons! {
     Reconcile:
     /// A reconcile returns an error again and again. It is retried with backoff.
     RECONCILE_FAILING = "ReconcileFailing",
-        "The message has the plugin's own error; `operetta logs PLUGIN` has what led to it.";
+        "The message has the plugin's own error; `operetta logs PLUGIN -n NAMESPACE` has what led to it.";
     /// A reconcile failed and asked not to be retried, or the API server rejected the same write of
     /// it twice, or it names an object that cannot exist. There is also an Event on the object.
     TERMINAL_ERROR = "TerminalError",
@@ -12,8 +12,8 @@ reasons! {
     /// A reconcile trapped: a panic, an access out of bounds, a stack overflow or an exit. It is
     /// retried with backoff.
     RECONCILE_TRAPPED = "ReconcileTrapped",
-        "It is a bug of the plugin. `operetta logs PLUGIN` has the trap message; `operetta build --debug` keeps the names of \
-         functions.";
+        "It is a bug of the plugin. `operetta logs PLUGIN -n NAMESPACE` has the trap message; `operetta build --debug` keeps \
+         the names of functions.";
     /// A reconcile or a mapping did not end within `limits.timeoutSeconds`. It is retried with
     /// backoff.
     DEADLINE_EXCEEDED = "DeadlineExceeded",
@@ -31,10 +31,10 @@ reasons! {
         "List with a limit and a projection. Or raise `spec.limits.memory`, within `maxLimits` of the host's configuration.";
     /// A mapping returns an error again and again. It is retried, and no event is lost.
     MAP_FAILING = "MapFailing",
-        "The message has the plugin's own error; `operetta logs PLUGIN` has what led to it.";
+        "The message has the plugin's own error; `operetta logs PLUGIN -n NAMESPACE` has what led to it.";
     /// A mapping trapped. It is retried, and no event is lost.
     MAP_TRAPPED = "MapTrapped",
-        "It is a bug of the plugin: `operetta logs PLUGIN` has the trap message.";
+        "It is a bug of the plugin: `operetta logs PLUGIN -n NAMESPACE` has the trap message.";
     /// A mapping returned keys that are not valid. The valid ones were enqueued.
     INVALID_KEYS = "InvalidKeys",
         "Return a namespace if and only if the kind is namespaced, valid names, and at most 1,000 keys for an event.";
@@ -59,8 +59,8 @@ reasons! {
     /// The Plugin is deleted, and still removes its finalizers from objects that are being deleted.
     /// It is the reason of the condition `Terminating`.
     FINALIZERS_REMAIN = "FinalizersRemain",
-        "Wait, or see in `operetta logs` and the condition `Degraded` why the plugin doesn't clean up. To give up its \
-         clean-up, remove its finalizer from the objects that the message names.";
+        "Wait, or see in `operetta logs PLUGIN -n NAMESPACE` and the condition `Degraded` why the plugin doesn't clean up. \
+         To give up its clean-up, remove its finalizer from the objects that the message names.";
     /// The Plugin is gone, and objects keep finalizers that only it would have removed. They can't
     /// be deleted until somebody does so.
     FINALIZERS_LEFT = "FinalizersLeft",
@@ -68,12 +68,12 @@ reasons! {
     /// The process has ended, and is started again with a growing delay, at most five minutes: it
     /// returned, exited, crashed or exceeded a limit. `status.process.lastTermination` has the reason.
     PROCESS_ENDED = "ProcessEnded",
-        "`operetta logs PLUGIN` has what it printed before. After `OOMKilled`, raise `spec.limits.memory`; after `Unresponsive`, the \
-         message has the functions in which it was.";
+        "`operetta logs PLUGIN -n NAMESPACE` has what it printed before. After `OOMKilled`, raise `spec.limits.memory`; after \
+         `Unresponsive`, the message has the functions in which it was.";
     /// The process runs, but it is being started, its startupProbe has not succeeded yet, or its
     /// readinessProbe fails.
     PROCESS_NOT_READY = "ProcessNotReady",
-        "The message has what the probe got; `operetta logs PLUGIN` has what the process printed.";
+        "The message has what the probe got; `operetta logs PLUGIN -n NAMESPACE` has what the process printed.";
     /// The Plugin's spec does not fit its component: `process` is for an operator with a main of its
     /// own, `controllers` and `shards` are for plugins, whose functions the host calls.
     SPEC_MISMATCH = "SpecMismatch",

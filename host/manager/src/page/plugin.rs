@@ -336,7 +336,7 @@ fn plain(details: Details) -> Html {
         .text(&title)
         .markup("</h1>")
         .paragraph(&format!("{}: {}", summary.state, summary.reason));
-    let html = html.paragraph(&summary.message).paragraph(summary.cure);
+    let html = html.paragraph(&summary.message).paragraph(&summary.cure);
     let rows = controllers.into_iter().map(|one| -> Vec<Cell> {
         let oldest = Cell::number(one.oldest_seconds);
         vec![

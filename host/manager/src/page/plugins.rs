@@ -118,7 +118,7 @@ fn row(plugin: &Summary) -> Vec<Cell> {
         plugin.state.into(),
         (&plugin.reason).into(),
         (&plugin.message).into(),
-        plugin.cure.into(),
+        (&plugin.cure).into(),
         plugin.runs_on.join(", ").into(),
         Cell::number(plugin.rates.reconciles_per_second),
         Cell::number(plugin.rates.errors_per_second),

@@ -3,13 +3,10 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use operetta_api::{
-    conditions,
-    reasons::{self, Reason},
-};
+use operetta_api::{conditions, reasons};
 use operetta_core::{
     object::{Object, ObjectKey},
-    remedy::Remedy,
+    remedy::{Remedy, cure_for},
 };
 use operetta_kube::store::Lookup;
 use serde::{Deserialize, Serialize};
@@ -35,8 +32,8 @@ pub(super) struct Summary {
     pub message: String,
     /// The commands in the message that solve the problem, in shell syntax.
     pub remedies: Vec<String>,
-    /// How to fix the reason, in Markdown.
-    pub cure: &'static str,
+    /// How to fix the reason, in Markdown, with the Plugin in its commands.
+    pub cure: String,
     /// The replicas that run it.
     pub runs_on: Vec<String>,
     pub digest: String,
@@ -193,7 +190,9 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
         namespace: key.namespace.clone().unwrap_or_default(),
         name: key.name.clone(),
         state,
-        cure: reasons::find(&reason).map(Reason::cure).unwrap_or_default(),
+        cure: reasons::find(&reason)
+            .map(|reason| cure_for(reason, key))
+            .unwrap_or_default(),
         reason,
         message: status.message.unwrap_or_default(),
         remedies: status.remedies.iter().filter_map(for_shell).collect(),
@@ -282,9 +281,16 @@ mod tests {
             (7, 3, Rates::default())
         );
         assert_eq!(plugin.runs_on, ["a", "b"]);
-        assert_eq!(
-            plugin.cure,
-            reasons::find("Trap").map(Reason::cure).unwrap_or_default()
+        assert_eq!(plugin.cure, "", "the reason is unknown");
+    }
+
+    #[test]
+    fn cure_names_the_plugin() {
+        let plugin = shown(r#"{"status":{"reason":"ReconcileTrapped"}}"#);
+        assert!(
+            plugin.cure.contains("`operetta logs p -n n`"),
+            "{}",
+            plugin.cure
         );
     }
 }
