@@ -178,6 +178,9 @@ export interface Reconcile {
   requeueAfterMilliseconds?: number;
   /** The reason of an error. */
   error?: string;
+  /** The failures in a row before it: the number of the retry. None from an older host. */
+  retries?: number;
+  /** Those of a retry are the ones of the reconciles that failed. */
   triggers: Trigger[];
   calls: Call[];
   /** The number of triggers and calls that are not recorded. */

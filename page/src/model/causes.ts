@@ -63,9 +63,24 @@ export function describeTrigger({ cause, object, resourceVersion }: Trigger, tim
   }
 }
 
-/** Describes all triggers of a reconcile, those of an object together. Without any, the reconcile before it asked for this one. */
-export function describeTriggers({ triggers }: Reconcile): string[] {
+/** Names a retry by its number. */
+export function nthRetry(retries: number): string {
+  const rule = new Intl.PluralRules("en", { type: "ordinal" }).select(retries);
+  const suffix = { one: "st", two: "nd", few: "rd" }[rule as string] ?? "th";
+  return `the ${retries}${suffix} retry`;
+}
+
+/**
+ * Describes all triggers of a reconcile, those of an object together. Without any, the reconcile before it asked for this one.
+ * A retry is triggered by the failure before it, and has the triggers of the reconciles that failed.
+ */
+export function describeTriggers({ triggers, retries = 0 }: Reconcile): string[] {
+  if (retries > 0) return [nthRetry(retries), ...describeEvents(triggers).map((text) => `since ${text}`)];
   if (triggers.length === 0) return ["the reconcile before it, which failed or asked to be repeated"];
+  return describeEvents(triggers);
+}
+
+function describeEvents(triggers: Trigger[]): string[] {
   const same = new Map<string, Trigger[]>();
   for (const trigger of triggers) {
     const key = OBJECTLESS.includes(trigger.cause) ? trigger.cause : `${trigger.cause} ${trigger.object ?? ""}`;

@@ -2,7 +2,7 @@
 
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describeCause, describeManagers, describeReads, describeTriggers, objectName, pluralsOf, shortDigest, timestamp } from "../../src/model/causes.ts";
+import { describeCause, describeManagers, describeReads, describeTriggers, nthRetry, objectName, pluralsOf, shortDigest, timestamp } from "../../src/model/causes.ts";
 import { describeCall, outcome, outcomeHealth, readsOf, writesOf } from "../../src/model/reconciles.ts";
 import type { Kind, Reconcile, Step } from "../../src/api/types.ts";
 import recorded from "../server/recorded.json";
@@ -34,6 +34,15 @@ test("events of the same object are one trigger, with the newest version", () =>
   const many = reconciles.find((reconcile) => reconcile.triggers.length === 6);
   assert.ok(many);
   assert.deepEqual(describeTriggers(many), ["Deployment team-a/example-foo@699 modified (5 events)", "Foo team-a/example-foo@697 modified"]);
+});
+test("a retry is described by its number, and by the event that began it after that", () => {
+  const [reconcile] = reconciles;
+  assert.ok(reconcile);
+  const triggers = [{ cause: "modified", object: "Foo n/a", resourceVersion: "7" }];
+  assert.deepEqual(describeTriggers({ ...reconcile, triggers, retries: 15 }), ["the 15th retry", "since Foo n/a@7 modified"]);
+  assert.deepEqual(describeTriggers({ ...reconcile, triggers, retries: 0 }), ["Foo n/a@7 modified"]);
+  assert.deepEqual(describeTriggers({ ...reconcile, triggers: [], retries: 1 }), ["the 1st retry"]);
+  assert.deepEqual([2, 3, 4, 11, 22, 113].map(nthRetry), ["the 2nd retry", "the 3rd retry", "the 4th retry", "the 11th retry", "the 22nd retry", "the 113th retry"]);
 });
 test("a start with many objects is one trigger", () => {
   const [reconcile] = reconciles;

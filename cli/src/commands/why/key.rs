@@ -3,7 +3,11 @@
 use std::fmt::Write;
 
 use operetta_api::{conditions, reasons};
-use operetta_core::remedy::Command;
+use operetta_core::{
+    object::ObjectKey,
+    recorder::explain::nth_retry,
+    remedy::{Command, cure_for},
+};
 use operetta_manager::plugin::{
     crd::Plugin,
     history::{History, KeyState, Past, PastTrigger},
@@ -64,7 +68,11 @@ pub fn describe(plugin: &Plugin, key: &str, history: &History) -> String {
 
 /// The conditions that keep the whole plugin from reconciling, or slow it down, with their cures.
 fn obstacles(plugin: &Plugin) -> Vec<String> {
-    let name = plugin.metadata.name.as_deref().unwrap_or_default();
+    let key = ObjectKey {
+        namespace: plugin.metadata.namespace.clone(),
+        name: plugin.metadata.name.clone().unwrap_or_default(),
+    };
+    let name = &key.name;
     let conditions = plugin
         .status
         .as_ref()
@@ -87,7 +95,7 @@ fn obstacles(plugin: &Plugin) -> Vec<String> {
         );
 
         if let Some(reason) = reasons::find(&condition.reason) {
-            line.push_str(&format!("\n  cure: {}", reason.cure()));
+            line.push_str(&format!("\n  cure: {}", cure_for(reason, &key)));
         }
 
         line
@@ -184,11 +192,19 @@ fn write_past(out: &mut String, past: &Past) {
         millis(*cpu_micros)
     );
 
+    // A retry has the triggers of the reconciles that failed.
+    let word = if past.retries > 0 {
+        let _ = writeln!(out, "  because of {}", nth_retry(past.retries));
+        "since"
+    } else {
+        "because of"
+    };
+
     for trigger in &past.triggers {
-        let _ = writeln!(out, "  because of {}", describe_trigger(trigger));
+        let _ = writeln!(out, "  {word} {}", describe_trigger(trigger));
     }
 
-    if past.triggers.is_empty() {
+    if past.triggers.is_empty() && past.retries == 0 {
         let _ = writeln!(
             out,
             "  because of the reconcile before it, which failed or asked to be repeated"
@@ -291,6 +307,64 @@ mod tests {
                 "{key:?}: {said}"
             );
         }
+    }
+
+    fn reconcile(retries: u32) -> History {
+        let trigger = PastTrigger {
+            cause: "modified".to_owned(),
+            object: "Greeting team/hello".to_owned(),
+            resource_version: "241".to_owned(),
+        };
+        let past = Past {
+            result: "error".to_owned(),
+            retries,
+            triggers: vec![trigger],
+            ..Past::default()
+        };
+        History {
+            reconciles: vec![past],
+            ..History::default()
+        }
+    }
+
+    #[test]
+    fn retry_is_described_by_its_number() {
+        let plugin = plugin(json!([]));
+        let text = describe(&plugin, "team/hello", &reconcile(15));
+        assert!(
+            text.contains(
+                "  because of the 15th retry\n  since Greeting team/hello@241 modified\n"
+            ),
+            "{text}"
+        );
+
+        let first = describe(&plugin, "team/hello", &reconcile(0));
+        assert!(
+            first.contains("  because of Greeting team/hello@241 modified\n")
+                && !first.contains("retry"),
+            "{first}"
+        );
+
+        let mut untriggered = reconcile(1);
+        untriggered.reconciles[0].triggers.clear();
+        let text = describe(&plugin, "team/hello", &untriggered);
+        assert!(
+            text.ends_with("  because of the 1st retry\n"),
+            "nothing else is known: {text}"
+        );
+    }
+
+    #[test]
+    fn cure_of_an_obstacle_names_the_plugin() {
+        let condition = json!({
+            "type": "Ready", "status": "False", "reason": "ProcessNotReady", "message": "HTTP 503",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let lines = obstacles(&plugin(json!([condition])));
+        assert!(
+            lines[0].contains("`operetta logs p -n team` has what the process printed"),
+            "{lines:?}"
+        );
     }
 
     #[test]

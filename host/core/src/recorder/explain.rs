@@ -20,6 +20,24 @@ const MAX_DEPTH: usize = 16;
 /// How many steps an explanation may have.
 const MAX_STEPS: usize = 500;
 
+/// Names a retry by its number, which is that of the failures in a row before it.
+///
+/// ```
+/// use operetta_core::recorder::explain::nth_retry;
+///
+/// assert_eq!(nth_retry(15), "the 15th retry");
+/// ```
+pub fn nth_retry(retries: u32) -> String {
+    let suffix = match (retries % 10, retries % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("the {retries}{suffix} retry")
+}
+
 /// Facts about objects, as far as the asker may see them.
 #[async_trait]
 pub trait FactSource: Send + Sync {
@@ -232,16 +250,19 @@ impl Chain<'_> {
         self.hidden += write.left_out;
         step.by = Writer::Plugin(Box::new(writer(write)));
         let reconcile = &write.reconcile;
-        for trigger in &reconcile.triggers {
-            step.because.push(self.because(trigger, depth).await);
+        // A retry has the triggers of the reconciles that failed, and may come long after them.
+        if reconcile.retries > 0 {
+            step.because.push(Because::Other {
+                text: nth_retry(reconcile.retries),
+            });
+        } else if reconcile.triggers.is_empty() {
+            step.because.push(Because::Other {
+                text: "the last reconcile asked to be repeated".to_owned(),
+            });
         }
 
-        if reconcile.triggers.is_empty() {
-            let text = match reconcile.retries {
-                0 => "the last reconcile asked to be repeated".to_owned(),
-                retries => format!("{retries} failed reconciles before it"),
-            };
-            step.because.push(Because::Other { text });
+        for trigger in &reconcile.triggers {
+            step.because.push(self.because(trigger, depth).await);
         }
 
         for ReadLater {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    explain::{Because, Explanation, FactSource, Question, Step, Writer, explain},
+    explain::{Because, Explanation, FactSource, Question, Step, Writer, explain, nth_retry},
     *,
 };
 use crate::{
@@ -92,6 +92,18 @@ impl Host {
         reads: &[&Arc<Object>],
         written: &Arc<Object>,
     ) {
+        self.retries(0, key, triggers, reads, written);
+    }
+
+    /// Records a reconcile after this many failed ones of its key.
+    fn retries(
+        &self,
+        retries: u32,
+        key: &str,
+        triggers: &[Event],
+        reads: &[&Arc<Object>],
+        written: &Arc<Object>,
+    ) {
         let pending = PendingTriggers::default();
         let key = ObjectKey::namespaced("n", key);
         triggers
@@ -100,7 +112,7 @@ impl Host {
         let request = ReconcileRequest {
             controller: "c".to_owned(),
             key: key.clone(),
-            retries: 0,
+            retries,
             reconcile_id: format!("r-{}", written.resource_version()),
             record: None,
         };
@@ -386,4 +398,44 @@ async fn write_without_watch_is_explained_by_its_reconcile() {
         panic!("{step:?}")
     };
     assert!(text.contains("started here"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_of_a_retry_is_explained_by_its_number_and_the_event_before() {
+    let host = Host::new();
+    let foo = object("Foo", "foo", 2, r#"{"a":1}"#);
+    let event = Event::Added {
+        object: foo.clone(),
+        initial: false,
+    };
+    let written = object("Job", "j", 7, "{}");
+    host.retries(15, "foo", &[event], &[], &written);
+
+    let explanation = host.why(&written, None).await.expect("visible");
+    let [step] = explanation.changes.as_slice() else {
+        panic!("{explanation:?}")
+    };
+    let [Because::Other { text }, Because::Unrecorded { object, .. }] = step.because.as_slice()
+    else {
+        panic!("{step:?}")
+    };
+    assert_eq!(
+        (text.as_str(), object.name.as_str()),
+        ("the 15th retry", "foo")
+    );
+}
+
+#[test]
+fn retries_are_numbered_as_one_says_it() {
+    for (retries, words) in [
+        (1, "the 1st retry"),
+        (2, "the 2nd retry"),
+        (3, "the 3rd retry"),
+        (4, "the 4th retry"),
+        (11, "the 11th retry"),
+        (22, "the 22nd retry"),
+        (113, "the 113th retry"),
+    ] {
+        assert_eq!(nth_retry(retries), words);
+    }
 }

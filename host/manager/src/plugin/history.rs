@@ -77,7 +77,9 @@ pub struct Past {
     /// The reason for an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The triggers.
+    /// How often the key had failed in a row before this reconcile: the number of the retry.
+    pub retries: u32,
+    /// The triggers. A retry has those of the reconciles that failed.
     pub triggers: Vec<PastTrigger>,
     /// The calls.
     pub calls: Vec<PastCall>,
@@ -183,6 +185,7 @@ impl From<Reconcile> for Past {
             result: record.result,
             requeue_after_milliseconds: record.requeue_after.map(millis),
             error: record.error,
+            retries: record.retries,
             triggers: record.triggers.into_iter().map(PastTrigger::from).collect(),
             calls: record.calls.into_iter().map(PastCall::from).collect(),
             more: record.more_triggers + record.more_calls,
@@ -252,4 +255,23 @@ fn millis(time: Duration) -> u64 {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconcile_has_the_number_of_its_retry() {
+        let record = Reconcile {
+            retries: 15,
+            ..Reconcile::default()
+        };
+        let past = Past::from(record);
+        let json = serde_json::to_value(&past).expect("JSON");
+        assert_eq!(json["retries"], 15);
+
+        let of_an_older_host: Past = serde_json::from_str("{}").expect("a reconcile");
+        assert_eq!(of_an_older_host.retries, 0);
+    }
 }
