@@ -1,6 +1,6 @@
 //! One object.
 
-use operetta_testkit::{Kind, any_schema, crd, kinds};
+use operetta_testkit::{Kind, any_schema, crd, eventually, kinds};
 use serde_json::{Value, json};
 
 use crate::Stage;
@@ -244,7 +244,7 @@ async fn large_object_is_cut_and_listed() {
     let text = "a long text ".repeat(120_000);
     let large = json!({"metadata": {"name": "large"}, "spec": {"text": text}, "status": {"phase": "Running"}});
 
-    operetta_testkit::eventually("the kind is served", async || {
+    eventually("the kind is served", async || {
         let found = stage
             .namespace
             .control_plane()
@@ -287,5 +287,60 @@ async fn large_object_is_cut_and_listed() {
 
     let count = |value: &Value| value["count"].as_u64();
     assert_eq!(count(&rows.until("synced", |_| true).await), Some(1));
+    stage.host.assert_sound();
+}
+
+#[tokio::test]
+async fn only_plugins_that_get_an_object_are_listed() {
+    let stage = Stage::new("reached").await;
+    stage.plugin().await;
+    let other = Stage::new("beyond").await;
+    for namespace in [&stage.namespace, &other.namespace] {
+        let object = json!({"metadata": {"name": "seen"}});
+        namespace.create_object(kinds::CONFIG_MAP, object).await;
+    }
+
+    let administrator = stage.administrator("administrator");
+    let own = stage.namespace.name();
+    let plugins = async |namespace: &str| -> Vec<Value> {
+        let path = format!("/page/api/objects/core/v1/configmaps/{namespace}/seen");
+        let object = administrator.get(&path).await.json();
+        let all = object["plugins"].as_array().cloned().expect("Plugins");
+        // The host runs those of other tests, too.
+        all.into_iter()
+            .filter(|plugin| plugin["namespace"] == own)
+            .collect()
+    };
+    let touch = json!({"namespace": own, "name": "touch", "controller": "touch"});
+    eventually("the page knows the status", async || {
+        let found = plugins(own).await;
+        let is_touch = found == [touch.clone()];
+        is_touch.then_some(()).ok_or(format!("{found:?}"))
+    })
+    .await;
+    assert_eq!(plugins(other.namespace.name()).await, [] as [Value; 0]);
+
+    // Now its rights reach the other namespace, but its controller is for its own.
+    let account = format!("--serviceaccount={own}:plugin");
+    other.namespace.kubectl(&[
+        "create",
+        "rolebinding",
+        "plugin",
+        "--clusterrole=cluster-admin",
+        &account,
+    ]);
+    assert_eq!(plugins(other.namespace.name()).await, [] as [Value; 0]);
+
+    // Without its rights, it gets nothing in its own namespace either.
+    stage
+        .namespace
+        .kubectl(&["delete", "rolebinding", "plugin-may-do-all"]);
+    eventually("its rights are gone", async || {
+        match plugins(own).await.as_slice() {
+            [] => Ok(()),
+            some => Err(format!("{some:?}")),
+        }
+    })
+    .await;
     stage.host.assert_sound();
 }

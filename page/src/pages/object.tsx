@@ -88,9 +88,9 @@ function Summary({ details, deleted }: { details: ObjectDetails; deleted: boolea
   );
 }
 
-/** The Plugins with a controller for the object's kind; in which namespaces, their rights decide. */
+/** The Plugins with a controller that gets the object: one for its kind, whose namespaces and rights reach it. */
 function Reconcilers({ kind, plugins }: { kind: string; plugins: NonNullable<ObjectDetails["plugins"]> }) {
-  if (plugins.length === 0) return <p class="note">{`No plugin of this host has a controller for ${kind}.`}</p>;
+  if (plugins.length === 0) return <p class="note">{`No plugin of this host has a controller that gets this ${kind}.`}</p>;
   return (
     <p>
       {`Plugins for ${kind}: `}

@@ -133,6 +133,9 @@ pub struct ControllerStatus {
     /// The kind that the controller reconciles.
     #[serde(rename = "for")]
     pub for_: String,
+    /// The only namespace whose objects it reconciles; all if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The number of reconciles since this host started the plugin; updated once a minute, as are
     /// `errors` and `queued`.
     pub reconciles: i64,

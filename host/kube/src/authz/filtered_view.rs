@@ -24,7 +24,7 @@ use futures::{StreamExt, stream};
 use operetta_core::{
     authz::access_review::{Decision, Grants, ReadVerb, ServiceAccount, SubjectGrants, remedy},
     handler::event::Event,
-    object::selector::required_name,
+    object::{ObjectKey, selector::required_name},
     remedy::Advice,
     status::{ApiError, ErrorKind},
 };
@@ -239,6 +239,32 @@ pub async fn watchable_namespaces(
         .filter_map(Result::transpose)
         .collect::<Result<_, _>>()
         .map(Some)
+}
+
+/// Whether a plugin with these grants may see an object in its views: whether it may list and watch
+/// the resource in the object's namespace, or by the object's name.
+///
+/// # Errors
+/// The API server's error, if it cannot be asked.
+pub async fn may_see(
+    resource: &ApiResource,
+    object: &ObjectKey,
+    grants: &SubjectGrants,
+) -> Result<bool, ApiError> {
+    let namespace = object.namespace.as_deref();
+    let is_out_of_reach = namespace.is_some_and(|namespace| {
+        grants
+            .namespaces()
+            .is_some_and(|namespaces| !namespaces.contains(namespace))
+    });
+
+    // Nothing is asked about each object where no RoleBinding says more than the ClusterRoleBindings.
+    let decision = if is_out_of_reach {
+        may_watch(resource, None, None, grants).await?
+    } else {
+        may_watch(resource, Some(&object.name), namespace, grants).await?
+    };
+    Ok(decision.allowed)
 }
 
 /// Decides whether the subject may list and watch a resource. A permission lasts until the first of
@@ -543,6 +569,62 @@ mod tests {
             }
             Ok(self.allows.load(Ordering::Relaxed))
         }
+    }
+
+    /// A reviewer that allows to list everywhere, and to watch in one namespace, or one name in all
+    /// others.
+    struct Narrow;
+
+    #[async_trait]
+    impl AccessReviewer for Narrow {
+        async fn review(&self, _: &ServiceAccount, access: &Access) -> Result<bool, ApiError> {
+            let is_list = access.verb.as_str() == "list";
+            let is_own = access.namespace.as_deref() == Some("team");
+            let is_named = access.name.as_deref() == Some("known");
+            Ok(is_list || is_own || is_named)
+        }
+    }
+
+    #[tokio::test]
+    async fn object_is_seen_by_whom_rbac_lets_list_and_watch_it() {
+        let account = ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "plugin".to_owned(),
+        };
+        let grants = Grants::new(Arc::new(Narrow)).of(account);
+        let informer = pods();
+        let resource = &informer.resource;
+
+        for (namespace, name, is_seen) in [
+            ("team", "a", true),
+            ("other", "a", false),
+            ("other", "known", true),
+        ] {
+            let object = ObjectKey::namespaced(namespace, name);
+            let seen = may_see(resource, &object, &grants).await;
+            assert_eq!(seen, Ok(is_seen), "{object}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_about_an_object_beyond_all_role_bindings() {
+        let switch = Arc::new(Switch::default());
+        let grants = Grants::new(switch.clone());
+        grants.set_watched(true);
+        let account = ServiceAccount {
+            namespace: "team".to_owned(),
+            name: "plugin".to_owned(),
+        };
+        let grants = grants.of(account);
+        let informer = pods();
+        let resource = &informer.resource;
+
+        for name in ["a", "b", "c"] {
+            let object = ObjectKey::namespaced("other", name);
+            assert_eq!(may_see(resource, &object, &grants).await, Ok(false));
+        }
+        let asked = switch.asked.load(Ordering::Relaxed);
+        assert_eq!(asked, 1, "whether it may list Pods in all namespaces");
     }
 
     /// An informer of Pods whose API server never answers.

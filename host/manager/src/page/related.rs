@@ -1,12 +1,16 @@
-//! What is related to an object: its owners, the objects it owns, its Events and the plugins that
-//! reconcile its kind. Everything is read with the user's token. What the user may not read is left
+//! What is related to an object: its owners, the objects it owns, its Events and the plugins whose
+//! controllers get it. Everything is read with the user's token. What the user may not read is left
 //! out, and the page says so.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt, stream};
-use operetta_core::{object::kind::GroupVersionKind, status::ApiError};
-use operetta_kube::client::user_api::Read;
+use operetta_core::{
+    authz::access_review::ServiceAccount,
+    object::{Object, ObjectKey, kind::GroupVersionKind},
+    status::ApiError,
+};
+use operetta_kube::{authz::filtered_view::may_see, client::user_api::Read};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -49,6 +53,8 @@ const MAX_LIST: usize = 8 << 20;
 const MAX_CHILDREN: usize = 100;
 /// How many children's health is read.
 const MAX_HEALTH: usize = 50;
+/// How many controllers' rights are reviewed.
+const MAX_REVIEWED: usize = 100;
 /// How many owners are shown.
 const MAX_OWNERS: usize = 10;
 /// The maximum number of concurrent requests.
@@ -82,12 +88,30 @@ pub(super) struct ObjectEvent {
     pub from: String,
 }
 
-/// A plugin's controller for the object's kind.
+/// A plugin's controller that gets the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Reconciler {
     pub namespace: String,
     pub name: String,
     pub controller: String,
+}
+
+/// A controller for the object's kind, with what decides whether it gets the object.
+struct Candidate {
+    reconciler: Reconciler,
+    /// The only namespace whose objects it reconciles.
+    only: Option<String>,
+    account: ServiceAccount,
+}
+
+impl Candidate {
+    fn covers(&self, object: &ObjectKey) -> bool {
+        match (&self.only, &object.namespace) {
+            (Some(only), Some(namespace)) => only == namespace,
+            // A cluster-scoped object is in no namespace.
+            (None, _) | (_, None) => true,
+        }
+    }
 }
 
 /// Everything related to an object.
@@ -395,38 +419,121 @@ fn event(event: &Value) -> ObjectEvent {
     }
 }
 
-/// Returns the controllers for the object's kind, of those Plugins the user may see.
+/// Returns the controllers that get the object, of those Plugins the user may see.
 async fn reconcilers(page: &Page, session: &Session, object: &Value) -> Vec<Reconciler> {
-    let kind =
-        GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"])).to_string();
-    let mut found = Vec::new();
+    let kind = GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"]));
+    let metadata = &object["metadata"];
+    let key = &ObjectKey {
+        namespace: metadata["namespace"].as_str().map(str::to_owned),
+        name: text(&metadata["name"]),
+    };
+    let cluster = &page.manager.context.cluster;
+    let Ok(resource) = cluster.discovery.resolve(&kind).await else {
+        return Vec::new();
+    };
+    let resource = &*resource;
 
-    for plugin in summaries::objects(&page.manager) {
-        let key = plugin.key();
-        for controller in ShownPlugin::read(&plugin).status.controllers {
-            if controller.for_ == kind {
-                let namespace = key.namespace.clone().unwrap_or_default();
-                found.push(Reconciler {
-                    namespace,
-                    name: key.name.clone(),
-                    controller: controller.name,
-                });
-            }
-        }
-    }
+    let kind = kind.to_string();
+    let found: Vec<_> = summaries::objects(&page.manager)
+        .iter()
+        .flat_map(|plugin| candidates(plugin, &kind))
+        .filter(|candidate| candidate.covers(key))
+        .collect();
+    let namespaces = found
+        .iter()
+        .map(|candidate| candidate.reconciler.namespace.clone())
+        .collect();
+    let Ok(visible) = Visible::of(page, session, namespaces).await else {
+        return Vec::new();
+    };
+    let (mut found, _hidden) = visible.split(found, |candidate| &candidate.reconciler.namespace);
 
-    let namespaces = found.iter().map(|found| found.namespace.clone()).collect();
-    match Visible::of(page, session, namespaces).await {
-        Ok(visible) => visible.split(found, |found| &found.namespace).0,
-        Err(_) => Vec::new(),
-    }
+    // Where a tenant has its own Plugin, it is among those that are reviewed.
+    found.sort_by_key(|candidate| {
+        key.namespace.as_deref() != Some(&*candidate.reconciler.namespace)
+    });
+    let reviews = stream::iter(found.into_iter().take(MAX_REVIEWED)).map(|candidate| async move {
+        let grants = cluster.grants.of(candidate.account);
+        // Without an answer, nothing is known to reach the object.
+        let is_seen = may_see(resource, key, &grants).await.unwrap_or(false);
+        is_seen.then_some(candidate.reconciler)
+    });
+    let reviewed = timeout(DEADLINE, reviews.buffered(AT_ONCE).collect::<Vec<_>>()).await;
+
+    reviewed.unwrap_or_default().into_iter().flatten().collect()
+}
+
+/// Returns a Plugin's controllers for a kind; none without a ServiceAccount, because it doesn't run
+/// then.
+fn candidates(plugin: &Object, kind: &str) -> Vec<Candidate> {
+    let shown = ShownPlugin::read(plugin);
+    let Some(account) = shown.service_account() else {
+        return Vec::new();
+    };
+    let key = plugin.key();
+    let namespace = key.namespace.clone().unwrap_or_default();
+    let account = ServiceAccount {
+        namespace: namespace.clone(),
+        name: account.to_owned(),
+    };
+
+    let controllers = shown.status.controllers.into_iter();
+    let of_kind = controllers.filter(|controller| controller.for_ == kind);
+    of_kind
+        .map(|controller| Candidate {
+            reconciler: Reconciler {
+                namespace: namespace.clone(),
+                name: key.name.clone(),
+                controller: controller.name,
+            },
+            only: controller.namespace,
+            account: account.clone(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use operetta_core::object::ManagedFields;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn controller_covers_objects_of_its_kind_and_namespaces() {
+        let plugin = json!({
+            "metadata": {"namespace": "team", "name": "p"}, "spec": {"serviceAccountName": "plugin"},
+            "status": {"controllers": [
+                {"name": "own", "for": "Foo.example.com/v1", "namespace": "team"},
+                {"name": "all", "for": "Foo.example.com/v1"},
+                {"name": "others", "for": "Bar.example.com/v1"},
+            ]},
+        });
+        let read = |plugin: &Value| {
+            let kind = GroupVersionKind::new("operetta.dev/v1alpha1", "Plugin");
+            Object::from_json(&plugin.to_string(), &kind, ManagedFields::Drop).expect("an object")
+        };
+        let found = candidates(&read(&plugin), "Foo.example.com/v1");
+        let of = |object: &ObjectKey| -> Vec<String> {
+            let covering = found.iter().filter(|candidate| candidate.covers(object));
+            covering
+                .map(|candidate| candidate.reconciler.controller.clone())
+                .collect()
+        };
+
+        assert_eq!(of(&ObjectKey::namespaced("team", "a")), ["own", "all"]);
+        assert_eq!(of(&ObjectKey::namespaced("other", "a")), ["all"]);
+        assert_eq!(of(&ObjectKey::cluster_scoped("a")), ["own", "all"]);
+        assert!(
+            found
+                .iter()
+                .all(|candidate| candidate.account.user() == "system:serviceaccount:team:plugin")
+        );
+
+        let mut without = plugin;
+        without["spec"] = json!({});
+        assert!(candidates(&read(&without), "Foo.example.com/v1").is_empty());
+    }
 
     #[tokio::test]
     async fn children_are_those_with_the_owners_uid() {

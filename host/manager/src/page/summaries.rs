@@ -54,15 +54,21 @@ pub(super) struct ShownPlugin {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ShownSpec {
     suspend: bool,
+    service_account_name: Option<String>,
 }
 
 impl ShownPlugin {
     pub(super) fn read(plugin: &Object) -> Self {
         // Anybody may have written the status, so it may not parse.
         serde_json::from_str(plugin.json()).unwrap_or_default()
+    }
+
+    /// Returns the name of the ServiceAccount that it acts as.
+    pub(super) fn service_account(&self) -> Option<&str> {
+        self.spec.service_account_name.as_deref()
     }
 
     fn is(&self, type_: &str) -> bool {

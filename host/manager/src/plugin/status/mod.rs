@@ -166,6 +166,7 @@ fn controller(
     ObservedController {
         name,
         kind,
+        namespace,
         queued,
         health,
         loops: _,
@@ -174,6 +175,7 @@ fn controller(
     ControllerStatus {
         name: name.clone(),
         for_: kind.clone(),
+        namespace: namespace.clone(),
         reconciles: i64::try_from(health.reconciles).unwrap_or(i64::MAX),
         errors: i64::try_from(health.errors).unwrap_or(i64::MAX),
         queued: i64::try_from(*queued).unwrap_or(i64::MAX),
@@ -460,6 +462,18 @@ mod tests {
         let after = status(&running(), &now, "t2");
         assert_eq!(of(&after)[3], "Throttled=False");
         assert_eq!(after.reason.as_deref(), Some("Running"));
+    }
+
+    #[test]
+    fn controller_of_one_namespace_names_it() {
+        let mut observed = running();
+        let all = status(&observed, &PluginStatus::default(), "t0");
+        assert_eq!(all.controllers[0].namespace, None);
+
+        observed.controllers[0].namespace = Some("team".to_owned());
+        let own = status(&observed, &all, "t1");
+        assert_eq!(own.controllers[0].namespace.as_deref(), Some("team"));
+        assert!(!is_same_but_for_counts(&all, &own));
     }
 
     #[test]

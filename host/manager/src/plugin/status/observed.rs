@@ -8,7 +8,7 @@ use std::{
 use operetta_core::{
     authz::access_review::{ServiceAccount, remedy},
     hot_loop::Summary,
-    manifest::Controller,
+    manifest::{Controller, Namespaces},
     object::{ObjectKey, kind::GroupVersionKind},
     remedy::Advice,
 };
@@ -100,6 +100,8 @@ pub struct ObservedController {
     pub name: String,
     /// The kind that it reconciles.
     pub kind: String,
+    /// The only namespace whose objects it reconciles; None for all.
+    pub namespace: Option<String>,
     /// The number of queued keys.
     pub queued: usize,
     /// The outcome of its reconciles.
@@ -127,7 +129,7 @@ pub fn observe(
 
     let controllers: Vec<_> = declared
         .map(|controller| {
-            let mut observed = observe_controller(controller, hosted, running);
+            let mut observed = observe_controller(controller, plugin, hosted, running);
             if let Some(refusal) = &refusal
                 && add_remedy(&mut observed, refusal)
             {
@@ -165,13 +167,16 @@ pub fn observe(
 
 fn observe_controller(
     controller: &Controller,
+    plugin: &Plugin,
     hosted: &HostedPlugin,
     running: Option<&RunningShards>,
 ) -> ObservedController {
     let name = &controller.name;
+    let is_own = controller.for_.namespaces == Namespaces::Own;
     ObservedController {
         name: name.clone(),
         kind: controller.for_.group_version_kind().to_string(),
+        namespace: plugin.metadata.namespace.clone().filter(|_| is_own),
         queued: running.map_or(0, |running| running.queued(name)),
         health: hosted.health.of(name),
         loops: running

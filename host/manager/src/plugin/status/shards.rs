@@ -165,10 +165,16 @@ fn aggregate(
 
     // The own counts are among the views.
     for controller in &mut whole.controllers {
-        let ControllerStatus { name, for_, .. } = controller.clone();
+        let ControllerStatus {
+            name,
+            for_,
+            namespace,
+            ..
+        } = controller.clone();
         let mut sum = ControllerStatus {
             name,
             for_,
+            namespace,
             ..ControllerStatus::default()
         };
         for view in replicas.iter().flat_map(|view| &view.controllers) {
@@ -242,6 +248,7 @@ mod tests {
         let controller = ControllerStatus {
             name: "c".into(),
             for_: "Pod.v1".into(),
+            namespace: Some("n".into()),
             reconciles,
             ..Default::default()
         };
@@ -386,9 +393,10 @@ mod tests {
         assert_eq!(
             (
                 status.controllers[0].reconciles,
+                status.controllers[0].namespace.as_deref(),
                 status.controllers[0].name.as_str()
             ),
-            (7, "c")
+            (7, Some("n"), "c")
         );
 
         let usage = status.usage.expect("usage");
