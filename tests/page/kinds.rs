@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures::{StreamExt, stream};
-use operetta_testkit::{ControlPlane, Kind, any_schema, crd, kinds};
+use operetta_testkit::{ControlPlane, DropIn, Kind, TestNamespace, any_schema, crd, guest, kinds};
 use serde_json::{Value, json};
 
 use crate::Stage;
@@ -209,7 +209,7 @@ async fn many_objects_come_in_pages() {
             (name, data) if name == "synced" => {
                 break assert_eq!((count, data["count"].as_u64()), (501, Some(501)));
             }
-            (name, data) => assert_eq!(name, "columns", "{data}"),
+            (name, data) => assert!(["columns", "failing"].contains(&&*name), "{name} {data}"),
         }
     }
 
@@ -247,4 +247,52 @@ async fn stream_ends_with_the_token() {
         assert_eq!(failed["status"], 401, "{failed}");
         stream.end().await;
     }
+}
+
+/// Drops in a plugin that traps with the ConfigMap `target`.
+async fn failing_plugin(namespace: &TestNamespace<'_>) {
+    let trap = DropIn::new("fails", guest("fixture-misbehave")).config(json!({"do": "trap"}));
+    namespace.allow_all("plugin").await;
+    namespace.create_touchable("target").await;
+    namespace.drop_in(&trap).await;
+}
+
+#[tokio::test]
+async fn object_whose_reconcile_fails_is_unhealthy_in_its_table() {
+    let stage = Stage::new("unhealthy").await;
+    let name = stage.namespace.name();
+    failing_plugin(&stage.namespace).await;
+
+    let administrator = stage.administrator("administrator");
+    let path = format!("/page/api/kinds/core/v1/configmaps?namespace={name}");
+    let target = format!("{name}/target");
+    let has_target = |failing: &Value| {
+        let objects = failing["objects"].as_array().expect("objects");
+        objects.iter().any(|object| *object == *target)
+    };
+    let mut events = administrator.events(&path).await;
+    events.until("failing", has_target).await;
+
+    let health = |table: &Value, name: &str| {
+        let mut rows = table["rows"].as_array().expect("rows").iter();
+        let row = rows.find(|row| row["name"] == name).expect("a row");
+        row["health"].clone()
+    };
+    let table = administrator.get(&path).await.json();
+    assert_eq!(health(&table, "target"), "bad", "{table}");
+    assert_eq!(health(&table, "fails"), "unknown", "{table}");
+    let object = format!("/page/api/objects/core/v1/configmaps/{name}/target");
+    let object = administrator.get(&object).await.json();
+    assert_eq!(object["summary"]["health"], "bad", "{object}");
+
+    // Who may not list Plugins learns nothing of them.
+    let user = stage.user("user", &["configmaps"]);
+    let table = user.get(&path).await.json();
+    assert_eq!(health(&table, "target"), "unknown", "{table}");
+
+    stage.namespace.delete(kinds::CONFIG_MAP, "fails").await;
+    events
+        .until("failing", |failing| !has_target(failing))
+        .await;
+    stage.host.assert_sound();
 }

@@ -16,6 +16,8 @@ interface Facets {
 /** A row with what sorting and filtering need of it. It does not change: a change of the object makes a new one. */
 export interface Held {
   readonly row: Row;
+  /** The row as the host sent it: what a plugin makes of the object is not in it. */
+  readonly sent: Row;
   /** Lower-case text of all that the row shows. */
   readonly text: string;
   readonly facets: Facets;
@@ -112,6 +114,8 @@ export class LiveRows {
   #columns: Column[] = [];
   #sort = "";
   #generation = 0;
+  /** The paths of the objects whose reconciles fail. */
+  #failing = new Set<string>();
 
   /** Sets the printer columns. */
   columns(columns: Column[]): void {
@@ -121,14 +125,25 @@ export class LiveRows {
 
   /** Adds and replaces rows. */
   upsert(rows: Row[]): void {
+    for (const row of rows) this.#put(row, this.#generation);
+  }
+
+  /** Sets which objects fail, as namespace/name: they are unhealthy, whatever their rows say. */
+  failing(paths: string[]): void {
+    const before = this.#failing;
+    this.#failing = new Set(paths);
+    const changed = [...this.#byUid.values()].filter(({ path }) => before.has(path) !== this.#failing.has(path));
+    // A row of an old list stays one.
+    for (const { sent, generation } of changed) this.#put(sent, generation);
+  }
+
+  #put(row: Row, generation: number): void {
     this.#changed = true;
-    for (const row of rows) {
-      const before = this.#byUid.get(row.uid);
-      if (before) before.gone = true;
-      const held = this.#hold(row);
-      this.#byUid.set(row.uid, held);
-      this.#added.push(held);
-    }
+    const before = this.#byUid.get(row.uid);
+    if (before) before.gone = true;
+    const held = this.#hold(row, generation);
+    this.#byUid.set(row.uid, held);
+    this.#added.push(held);
   }
 
   /** Removes rows. */
@@ -180,10 +195,11 @@ export class LiveRows {
     return counts;
   }
 
-  #hold(row: Row): Held {
-    const path = `${row.namespace ?? ""}/${row.name}`;
+  #hold(sent: Row, generation: number): Held {
+    const path = `${sent.namespace ?? ""}/${sent.name}`;
+    const row: Row = this.#failing.has(path) ? { ...sent, health: "bad" } : sent;
     const text = `${path} ${row.cells.map(cellText).join(" ")}`.toLowerCase();
-    return { row, text, facets: this.#facetsOf(row), generation: this.#generation, gone: false, key: sortKey(row, this.#sort, this.#columns), path };
+    return { row, sent, text, facets: this.#facetsOf(row), generation, gone: false, key: sortKey(row, this.#sort, this.#columns), path };
   }
 
   #facetsOf(row: Row): Facets {

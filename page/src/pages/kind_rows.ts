@@ -71,6 +71,10 @@ export function useKindRows(url: string): KindRows {
         state.rows.upsert((data as { rows: Row[] }).rows);
         soon();
       },
+      failing: (data) => {
+        state.rows.failing((data as { objects: string[] }).objects);
+        soon();
+      },
       deleted: (data) => {
         state.rows.remove((data as { uids: string[] }).uids);
         soon();

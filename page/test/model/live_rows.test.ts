@@ -99,3 +99,25 @@ test("random changes give the rows of a plain sort", () => {
     assert.deepEqual(names(live, { sort }), wanted, `turn ${turn}`);
   }
 });
+test("an object whose reconcile fails is unhealthy until it no longer does, also when its row comes later", () => {
+  const live = new LiveRows();
+  live.columns(COLUMNS);
+  live.failing(["default/a", "default/later"]);
+  live.upsert([row("a", 1, { health: "unknown" }), row("b")]);
+  const healths = () => live.view(EVERYTHING).rows.map((held) => held.row.health);
+  assert.deepEqual(healths(), ["bad", "ok"]);
+  assert.equal(live.view(EVERYTHING).counts.get("health:bad"), 1);
+  live.upsert([row("later")]);
+  assert.deepEqual(healths(), ["bad", "ok", "bad"]);
+  live.failing(["default/b"]);
+  assert.deepEqual(healths(), ["unknown", "bad", "ok"]);
+  assert.equal(live.view(EVERYTHING).total, 3);
+});
+test("a row of an old list that begins to fail is still gone after the new list", () => {
+  const live = rowsOf(row("a"), row("b"));
+  live.restart();
+  live.failing(["default/a"]);
+  live.upsert([row("b")]);
+  live.synced();
+  assert.deepEqual(names(live), ["b"]);
+});

@@ -10,12 +10,16 @@ use axum::{
 };
 use futures::{StreamExt, stream as futures_stream};
 use operetta_core::{object::ObjectKey, status::ApiError};
-use operetta_kube::client::user_api::{Read, UserApi};
+use operetta_kube::{
+    client::user_api::{Read, UserApi},
+    discovery::ApiResource,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     collection::Collection,
+    failing::{self, Failing},
     failure::Failure,
     html::{Cell, Html},
     session::Session,
@@ -23,7 +27,7 @@ use super::{
     state::Page,
     stream::{self, Asked},
     table::{self, Row},
-    table_stream::{Selection, TableStream, read_page},
+    table_stream::{About, Selection, TableStream, read_page},
 };
 
 /// Discovery of all groups in one response, or the format of older API servers.
@@ -282,6 +286,27 @@ fn selection(collection: &Collection, query: &KindQuery) -> Result<Selection, Fa
     })
 }
 
+/// Returns the resource of a collection. None if the API server has no such kind, or doesn't respond:
+/// the list then says why.
+async fn resource(page: &Page, collection: &Collection) -> Option<Arc<ApiResource>> {
+    let discovery = &page.manager.context.cluster.discovery;
+    let api_version = collection.api_version();
+    let found = discovery
+        .resolve_plural(&api_version, &collection.plural)
+        .await;
+    found.ok().flatten()
+}
+
+/// Returns the objects of a collection whose reconciles fail.
+async fn failing_of(page: &Page, session: &Session, collection: &Collection) -> Failing {
+    match resource(page, collection).await {
+        Some(resource) => failing::of_kind(page, session, &resource.kind)
+            .await
+            .unwrap_or_default(),
+        None => Failing::default(),
+    }
+}
+
 type KindPath = Path<(String, String, String)>;
 
 /// Serves `/page/api/kinds/GROUP/VERSION/PLURAL`: one page as JSON, or all rows and their changes
@@ -296,23 +321,24 @@ pub(super) async fn rows(
     let collection = Collection::new(&group, &version, &plural)?;
     let selection = selection(&collection, &query)?;
     if !stream::is_wanted(&headers) {
-        let table = read_page(&page, &session, &selection, &query.continue_token).await?;
+        let mut table = read_page(&page, &session, &selection, &query.continue_token).await?;
+        table.mark(&failing_of(&page, &session, &collection).await);
         let body =
             json!({"columns": table.columns, "rows": table.rows, "continue": table.continue_token});
         return Ok(Json(body).into_response());
     }
 
-    let resource = page
-        .manager
-        .context
-        .cluster
-        .discovery
-        .resolve_plural(&collection.api_version(), &plural)
-        .await;
-    let about = match resource {
-        Ok(Some(resource)) => (resource.kind.kind.clone(), resource.namespaced),
-        // The list will say why.
-        Ok(None) | Err(_) => (plural, true),
+    let about = match resource(&page, &collection).await {
+        Some(resource) => About {
+            kind: resource.kind.kind.clone(),
+            namespaced: resource.namespaced,
+            reconciled: Some(resource.kind.clone()),
+        },
+        None => About {
+            kind: plural,
+            namespaced: true,
+            reconciled: None,
+        },
     };
     let reader = session.clone();
     let owned = page.clone();
@@ -328,13 +354,14 @@ pub(super) async fn show_rows(
     Query(query): Query<KindQuery>,
 ) -> Result<HtmlResponse<String>, Failure> {
     let collection = Collection::new(&group, &version, &plural)?;
-    let table = read_page(
+    let mut table = read_page(
         &page,
         &session,
         &selection(&collection, &query)?,
         &query.continue_token,
     )
     .await?;
+    table.mark(&failing_of(&page, &session, &collection).await);
     let shown: Vec<_> = table
         .columns
         .iter()

@@ -13,6 +13,7 @@
 mod assets;
 mod collection;
 mod elsewhere;
+mod failing;
 mod failure;
 mod health;
 mod html;
@@ -84,6 +85,10 @@ pub fn routes(page: &Arc<Page>, is_tls: bool, forwarder: Option<Arc<Forwarder>>)
         .route(
             "/page/api/kinds/{group}/{version}/{plural}",
             get(kinds::rows),
+        )
+        .route(
+            "/page/api/failing/{group}/{version}/{kind}",
+            get(failing::api),
         )
         .route("/page/plugins/{namespace}/{name}", get(plugin::show))
         .route("/page/api/plugins/{namespace}/{name}", get(plugin::api))

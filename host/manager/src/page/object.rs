@@ -140,7 +140,10 @@ fn view(mut object: Value, related: Related) -> View {
             uid: text(&object["metadata"]["uid"]),
             created: text(&object["metadata"]["creationTimestamp"]),
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
-            health: health(&object),
+            health: match related.is_failing {
+                true => Health::Bad,
+                false => health(&object),
+            },
         },
         conditions: conditions
             .filter(|condition| condition["type"].is_string())

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::{
     collection::Collection,
+    failing,
     health::{Health, health},
     rights::Visible,
     session::Session,
@@ -121,6 +122,9 @@ pub(super) struct Related {
     pub children: Vec<Link>,
     pub events: Vec<ObjectEvent>,
     pub plugins: Vec<Reconciler>,
+    /// True if its last reconcile failed.
+    #[serde(skip)]
+    pub is_failing: bool,
     /// What the API server refused.
     pub forbidden: Vec<String>,
 }
@@ -148,6 +152,7 @@ pub(super) async fn read(page: &Page, session: &Session, object: &Value) -> Rela
         related.forbidden.extend(refused);
     }
     related.plugins = reconcilers(page, session, object).await;
+    related.is_failing = is_failing(page, session, object).await;
 
     related
 }
@@ -417,6 +422,18 @@ fn event(event: &Value) -> ObjectEvent {
         ]),
         from: first_of(&[&event["reportingComponent"], &event["source"]["component"]]),
     }
+}
+
+async fn is_failing(page: &Page, session: &Session, object: &Value) -> bool {
+    let kind = GroupVersionKind::new(text(&object["apiVersion"]), text(&object["kind"]));
+    let failing = failing::of_kind(page, session, &kind)
+        .await
+        .unwrap_or_default();
+    let metadata = &object["metadata"];
+    failing.has(
+        metadata["namespace"].as_str().unwrap_or_default(),
+        metadata["name"].as_str().unwrap_or_default(),
+    )
 }
 
 /// Returns the controllers that get the object, of those Plugins the user may see.

@@ -43,6 +43,9 @@ pub(super) struct Summary {
     pub memory_bytes: u64,
     pub queued: usize,
     pub needs_attention: bool,
+    /// The kinds of its controllers with failing keys, as in its status.
+    #[serde(skip)]
+    pub failing_kinds: Vec<String>,
 }
 
 /// What the page shows of a Plugin.
@@ -184,6 +187,13 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
         .map(|controller| controller.queued)
         .sum();
 
+    let failing_kinds = status
+        .controllers
+        .iter()
+        .filter(|controller| controller.failing > 0)
+        .map(|controller| controller.for_.clone())
+        .collect();
+
     let memory = status
         .usage
         .map(|usage| usage.peak_memory_bytes)
@@ -212,6 +222,7 @@ fn describe(key: &ObjectKey, shown: ShownPlugin, here: Option<&Counts>, rates: R
             counts.queued
         }),
         needs_attention: matches!(state, "Degraded" | "Waiting"),
+        failing_kinds,
     }
 }
 
@@ -279,7 +290,8 @@ mod tests {
     #[test]
     fn plugin_elsewhere_has_the_numbers_of_its_status() {
         let plugin = shown(
-            r#"{"status":{"reason":"Trap","usage":{"peakMemoryBytes":7},"controllers":[{"name":"c","for":"K","queued":3}],
+            r#"{"status":{"reason":"Trap","usage":{"peakMemoryBytes":7},"controllers":[{"name":"c","for":"K","queued":3,"failing":1},
+            {"name":"well","for":"L"}],
             "shards":[{"shard":0,"replica":"b"},{"shard":1,"replica":"a"},{"shard":2,"replica":"b"}]}}"#,
         );
         assert_eq!(
@@ -287,6 +299,7 @@ mod tests {
             (7, 3, Rates::default())
         );
         assert_eq!(plugin.runs_on, ["a", "b"]);
+        assert_eq!(plugin.failing_kinds, ["K"]);
         assert_eq!(plugin.cure, "", "the reason is unknown");
     }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::health::{Health, conditions, health};
+use super::{
+    failing::Failing,
+    health::{Health, conditions, health},
+};
 
 /// Requests a table, or JSON from API servers that render none.
 pub(super) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -117,6 +120,15 @@ impl Table {
         })
     }
 
+    /// Makes the objects unhealthy whose reconciles fail.
+    pub(super) fn mark(&mut self, failing: &Failing) {
+        for row in &mut self.rows {
+            if failing.has(&row.namespace, &row.name) {
+                row.health = Health::Bad;
+            }
+        }
+    }
+
     /// Parses the object of a watch event.
     ///
     /// # Errors
@@ -197,6 +209,8 @@ pub(super) fn shown(cell: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use operetta_core::object::ObjectKey;
+
     use super::*;
 
     #[test]
@@ -227,6 +241,19 @@ mod tests {
         assert_eq!(
             (row.health, row.conditions["Ready"].as_str()),
             (Health::Ok, "True")
+        );
+    }
+
+    #[test]
+    fn object_whose_reconcile_fails_is_unhealthy() {
+        let list = r#"{"kind":"FooList","metadata":{},"items":[{"metadata":{"name":"a","namespace":"n"}},
+            {"metadata":{"name":"a","namespace":"m"}}]}"#;
+        let mut table = Table::read(list).expect("a list");
+        let failing: Failing = [ObjectKey::namespaced("n", "a")].into_iter().collect();
+        table.mark(&failing);
+        assert_eq!(
+            (table.rows[0].health, table.rows[1].health),
+            (Health::Bad, Health::Unknown)
         );
     }
 

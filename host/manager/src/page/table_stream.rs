@@ -7,13 +7,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use operetta_core::status::{ApiError, ErrorKind};
+use operetta_core::{
+    object::kind::GroupVersionKind,
+    status::{ApiError, ErrorKind},
+};
 use operetta_kube::client::user_api::{Read, WatchLines};
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
+    failing::{self, Failing},
     failure::Failure,
     session::Session,
     state::Page,
@@ -34,6 +38,18 @@ const WATCH_SECONDS: &str = "60";
 /// How long a watch may be silent. The API server normally ends it earlier.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How often the failing objects are looked up.
+const FAILING: Duration = Duration::from_secs(2);
+
+/// The kind of a stream's objects.
+pub(super) struct About {
+    /// The kind, or the plural of one that isn't known.
+    pub kind: String,
+    pub namespaced: bool,
+    /// The kind that plugins may reconcile; None if it isn't known.
+    pub reconciled: Option<GroupVersionKind>,
+}
+
 /// The objects a stream is about.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
@@ -47,9 +63,11 @@ pub(super) struct TableStream {
     session: Session,
     selection: Selection,
     events: Events,
-    /// The kind, sent together with the columns.
-    kind: String,
-    namespaced: bool,
+    about: About,
+    /// The failing objects, as the reader knows them.
+    failing: Option<Failing>,
+    /// When they are looked up again.
+    failing_due: Instant,
     /// The resourceVersion of the reader's rows; None before the list is complete.
     revision: Option<String>,
     outage: Outage,
@@ -138,15 +156,16 @@ impl TableStream {
         session: Session,
         selection: Selection,
         events: Events,
-        (kind, namespaced): (String, bool),
+        about: About,
     ) -> Self {
         Self {
             page,
             session,
             selection,
             events,
-            kind,
-            namespaced,
+            about,
+            failing: None,
+            failing_due: Instant::now(),
             revision: None,
             outage: Outage::default(),
         }
@@ -226,8 +245,11 @@ impl TableStream {
 
             if token.is_empty() {
                 self.outage.end(&self.events).await?;
-                let columns = json!({"columns": table.columns, "kind": self.kind, "namespaced": self.namespaced});
+                let columns = json!({
+                    "columns": table.columns, "kind": self.about.kind, "namespaced": self.about.namespaced,
+                });
                 self.events.send("columns", &columns).await?;
+                self.send_failing().await?;
             }
 
             count += table.rows.len();
@@ -244,16 +266,42 @@ impl TableStream {
         }
     }
 
+    /// Sends the failing objects of the kind, unless the reader knows them. Those of a watched kind
+    /// change without the objects.
+    async fn send_failing(&mut self) -> Result<(), Gone> {
+        self.failing_due = Instant::now() + FAILING;
+        let Some(kind) = &self.about.reconciled else {
+            return Ok(());
+        };
+        // After an error the reader keeps what it has. If the session has ended, the list says so.
+        let Ok(failing) = failing::of_kind(&self.page, &self.session, kind).await else {
+            return Ok(());
+        };
+
+        if self.failing.as_ref() != Some(&failing) {
+            self.events.send("failing", &failing).await?;
+            self.failing = Some(failing);
+        }
+        Ok(())
+    }
+
     async fn watch(&mut self, mut lines: WatchLines) -> Result<(), End> {
         let mut batch = Batch::default();
-        let mut due = None;
+        let mut due: Option<Instant> = None;
+        let mut heard = Instant::now();
         loop {
-            let line = match due {
-                None => lines.next(PATIENCE).await,
-                Some(due) => match timeout_at(due, lines.next(PATIENCE)).await {
-                    Ok(line) => line,
-                    Err(_elapsed) => Ok(Some(String::new())),
-                },
+            if Instant::now() >= self.failing_due {
+                self.send_failing().await?;
+            }
+
+            let wake = due.map_or(self.failing_due, |due| due.min(self.failing_due));
+            let patience = (heard + PATIENCE).saturating_duration_since(Instant::now());
+            let line = match timeout_at(wake, lines.next(patience)).await {
+                Ok(line) => {
+                    heard = Instant::now();
+                    line
+                }
+                Err(_elapsed) => Ok(Some(String::new())),
             };
             let line = match line {
                 Ok(Some(line)) => line,

@@ -270,6 +270,28 @@ impl Health {
         failing.into_iter().take(LISTED).map(shown).collect()
     }
 
+    /// Returns the objects of a kind whose last reconcile failed, if the status reports the failure:
+    /// one that the next try may resolve is left out. A kind has the same objects in all versions.
+    pub fn failing_objects(&self, kind: &GroupVersionKind) -> Vec<ObjectKey> {
+        let is_kind = |counted: &&Counts| {
+            counted
+                .kind
+                .as_ref()
+                .is_some_and(|own| own.kind == kind.kind && own.group() == kind.group())
+        };
+        let controllers = self.controllers.lock();
+        let failing = controllers
+            .by_name
+            .values()
+            .filter(is_kind)
+            .flat_map(|counted| &counted.failing);
+
+        failing
+            .filter(|(subject, failing)| failing.reported && subject.mapped_kind.is_none())
+            .map(|(subject, _)| subject.key.clone())
+            .collect()
+    }
+
     /// Forgets the failures, because other code runs, or none. Keeps the counts.
     pub fn reset(&self) {
         let mut controllers = self.controllers.lock();
@@ -707,7 +729,15 @@ mod tests {
         );
         assert!(changes.load(Ordering::Relaxed) >= 4);
 
+        let pods = |version: &str| health.failing_objects(&GroupVersionKind::new(version, "Pod"));
+        assert!(pods("v1").is_empty(), "no controller is for Pods");
         health.reconciles("c", GroupVersionKind::new("v1", "Pod"));
+        assert_eq!(
+            pods("v2"),
+            [ObjectKey::namespaced("n", "b")],
+            "not n/c, whose conflict the next try may resolve"
+        );
+        assert!(pods("example.com/v1").is_empty(), "another group's Pods");
         let how = |stage| Looping {
             stage,
             runs: 34,
