@@ -44,6 +44,9 @@ func (m *manager) manifest() (operetta.Manifest, error) {
 		}
 		manifest.Controllers = append(manifest.Controllers, described)
 	}
+	if err := m.addFinalizers(manifest.Controllers); err != nil {
+		return manifest, err
+	}
 	byLabel, err := m.labelIndexes()
 	if err != nil {
 		return manifest, err
@@ -51,6 +54,28 @@ func (m *manager) manifest() (operetta.Manifest, error) {
 	byController, err := m.indexes.controllerIndexes(manifest.Controllers)
 	manifest.Indexes = append(byLabel, byController...)
 	return manifest, err
+}
+
+// addFinalizers adds those of Options.Finalizers to the controllers of their kinds.
+func (m *manager) addFinalizers(controllers []operetta.ControllerManifest) error {
+	for object, finalizers := range m.options.Finalizers {
+		kind, err := apiutil.GVKForObject(object, m.scheme)
+		if err != nil {
+			return fmt.Errorf("Options.Finalizers: %w", err)
+		}
+
+		found := false
+		for i := range controllers {
+			if of := controllers[i].For; of.APIVersion == kind.GroupVersion().String() && of.Kind == kind.Kind {
+				controllers[i].Finalizers = append(controllers[i].Finalizers, finalizers...)
+				found = true
+			}
+		}
+		if !found {
+			return fmt.Errorf("Options.Finalizers: no controller reconciles %s: name a kind of For()", kind.Kind)
+		}
+	}
+	return nil
 }
 
 // labelIndexes returns the indexes of Options.LabelIndexes, in the order of kind and label. An index has the name of its

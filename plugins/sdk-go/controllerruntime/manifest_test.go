@@ -2,6 +2,9 @@ package controllerruntime_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +117,33 @@ func TestManifestHasBuilderSettings(t *testing.T) {
 		`,{"name":"a","apiVersion":"v1","kind":"Secret","label":"a"},{"name":"b","apiVersion":"v1","kind":"Secret","label":"b"}]}`
 	if err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestFinalizersAreThoseOfTheirKindsControllers(t *testing.T) {
+	setup := func(mgr ctrl.Manager) error {
+		if err := ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).Owns(&corev1.Secret{}).Complete(nothing); err != nil {
+			return err
+		}
+		return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Complete(nothing)
+	}
+	got, err := describe(setup, controllerruntime.Options{
+		Finalizers: map[client.Object][]string{&appsv1.Deployment{}: {"e.dev/a", "e.dev/b"}},
+	})
+	var manifest operetta.Manifest
+	if err := errors.Join(err, json.Unmarshal([]byte(got), &manifest)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[e.dev/a e.dev/b]", "[]"} {
+		if got := fmt.Sprint(manifest.Controllers[i].Finalizers); got != want {
+			t.Errorf("%s: got %s, want %s", manifest.Controllers[i].Name, got, want)
+		}
+	}
+
+	// A plugin that owns Secrets doesn't reconcile them, so nobody would remove the finalizer.
+	_, err = describe(setup, controllerruntime.Options{Finalizers: map[client.Object][]string{&corev1.Secret{}: {"e.dev/a"}}})
+	if err == nil || !strings.Contains(err.Error(), "Options.Finalizers: no controller reconciles Secret") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -44,6 +44,10 @@ type Options struct {
 	// of that controller, not all objects of the kind in the namespace. A function that returns anything else is an error of
 	// the manifest.
 	ControllerIndexes []string
+	// Finalizers names the finalizers that the reconciler of a kind puts on its objects, e.g. by controllerutil.AddFinalizer.
+	// A deleted Plugin runs until it has removed them from the objects that are being deleted, so that `kubectl delete
+	// namespace` ends. With them, `operetta generate rbac` grants the verbs update and patch on the kind.
+	Finalizers map[client.Object][]string
 	// WarningHandler gets the API server's warnings, such as `unknown field "spec.colour"`, with the context of the call, like
 	// the one of a rest.Config. By default they are logged by the logger of the context, as controller-runtime does;
 	// rest.NoWarnings{} drops them. The host reports each text once in any case.
