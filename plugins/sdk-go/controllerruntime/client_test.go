@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -138,6 +142,69 @@ func TestClientReadsAndWrites(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// gadget is a custom resource whose CRD lets data have any type.
+type gadget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Data              map[string]string `json:"data,omitempty"`
+}
+
+type gadgetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []gadget `json:"items"`
+}
+
+func (g *gadget) DeepCopyObject() runtime.Object {
+	return &gadget{g.TypeMeta, *g.DeepCopy(), maps.Clone(g.Data)}
+}
+
+func (l *gadgetList) DeepCopyObject() runtime.Object {
+	return &gadgetList{l.TypeMeta, *l.ListMeta.DeepCopy(), slices.Clone(l.Items)}
+}
+
+func addGadgets(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "e.dev", Version: "v1", Kind: "Gadget"}, &gadget{})
+	scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "e.dev", Version: "v1", Kind: "GadgetList"}, &gadgetList{})
+	return nil
+}
+
+func TestListNamesTheItemThatDoesNotFit(t *testing.T) {
+	cluster := operettatest.New(t)
+	for name, data := range map[string]string{"a": `{"x":"1"}`, "b": `7`, "c": `{"x":"3"}`} {
+		text := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%s}`, name, data)
+		if err := cluster.AddJSON(operetta.GVK("e.dev/v1", "Gadget"), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var all gadgetList
+	var listed error
+	h := controllerruntime.NewHandler(func(mgr ctrl.Manager) error {
+		return ctrl.NewControllerManagedBy(mgr).For(&gadget{}).
+			Complete(reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+				listed = mgr.GetClient().List(ctx, &all, client.InNamespace("ns"))
+				var own gadget
+				return reconcile.Result{}, mgr.GetClient().Get(ctx, request.NamespacedName, &own)
+			}))
+	}, controllerruntime.Options{AddToScheme: []controllerruntime.AddToScheme{addGadgets}})
+
+	// The object beside it is still reconciled.
+	if _, err := cluster.Reconcile(h, "gadget", at); err != nil {
+		t.Error(err)
+	}
+	if listed == nil || !strings.HasPrefix(listed.Error(), "Gadget ns/b: ") || !strings.Contains(listed.Error(), "data") {
+		t.Errorf("got %v, want an error that begins with Gadget ns/b and names data", listed)
+	}
+
+	if err := cluster.Delete(operetta.GVK("e.dev/v1", "Gadget"), operetta.Key{Namespace: "ns", Name: "b"}, operetta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Reconcile(h, "gadget", at); err != nil || listed != nil || len(all.Items) != 2 {
+		t.Errorf("without it: %v, %v, %d items", err, listed, len(all.Items))
 	}
 }
 
