@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use operetta_testkit::{guest, kinds, within};
+use operetta_testkit::{Kind, eventually, guest, kinds, wat_guest::Guest, within};
 use serde_json::{Value, json};
 
-use crate::{IN_EFFECT, Stage};
+use crate::{IN_EFFECT, Stage, install, manifest};
 
 #[tokio::test]
 async fn kubectl_apply_refuses_invalid_plugins() {
@@ -131,6 +131,65 @@ async fn kubectl_explains_each_field() {
             "{field}: {words:?} is not in:\n{text}"
         );
         assert!(!text.contains("<no description>"), "{field}:\n{text}");
+    }
+}
+
+/// It is a safety net: nothing of the object has changed, and the filters of changes let it pass.
+#[tokio::test]
+async fn resync_passes_filters_of_changes() {
+    const FILTERED: Kind = Kind("test.operetta.dev/v1", "Filtered");
+    const WAIT: Duration = Duration::from_secs(35);
+    let stage = Stage::new("resync-filtered").await;
+    let namespace = &stage.namespace;
+    install(namespace.control_plane(), FILTERED);
+
+    let filters = [
+        ("generation", json!("GenerationChanged")),
+        ("changed", json!({"changed": "$.spec"})),
+    ];
+    for (name, predicate) in &filters {
+        let controllers = json!([{"name": "c", "resyncSeconds": 10, "predicates": [predicate]}]);
+        let wasm = Guest::default().manifest(&manifest(FILTERED)).build();
+        stage
+            .plugin(name, wasm, json!({"controllers": controllers}))
+            .await;
+        namespace
+            .until_condition(name, "Ready", "True", "Running")
+            .await;
+    }
+    namespace
+        .create_object(
+            FILTERED,
+            json!({"metadata": {"name": "one"}, "spec": {"size": 1}}),
+        )
+        .await;
+
+    let reconciles = |plugin: &str| {
+        let labels = [
+            format!("namespace=\"{}\"", namespace.name()),
+            format!("plugin=\"{plugin}\""),
+        ];
+        stage.host.metric(
+            "controller_runtime_reconcile_total",
+            &labels.each_ref().map(String::as_str),
+        )
+    };
+    for (name, _) in &filters {
+        eventually("the object is reconciled", async || {
+            match reconciles(name) {
+                count if count > 0.0 => Ok(()),
+                count => Err(format!("{count} reconciles")),
+            }
+        })
+        .await;
+    }
+
+    let before = filters.each_ref().map(|(name, _)| reconciles(name));
+    tokio::time::sleep(WAIT).await;
+    for ((name, _), before) in filters.iter().zip(before) {
+        let resyncs = reconciles(name) - before;
+        println!("{name}: {resyncs} reconciles of an unchanged object in {WAIT:?}");
+        assert!(resyncs >= 3.0, "{name}: {resyncs} reconciles in {WAIT:?}");
     }
 }
 
