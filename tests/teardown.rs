@@ -9,12 +9,18 @@ use std::{
 };
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, eventually, guest, kinds,
+    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, any_schema, crd, eventually,
+    guest, kinds, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
 const OURS: &str = "operetta.dev/teardown";
 const ITS: &str = "configmap-secret-syncer.nullable.se/cleanup";
+const LAMP: Kind = Kind("teardown.example/v1", "Lamp");
+/// The finalizer of the plugin that reconciles lamps.
+const SWITCH_OFF: &str = "teardown.example/switch-off";
+/// The longest time in which a namespace may end, or a definition with its objects.
+const ENDS: Duration = Duration::from_secs(60);
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// A control plane whose controllers delete namespaces and collect garbage, and a host to which
@@ -31,13 +37,9 @@ async fn running() -> (ControlPlane, Host) {
     (control_plane, host)
 }
 
-/// A namespace with the plugin, whose rights come from a Role and a RoleBinding in it, and with
-/// these ConfigMaps, which have its finalizer.
-async fn team<'a>(
-    control_plane: &'a ControlPlane,
-    host: &Host,
-    sources: &[&str],
-) -> TestNamespace<'a> {
+/// A namespace with a ServiceAccount `plugin`, which may do everything in it by a Role and a
+/// RoleBinding there, and is granted to the host.
+async fn with_rights<'a>(control_plane: &'a ControlPlane, host: &Host) -> TestNamespace<'a> {
     let namespace = control_plane.namespace("teardown").await;
     namespace.consenting("plugin").await;
     let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
@@ -55,6 +57,16 @@ async fn team<'a>(
         .await;
 
     host.grant(namespace.name(), &["plugin"]);
+    namespace
+}
+
+/// Such a namespace with the plugin, and with these ConfigMaps, which have its finalizer.
+async fn team<'a>(
+    control_plane: &'a ControlPlane,
+    host: &Host,
+    sources: &[&str],
+) -> TestNamespace<'a> {
+    let namespace = with_rights(control_plane, host).await;
     namespace
         .drop_in(&DropIn::compressed("kube-rs", &guest("fixture-kube-rs")))
         .await;
@@ -156,12 +168,14 @@ async fn namespace_ends_after_its_plugin_has_cleaned_up() {
         }
     }
 
+    // Of twenty, the longest is the p99.
     took.sort();
+    let longest = took[took.len() - 1];
     println!(
-        "{rounds} namespaces ended: median {:?}, longest {:?}",
+        "{rounds} namespaces ended: p50 {:?}, p99 {longest:?}",
         took[took.len() / 2],
-        took.last()
     );
+    assert!(longest < ENDS, "a namespace took {longest:?}");
     assert_eq!(held(&control_plane), [""; 0]);
     host.assert_sound();
 }
@@ -199,6 +213,119 @@ async fn deleted_plugin_cleans_up_what_is_deleted_with_it() {
         held => Err(format!("{held:?}")),
     })
     .await;
+    host.assert_sound();
+}
+
+/// A plugin that removes its finalizer from the lamp `a` once that is being deleted: the test in
+/// its JSON patch fails before.
+fn switches_off(namespace: &str) -> Vec<u8> {
+    let source = json!({"apiVersion": LAMP.0, "kind": LAMP.1, "namespaces": "Own"});
+    let controllers = json!([{"name": "c", "for": source, "finalizers": [SWITCH_OFF]}]);
+
+    let path = format!("/apis/{}/namespaces/{namespace}/lamps/a", LAMP.0);
+    let body = json!([
+        {"op": "test", "path": "/metadata/deletionGracePeriodSeconds", "value": 0},
+        {"op": "remove", "path": "/metadata/finalizers"},
+    ])
+    .to_string();
+
+    let mut text = String::new();
+    let [method, path, media, body] =
+        ["PATCH", &path, "application/json-patch+json", &body].map(|part| {
+            let start = text.len();
+            text += part;
+            format!(
+                "(i32.add (global.get $text) (i32.const {start})) (i32.const {})",
+                part.len()
+            )
+        });
+
+    // No query, the content type, no accept, the body, not cached; the answer is at 256.
+    let none = "(i32.const 0) (i32.const 0)";
+    let send = format!(
+        "(call $send {method} {path} {none} (i32.const 1) {media} (i32.const 0) {none} \
+           (i32.const 1) {body} (i32.const 0) (i32.const 256))"
+    );
+    Guest::default()
+        .controllers(&controllers)
+        .text(&text)
+        .reconcile(&format!("{send} i32.const 16"))
+        .build()
+}
+
+#[tokio::test]
+async fn definition_ends_after_a_running_plugin_has_cleaned_up() {
+    let (control_plane, host) = running().await;
+    let definition = crd(
+        "teardown.example",
+        LAMP.1,
+        "lamps",
+        "Namespaced",
+        &any_schema(),
+    );
+    control_plane.apply(&definition.to_string());
+    eventually("lamps are served", async || {
+        // It reads discovery anew each time, as a grant does.
+        let served = control_plane.kubectl(&[
+            "api-resources",
+            "--api-group=teardown.example",
+            "-o",
+            "name",
+        ]);
+        if served.contains("lamps") {
+            Ok(())
+        } else {
+            Err(served)
+        }
+    })
+    .await;
+
+    let namespace = with_rights(&control_plane, &host).await;
+    let wasm = switches_off(namespace.name());
+    namespace.drop_in(&DropIn::new("lamps", wasm)).await;
+    namespace.until(kinds::PLUGIN, "lamps", has(OURS)).await;
+    let lamp = json!({"metadata": {"name": "a", "finalizers": [SWITCH_OFF]}});
+    namespace.create_object(LAMP, lamp).await;
+
+    let begin = Instant::now();
+    control_plane.kubectl(&["delete", "crd", "lamps.teardown.example", "--wait=false"]);
+    eventually("the definition is gone", async || {
+        let found = control_plane.kubectl(&[
+            "get",
+            "crd",
+            "--ignore-not-found",
+            "lamps.teardown.example",
+            "-o",
+            "yaml",
+        ]);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    })
+    .await;
+    let took = begin.elapsed();
+    println!("the definition ended after {took:?}");
+    assert!(took < ENDS, "the definition took {took:?}");
+
+    let account = format!("system:serviceaccount:{}:plugin", namespace.name());
+    let audit = control_plane.audit();
+    let cleaned = audit.done_by(|event| {
+        event.verb == "patch"
+            && event.object_ref.resource == "lamps"
+            && event.impersonated_user.username == account
+            && event.response_status.code == 200
+    });
+    assert_eq!(cleaned.count(), 1, "the clean-ups");
+
+    // The Plugin stays, and waits for its kind. Nothing keeps it from being deleted.
+    namespace
+        .until_condition("lamps", "Ready", "False", "KindNotFound")
+        .await;
+    let plugin = namespace.get(kinds::PLUGIN, "lamps").await.expect("kept");
+    assert!(
+        plugin["metadata"]["deletionTimestamp"].is_null(),
+        "{plugin}"
+    );
+    namespace.delete(kinds::CONFIG_MAP, "lamps").await;
+    namespace.until_gone(kinds::PLUGIN, "lamps").await;
     host.assert_sound();
 }
 
