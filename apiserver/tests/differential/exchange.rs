@@ -1,10 +1,20 @@
 //! Requests and answers.
 
+use std::{borrow::Cow, collections::BTreeMap};
+
+use operetta_golang::yaml;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, value::RawValue};
 
 /// The first bytes of an object in protobuf.
 const PROTOBUF: &[u8] = b"k8s\0";
+
+/// The limits of an answer in YAML.
+const YAML: yaml::Limits = yaml::Limits {
+    depth: 100,
+    nodes: 10_000,
+    aliases: false,
+};
 
 /// Characters that a path may not contain.
 const ODD: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
@@ -19,6 +29,50 @@ const ODD: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
     .add(b'|')
     .add(b'}');
 
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RequestBody {
+    /// JSON or YAML. If it is protobuf, each character stands for a byte.
+    Text(String),
+    /// What is no Unicode, such as JSON with the byte 0xff in a string.
+    Bytes(Vec<u8>),
+}
+
+impl RequestBody {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+        }
+    }
+
+    /// Returns the text, as far as it is one.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) if text.as_bytes().starts_with(PROTOBUF) => text
+                .chars()
+                .map(|character| u8::try_from(character).expect("a byte"))
+                .collect(),
+            Self::Text(text) => text.clone().into_bytes(),
+            Self::Bytes(bytes) => bytes.clone(),
+        }
+    }
+}
+
+impl Default for RequestBody {
+    fn default() -> Self {
+        Self::Text(String::new())
+    }
+}
+
 /// A request, with the real server's UIDs and revisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -31,9 +85,13 @@ pub struct Request {
     /// The headers, without the administrator's credentials.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// The body. If it is protobuf, each character stands for a byte.
-    #[serde(rename = "b", default, skip_serializing_if = "String::is_empty")]
-    pub body: String,
+    /// The body.
+    #[serde(rename = "b", default, skip_serializing_if = "RequestBody::is_empty")]
+    pub body: RequestBody,
+    /// Whether the answer is compared as it is written: `1e+20` is not `100000000000000000000`, and
+    /// in YAML `yes` is not `"yes"`.
+    #[serde(rename = "x", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_literal: bool,
 }
 
 impl Request {
@@ -82,7 +140,14 @@ impl Request {
 
     #[must_use]
     pub fn text(mut self, body: &str) -> Self {
-        self.body = body.into();
+        self.body = RequestBody::Text(body.into());
+        self
+    }
+
+    /// Compares the answer as it is written.
+    #[must_use]
+    pub fn literal(mut self) -> Self {
+        self.is_literal = true;
         self
     }
 
@@ -92,32 +157,19 @@ impl Request {
         self
     }
 
-    /// Sets a body from bytes: text if it is JSON or YAML, else protobuf.
+    /// Sets a body from bytes: JSON, YAML, protobuf, or what is malformed.
     #[must_use]
     pub fn bytes(mut self, body: &[u8]) -> Self {
-        let text = if body.starts_with(PROTOBUF) {
-            None
+        self.body = if body.starts_with(PROTOBUF) {
+            RequestBody::Text(body.iter().map(|byte| char::from(*byte)).collect())
         } else {
-            std::str::from_utf8(body).ok()
+            match std::str::from_utf8(body) {
+                Ok(text) => RequestBody::Text(text.to_owned()),
+                Err(_) => RequestBody::Bytes(body.to_vec()),
+            }
         };
 
-        self.body = text.map_or_else(
-            || body.iter().map(|byte| char::from(*byte)).collect(),
-            str::to_owned,
-        );
-
         self
-    }
-
-    fn body_bytes(&self) -> Vec<u8> {
-        if self.body.as_bytes().starts_with(PROTOBUF) {
-            return self
-                .body
-                .chars()
-                .map(|character| u8::try_from(character).expect("a byte"))
-                .collect();
-        }
-        self.body.clone().into_bytes()
     }
 
     pub fn has_header(&self, name: &str) -> bool {
@@ -161,7 +213,7 @@ impl Request {
             builder = builder.header(name, value);
         }
 
-        builder.body(self.body_bytes()).expect("a request")
+        builder.body(self.body.bytes()).expect("a request")
     }
 }
 
@@ -179,14 +231,18 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer whose body is JSON, YAML, a stream of events or a text.
-    pub fn new(code: u16, headers: &http::HeaderMap, body: &[u8], is_watch: bool) -> Self {
+    /// Reads the answer to a request, whose body is JSON, YAML, a stream of events or a text.
+    pub fn new(code: u16, headers: &http::HeaderMap, body: &[u8], request: &Request) -> Self {
+        let is_watch = request.is_watch();
         let text = |value: &http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
         let media = headers.get("content-type").map(text).unwrap_or_default();
 
-        let whole = serde_json::from_slice::<Value>(body)
-            .ok()
-            .filter(|value| !is_watch || value["type"].is_null());
+        let whole = if request.is_literal {
+            literal(body, media.contains("yaml"))
+        } else {
+            serde_json::from_slice::<Value>(body).ok()
+        };
+        let whole = whole.filter(|value| !is_watch || value["type"].is_null());
 
         let event = |line: &str| serde_json::from_str::<Value>(line).ok();
         let lines = || {
@@ -209,6 +265,46 @@ impl Answer {
             warnings: headers.get_all("warning").iter().map(text).collect(),
             body,
         }
+    }
+}
+
+/// Reads JSON, or YAML as Go reads it, with literal numbers. None if it is neither.
+fn literal(body: &[u8], is_yaml: bool) -> Option<Value> {
+    let converted = if is_yaml {
+        Some(yaml::to_json(body, &YAML).ok()?.json)
+    } else {
+        None
+    };
+    let raw: &RawValue = serde_json::from_slice(converted.as_deref().unwrap_or(body)).ok()?;
+    with_literal_numbers(raw).ok()
+}
+
+/// Reads a value. A number becomes a text unless it is a plain integer, because readers of JSON
+/// take `1.0` and `1`, or `1e+20` and `100000000000000000000`, for the same.
+fn with_literal_numbers(raw: &RawValue) -> Result<Value, serde_json::Error> {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+            let mut read = Map::new();
+            for (key, member) in members {
+                read.insert(key, with_literal_numbers(&member)?);
+            }
+            Ok(Value::Object(read))
+        }
+        Some(b'[') => {
+            let items: Vec<Box<RawValue>> = serde_json::from_str(text)?;
+            let mut read = Vec::new();
+            for item in items {
+                read.push(with_literal_numbers(&item)?);
+            }
+            Ok(Value::Array(read))
+        }
+        Some(b'-' | b'0'..=b'9') => match text.parse::<i64>() {
+            Ok(number) if number.to_string() == text => Ok(number.into()),
+            _ => Ok(text.into()),
+        },
+        _ => serde_json::from_str(text),
     }
 }
 

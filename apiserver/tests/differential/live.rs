@@ -82,12 +82,7 @@ impl ControlPlane {
 
             tries += 1;
             if parts.status != 429 || tries > 5 {
-                return Answer::new(
-                    parts.status.as_u16(),
-                    &parts.headers,
-                    &body,
-                    request.is_watch(),
-                );
+                return Answer::new(parts.status.as_u16(), &parts.headers, &body, request);
             }
 
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;

@@ -74,12 +74,7 @@ impl OwnServer {
     pub async fn send(&self, request: &Request) -> Answer {
         let (parts, body) = self.begin(request).await;
         let body = body.collect().await.expect("a body").to_bytes();
-        Answer::new(
-            parts.status.as_u16(),
-            &parts.headers,
-            &body,
-            request.is_watch(),
-        )
+        Answer::new(parts.status.as_u16(), &parts.headers, &body, request)
     }
 
     /// Sends a request whose answer is a stream.

@@ -200,13 +200,13 @@ impl Proxy {
                 real_parts.status.as_u16(),
                 &real_parts.headers,
                 &bytes,
-                true,
+                &request,
             );
             let own = Answer::new(
                 own_parts.status.as_u16(),
                 &own_parts.headers,
                 &own_bytes,
-                true,
+                &request,
             );
 
             let _over = sender.send(Message::End {

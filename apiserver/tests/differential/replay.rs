@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
-    exchange::{Answer, Step},
+    exchange::{Answer, Request, Step},
     own::OwnServer,
     recording,
     rules::RULES,
@@ -40,7 +40,7 @@ async fn replayed(steps: Vec<Step>) -> Comparison {
 
                 let count = a.body.as_array().map_or(0, Vec::len);
                 let bytes = OwnServer::events(body, count).await;
-                let answer = Answer::new(parts.status.as_u16(), &parts.headers, &bytes, true);
+                let answer = Answer::new(parts.status.as_u16(), &parts.headers, &bytes, &q);
                 comparison.check(&source, &q, &a, &answer, recording::now());
             }
             Step::Wait {
@@ -86,6 +86,49 @@ async fn live_requests_get_the_answers_of_kube_apiserver() {
         "{} answers differ",
         runner.comparison.report.others.len()
     );
+}
+
+#[test]
+fn recording_keeps_bodies_that_are_no_unicode() {
+    for body in [
+        &b"{\"a\":\"\xff\xe2\x82\"}"[..],
+        b"{\"a\":\"\\ud800\"}",
+        b"k8s\0\x0a\xff",
+        b"",
+    ] {
+        let request = Request::new("POST", "/api").bytes(body).literal();
+        let text = serde_json::to_string(&request).expect("JSON");
+        let read: Request = serde_json::from_str(&text).expect("a request");
+        assert_eq!(read, request);
+        assert_eq!(read.build("").into_body(), body);
+    }
+}
+
+#[test]
+fn literal_answers_show_how_numbers_and_texts_are_written() {
+    let answer = |request: &Request, media: &'static str, body: &str| {
+        let mut headers = http::HeaderMap::new();
+        headers.insert("content-type", http::HeaderValue::from_static(media));
+        Answer::new(200, &headers, body.as_bytes(), request)
+    };
+    let usual = Request::get("/api");
+    let literal = usual.clone().literal();
+
+    for (media, one, two) in [
+        (
+            "application/json",
+            "{\"a\":[1e+20]}",
+            "{\"a\":[100000000000000000000]}",
+        ),
+        ("application/yaml", "a: yes", "a: \"yes\""),
+    ] {
+        assert_eq!(answer(&usual, media, one), answer(&usual, media, two));
+        assert_ne!(answer(&literal, media, one), answer(&literal, media, two));
+    }
+
+    let plain = "{\"a\":[1,-2,{\"b\":null}],\"c\":true,\"d\":\"x\"}";
+    let json = "application/json";
+    assert_eq!(answer(&literal, json, plain), answer(&usual, json, plain));
 }
 
 #[test]

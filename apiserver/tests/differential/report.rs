@@ -87,7 +87,7 @@ fn text(source: &str, request: &Request, differences: &[Difference]) -> String {
     }
 
     if !request.body.is_empty() {
-        lines.push(format!("  body {}", cut(&request.body)));
+        lines.push(format!("  body {}", cut(&request.body.text())));
     }
 
     for difference in differences.iter().take(SHOWN) {

@@ -87,7 +87,7 @@ fn random_values(values: &Values, request: &Request, real: &mut Answer, own: &mu
     replace(&mut real.body, &refused, "failed to allocate IP: <address>");
     replace(&mut own.body, &refused, "failed to allocate IP: <address>");
 
-    let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+    let body: Value = serde_json::from_str(&request.body.text()).unwrap_or_default();
     if let Some(prefix) = body["metadata"]["generateName"]
         .as_str()
         .filter(|prefix| !prefix.is_empty())

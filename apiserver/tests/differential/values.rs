@@ -8,7 +8,7 @@ use std::{
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use crate::exchange::{Answer, Request};
+use crate::exchange::{Answer, Request, RequestBody};
 
 pub static UID: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").expect("a pattern")
@@ -218,19 +218,9 @@ impl Values {
     pub fn to_own(&self, request: &Request) -> Request {
         let mut own = request.clone();
         own.path = self.own_path(&request.path);
-        own.body = match serde_json::from_str::<Value>(&request.body) {
-            Ok(mut body) if body.is_object() || body.is_array() => {
-                // A body without such values stays as is, including duplicate and odd fields.
-                let before = body.clone();
-                self.own_body("", &mut body);
-                if body == before {
-                    request.body.clone()
-                } else {
-                    body.to_string()
-                }
-            }
-            _ => self.own_text(&request.body),
-        };
+        if let RequestBody::Text(text) = &mut own.body {
+            *text = self.own_body_text(text);
+        }
 
         for (_, value) in &mut own.headers {
             *value = self.own_text(value);
@@ -278,6 +268,22 @@ impl Values {
             "{name}={}",
             found.map_or_else(|| self.own_text(value), encoded)
         )
+    }
+
+    fn own_body_text(&self, text: &str) -> String {
+        match serde_json::from_str::<Value>(text) {
+            Ok(mut body) if body.is_object() || body.is_array() => {
+                // A body without such values stays as is, including duplicate and odd fields.
+                let before = body.clone();
+                self.own_body("", &mut body);
+                if body == before {
+                    text.to_owned()
+                } else {
+                    body.to_string()
+                }
+            }
+            _ => self.own_text(text),
+        }
     }
 
     fn own_body(&self, key: &str, value: &mut Value) {

@@ -2,6 +2,7 @@
 
 mod deploy;
 mod details;
+mod go;
 mod kubectl;
 mod random;
 mod sessions;
@@ -38,6 +39,7 @@ pub async fn run(runner: &mut Runner, wanted: &str) {
         "random" => random::run;
         "kubectl" => kubectl::run;
         "details" => details::run;
+        "go" => go::run;
         "deploy" => deploy::run;
         "sessions" => sessions::run;
         "upstream" => upstream::run;
