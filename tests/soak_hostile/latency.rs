@@ -57,24 +57,54 @@ impl<'a> Honest<'a> {
         while began.elapsed() < time {
             for namespace in &self.plugins {
                 let name = format!("{round}-{}", times.plugins.len());
-                times.plugins.push(touched(namespace, &name).await);
+                let took = touched(namespace, &name).await.unwrap_or_else(|problem| {
+                    panic!("{problem}\n{}", self.why(namespace, &name));
+                });
+                times.plugins.push(took);
             }
             let name = format!("{round}-{}", times.native.len());
-            times.native.push(touched(&self.native, &name).await);
+            let took = touched(&self.native, &name).await;
+            times
+                .native
+                .push(took.unwrap_or_else(|problem| panic!("{problem}")));
             times.host_bytes = times.host_bytes.max(self.host.memory_bytes());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
 
         times
     }
+
+    /// What the host says about an object that its plugin left alone.
+    fn why(&self, namespace: &TestNamespace<'_>, name: &str) -> String {
+        let of_namespace = format!("namespace=\"{}\"", namespace.name());
+        let metric = |metric| {
+            let sum = self.host.metric(metric, &[&of_namespace]);
+            format!("{metric} {sum}\n")
+        };
+        let metrics = [
+            "workqueue_depth",
+            "controller_runtime_active_workers",
+            "controller_runtime_reconcile_total",
+            "controller_runtime_reconcile_errors_total",
+            "operetta_plugin_wait_seconds_total",
+            "operetta_plugin_throttled_seconds_total",
+        ];
+
+        let key = format!("{}/{name}", namespace.name());
+        let why = self
+            .host
+            .run(&["why", "touch", &key, "-n", namespace.name()]);
+        let said = [why.stdout, why.stderr].concat();
+        metrics.map(metric).concat() + &String::from_utf8_lossy(&said)
+    }
 }
 
 /// Creates an object, waits until it is touched, and deletes it. Returns the time until it was
 /// touched.
 ///
-/// # Panics
-/// Panics if it is not touched within [`PATIENCE`].
-async fn touched(namespace: &TestNamespace<'_>, name: &str) -> Duration {
+/// # Errors
+/// Returns an error if it is not touched within [`PATIENCE`].
+async fn touched(namespace: &TestNamespace<'_>, name: &str) -> Result<Duration, String> {
     let created = Instant::now();
     namespace.create_touchable(name).await;
 
@@ -87,17 +117,18 @@ async fn touched(namespace: &TestNamespace<'_>, name: &str) -> Duration {
             break;
         }
 
-        assert!(
-            created.elapsed() < PATIENCE,
-            "{name} of {} was not touched in {PATIENCE:?}",
-            namespace.name()
-        );
+        if created.elapsed() >= PATIENCE {
+            return Err(format!(
+                "{name} of {} was not touched in {PATIENCE:?}",
+                namespace.name()
+            ));
+        }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 
     let took = created.elapsed();
     namespace.delete(kinds::CONFIG_MAP, name).await;
-    took
+    Ok(took)
 }
 
 /// Runs a native controller that does what the plugins do, on its own thread, until the program
