@@ -107,19 +107,22 @@ async fn outside_writer_is_named_and_drift_is_no_conflict() {
     stage.namespace.create_touchable("peaceful").await;
     stage.namespace.until_touched("peaceful", "v1").await;
 
-    stage
-        .namespace
-        .until(kinds::CONFIG_MAP, "peaceful", |found| {
-            match found["data"]["count"].as_str() {
+    let until_counted = |name| {
+        stage.namespace.until(
+            kinds::CONFIG_MAP,
+            name,
+            |found| match found["data"]["count"].as_str() {
                 Some("20") => Ok(()),
                 count => Err(format!("the count is {count:?}")),
-            }
-        })
-        .await;
+            },
+        )
+    };
+    until_counted("peaceful").await;
     set_by(&stage.namespace, "people", "peaceful", 2).await;
 
     stage.namespace.create_touchable("target").await;
     stage.namespace.until_touched("target", "v1").await;
+    until_counted("target").await;
 
     // The first time only shows what the plugin wants.
     set_by(&stage.namespace, "gitops", "target", 6).await;
