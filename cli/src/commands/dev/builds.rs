@@ -2,13 +2,15 @@
 //! crashes harms nothing.
 
 use std::{
+    io,
     path::PathBuf,
-    process::Stdio,
+    process::{Output, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use operetta_wasm::Engine;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 
 use super::{
@@ -121,11 +123,9 @@ impl Builder {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true);
+            .stderr(Stdio::null());
 
-        let output = command
-            .output()
+        let output = output_of(&mut command)
             .await
             .ok()
             .filter(|output| !output.status.success())?;
@@ -190,11 +190,9 @@ impl Builder {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            .stderr(Stdio::piped());
 
-        let output = command
-            .output()
+        let output = output_of(&mut command)
             .await
             .context("failed to start `operetta build`")?;
         let failure = (!output.status.success())
@@ -209,9 +207,74 @@ impl Builder {
     }
 }
 
+/// Runs a command and returns its output. Dropping the future ends it with everything that it has
+/// started: a compiler that goes on would take processor time from the next build, and write to the
+/// cache that both use.
+async fn output_of(command: &mut Command) -> io::Result<Output> {
+    let child = command.process_group(0).spawn()?;
+    let mut group = Group(
+        child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
+    );
+    let output = child.wait_with_output().await;
+    // Its id may be another's from now on.
+    group.0 = None;
+    output
+}
+
+/// A process group that ends when this is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            let _gone_already = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn outdated_build_ends_with_its_compiler() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("id");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "sleep 600 & echo $! >\"$0\"; wait"])
+            .arg(&file);
+
+        let running = tokio::time::timeout(Duration::from_secs(60), output_of(&mut command));
+        let started = async {
+            loop {
+                let id = std::fs::read_to_string(&file).unwrap_or_default();
+                if let Ok(id) = id.trim().parse::<u32>() {
+                    return id;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let id = tokio::select! {
+            output = running => panic!("it ended: {output:?}"),
+            id = started => id,
+        };
+
+        // Whoever inherits it may take a moment to reap it.
+        let is_running = || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            stat.contains("(sleep)") && !stat.contains(") Z ")
+        };
+        for _ in 0..1_000 {
+            if !is_running() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("the process {id} still runs");
+    }
 
     #[test]
     fn arguments_of_the_author_come_before_those_of_the_linker() {
