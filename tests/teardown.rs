@@ -10,7 +10,7 @@ use std::{
 
 use operetta_testkit::{
     ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, any_schema, crd, eventually,
-    guest, kinds, wat_guest::Guest,
+    guest, kinds, process_path, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +19,8 @@ const ITS: &str = "configmap-secret-syncer.nullable.se/cleanup";
 const LAMP: Kind = Kind("teardown.example/v1", "Lamp");
 /// The finalizer of the plugin that reconciles lamps.
 const SWITCH_OFF: &str = "teardown.example/switch-off";
+/// The finalizer that the process puts on what it copies.
+const DELETE_COPY: &str = "teardown.example/delete-copy";
 /// The longest time in which a namespace may end, or a definition with its objects.
 const ENDS: Duration = Duration::from_secs(60);
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -26,11 +28,17 @@ const RBAC: &str = "rbac.authorization.k8s.io/v1";
 /// A control plane whose controllers delete namespaces and collect garbage, and a host to which
 /// each ServiceAccount is granted.
 async fn running() -> (ControlPlane, Host) {
+    running_with(String::new()).await
+}
+
+/// The same, with this configuration of the host.
+async fn running_with(config: String) -> (ControlPlane, Host) {
     let control_plane =
         ControlPlane::start(&["controllers"]).unwrap_or_else(|error| panic!("{error}"));
     control_plane.apply(include_str!("guests/kube-rs/crd.yaml"));
     let options = HostOptions {
         narrow: true,
+        config,
         ..HostOptions::default()
     };
     let host = Host::start(&control_plane, &options).await;
@@ -124,6 +132,15 @@ fn held(control_plane: &ControlPlane) -> Vec<String> {
         .collect()
 }
 
+async fn until_no_namespace(control_plane: &ControlPlane, name: &str) {
+    eventually("the namespace is gone", async || {
+        let get = ["get", "namespace", "--ignore-not-found", name, "-o", "yaml"];
+        let found = control_plane.kubectl(&get);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    })
+    .await;
+}
+
 /// `kubectl delete namespace`, `OPERETTA_NAMESPACES` times, 3 by default.
 #[tokio::test]
 async fn namespace_ends_after_its_plugin_has_cleaned_up() {
@@ -141,18 +158,7 @@ async fn namespace_ends_after_its_plugin_has_cleaned_up() {
 
         let begin = Instant::now();
         control_plane.kubectl(&["delete", "namespace", &name, "--wait=false"]);
-        eventually("the namespace is gone", async || {
-            let found = control_plane.kubectl(&[
-                "get",
-                "namespace",
-                "--ignore-not-found",
-                &name,
-                "-o",
-                "yaml",
-            ]);
-            if found.is_empty() { Ok(()) } else { Err(found) }
-        })
-        .await;
+        until_no_namespace(&control_plane, &name).await;
         took.push(begin.elapsed());
 
         let account = format!("system:serviceaccount:{name}:plugin");
@@ -326,6 +332,130 @@ async fn definition_ends_after_a_running_plugin_has_cleaned_up() {
     );
     namespace.delete(kinds::CONFIG_MAP, "lamps").await;
     namespace.until_gone(kinds::PLUGIN, "lamps").await;
+    host.assert_sound();
+}
+
+/// A host that runs processes.
+async fn running_processes() -> (ControlPlane, Host) {
+    let program = process_path("process-operator");
+    let folder = program.parent().expect("a folder");
+    running_with(format!("pluginDirectory: {}\n", folder.display())).await
+}
+
+/// Creates the Plugin `operator`, a process that has this finalizer, and declares these.
+async fn create_operator(namespace: &TestNamespace<'_>, declared: &Value) {
+    let spec = json!({
+        "source": {"path": "process-operator.wasm"},
+        "serviceAccountName": "plugin",
+        "process": {"args": ["-finalizer", DELETE_COPY], "finalizers": declared},
+    });
+    let plugin = json!({"metadata": {"name": "operator"}, "spec": spec});
+    namespace.create_object(kinds::PLUGIN, plugin).await;
+}
+
+async fn until_finalizers_are_known(namespace: &TestNamespace<'_>, wanted: &Value) {
+    namespace
+        .until(kinds::PLUGIN, "operator", |plugin| {
+            let known = &plugin["status"]["finalizers"];
+            if known == wanted {
+                Ok(())
+            } else {
+                Err(format!("status.finalizers is {known}"))
+            }
+        })
+        .await;
+}
+
+/// A process declares nothing in a manifest. The host sees what it writes, and remembers it.
+#[tokio::test]
+async fn namespace_ends_after_a_process_has_removed_an_undeclared_finalizer() {
+    let (control_plane, mut host) = running_processes().await;
+    let namespace = with_rights(&control_plane, &host).await;
+    create_operator(&namespace, &json!([])).await;
+    let metadata = json!({"name": "a", "labels": {"copy": "wanted"}});
+    let source = json!({"metadata": metadata, "data": {"of": "a"}});
+    namespace.create_object(kinds::CONFIG_MAP, source).await;
+    namespace
+        .until(kinds::CONFIG_MAP, "a", has(DELETE_COPY))
+        .await;
+
+    let of_config_maps =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "finalizers": [DELETE_COPY]}]);
+    until_finalizers_are_known(&namespace, &of_config_maps).await;
+    namespace.until(kinds::PLUGIN, "operator", has(OURS)).await;
+    until_kept(&namespace).await;
+
+    // After this, the process finds its finalizer on the object, and writes nothing.
+    host.kill();
+    host.start_again();
+    let metadata = json!({"name": "b", "labels": {"copy": "wanted"}});
+    let source = json!({"metadata": metadata, "data": {"of": "b"}});
+    namespace.create_object(kinds::CONFIG_MAP, source).await;
+    namespace
+        .until(kinds::CONFIG_MAP, "b", has(DELETE_COPY))
+        .await;
+    until_finalizers_are_known(&namespace, &of_config_maps).await;
+
+    let name = namespace.name().to_owned();
+    let begin = Instant::now();
+    control_plane.kubectl(&["delete", "namespace", &name, "--wait=false"]);
+    until_no_namespace(&control_plane, &name).await;
+    let took = begin.elapsed();
+    println!("the namespace ended after {took:?}");
+    assert!(took < ENDS, "the namespace took {took:?}");
+
+    // One write sets the finalizer, and one removes it.
+    let account = format!("system:serviceaccount:{name}:plugin");
+    let audit = control_plane.audit();
+    for source in ["a", "b"] {
+        let written = audit.done_by(|event| {
+            event.verb == "patch"
+                && event.object_ref.name == source
+                && event.impersonated_user.username == account
+                && event.response_status.code == 200
+        });
+        assert_eq!(written.count(), 2, "the finalizer of {source}");
+    }
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn process_declares_its_finalizers_in_the_plugin() {
+    let (control_plane, host) = running_processes().await;
+    let namespace = with_rights(&control_plane, &host).await;
+    let declared = json!([{"apiVersion": "v1", "kind": "ConfigMap", "finalizers": [DELETE_COPY]}]);
+    create_operator(&namespace, &declared).await;
+
+    // Nothing was written, so nothing was learned.
+    namespace.until(kinds::PLUGIN, "operator", has(OURS)).await;
+    let metadata = json!({"name": "a", "labels": {"copy": "wanted"}});
+    let source = json!({"metadata": metadata, "data": {"of": "a"}});
+    namespace.create_object(kinds::CONFIG_MAP, source).await;
+    namespace
+        .until(kinds::CONFIG_MAP, "a", has(DELETE_COPY))
+        .await;
+    until_finalizers_are_known(&namespace, &json!([])).await;
+
+    let wrong = json!([{"apiVersion": "v1", "kind": "Config Map", "finalizers": [DELETE_COPY]}]);
+    let patch = json!({"spec": {"process": {"finalizers": wrong}}});
+    namespace.patch(kinds::PLUGIN, "operator", patch).await;
+    let message = namespace
+        .until_condition("operator", "Ready", "False", "InvalidPlugin")
+        .await;
+    assert!(
+        message.starts_with("spec.process.finalizers[0].kind: "),
+        "{message}"
+    );
+
+    let patch = json!({"spec": {"process": {"finalizers": declared}}});
+    namespace.patch(kinds::PLUGIN, "operator", patch).await;
+    namespace
+        .until_condition("operator", "Ready", "True", "Running")
+        .await;
+    namespace.delete(kinds::CONFIG_MAP, "a").await;
+    namespace.delete(kinds::PLUGIN, "operator").await;
+    namespace.until_gone(kinds::CONFIG_MAP, "a").await;
+    namespace.until_gone(kinds::PLUGIN, "operator").await;
     host.assert_sound();
 }
 

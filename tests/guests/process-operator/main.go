@@ -7,9 +7,10 @@
 //
 // With -listen it serves /healthz, /readyz, /metrics and grpc.health.v1; a ConfigMap with the label
 // copy=wanted named health decides what these say: live=no and ready=no. With -print it prints the
-// files of a folder whenever one of them has changed.
+// files of a folder whenever one of them has changed. With -finalizer it puts that finalizer on what
+// it copies, and deletes the copy before it removes the finalizer.
 //
-//	process-operator [-in-cluster] [-listen ADDRESS] [-print FOLDER]
+//	process-operator [-in-cluster] [-listen ADDRESS] [-print FOLDER] [-finalizer NAME]
 package main
 
 import (
@@ -29,6 +30,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -45,8 +47,10 @@ type configMap struct {
 }
 
 type metadata struct {
-	Name            string `json:"name,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Name              string   `json:"name,omitempty"`
+	ResourceVersion   string   `json:"resourceVersion,omitempty"`
+	DeletionTimestamp string   `json:"deletionTimestamp,omitempty"`
+	Finalizers        []string `json:"finalizers,omitempty"`
 }
 
 type list struct {
@@ -63,6 +67,7 @@ type client struct {
 	server    string
 	namespace string
 	token     string
+	finalizer string
 	http      *http.Client
 }
 
@@ -70,6 +75,7 @@ func main() {
 	inCluster := flag.Bool("in-cluster", false, "use the files of the ServiceAccount, not KUBECONFIG")
 	listen := flag.String("listen", "", "the address of the health and metrics server")
 	folder := flag.String("print", "", "print the files of this folder when they change")
+	finalizer := flag.String("finalizer", "", "put this finalizer on what is copied")
 	flag.Parse()
 	fmt.Println("greeting:", os.Getenv("GREETING"), "namespace:", os.Getenv("POD_NAMESPACE"))
 
@@ -78,6 +84,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "failed to connect:", err)
 		os.Exit(1)
 	}
+	api.finalizer = *finalizer
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if *listen != "" {
@@ -206,6 +213,16 @@ func (c *client) reconcile(ctx context.Context, of configMap) {
 		os.Exit(3)
 	}
 
+	if c.finalizer != "" {
+		isLeft, err := c.finalize(ctx, of)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "failed to finalize", of.Metadata.Name+":", err)
+		}
+		if err != nil || isLeft {
+			return
+		}
+	}
+
 	made := configMap{
 		APIVersion: "v1",
 		Kind:       "ConfigMap",
@@ -221,6 +238,29 @@ func (c *client) reconcile(ctx context.Context, of configMap) {
 		return
 	}
 	copies.Add(1)
+}
+
+// finalize sets the finalizer, or deletes the copy of a deleted ConfigMap and removes it. It reports
+// whether the ConfigMap is deleted.
+func (c *client) finalize(ctx context.Context, of configMap) (bool, error) {
+	has := slices.Contains(of.Metadata.Finalizers, c.finalizer)
+	set := func(finalizers []string) error {
+		patch := map[string]any{"metadata": map[string]any{"finalizers": finalizers}}
+		return c.send(ctx, http.MethodPatch, "/"+of.Metadata.Name, patch)
+	}
+	switch {
+	case of.Metadata.DeletionTimestamp == "" && !has:
+		return false, set(append(of.Metadata.Finalizers, c.finalizer))
+	case of.Metadata.DeletionTimestamp == "":
+		return false, nil
+	case !has:
+		return true, nil
+	}
+	if err := c.send(ctx, http.MethodDelete, "/"+of.Metadata.Name+"-copy", struct{}{}); err != nil {
+		return true, err
+	}
+	isOurs := func(name string) bool { return name == c.finalizer }
+	return true, set(slices.DeleteFunc(of.Metadata.Finalizers, isOurs))
 }
 
 var isSick, isUnready atomic.Bool
@@ -292,6 +332,9 @@ func (c *client) request(ctx context.Context, method, path string, body []byte) 
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -310,7 +353,7 @@ func (c *client) get(ctx context.Context, query url.Values, read func(io.Reader)
 	return read(response.Body)
 }
 
-func (c *client) send(ctx context.Context, method, path string, object configMap) error {
+func (c *client) send(ctx context.Context, method, path string, object any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return err
@@ -323,6 +366,9 @@ func (c *client) send(ctx context.Context, method, path string, object configMap
 	switch {
 	case response.StatusCode == http.StatusConflict && method == http.MethodPost:
 		return errExists
+	case response.StatusCode == http.StatusNotFound && method != http.MethodPost:
+		// It is gone.
+		return nil
 	case response.StatusCode >= 300:
 		return refused(response)
 	}

@@ -132,6 +132,28 @@ impl PluginSpec {
     }
 }
 
+/// The finalizers that a plugin puts on the objects of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KindFinalizers {
+    /// `group/version`, or the version alone for the core group.
+    #[schemars(length(min = 1, max = 253))]
+    pub api_version: String,
+    /// The kind.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// The finalizers, such as `example.com/cleanup`.
+    #[schemars(length(min = 1, max = 64))]
+    pub finalizers: Vec<String>,
+}
+
+impl KindFinalizers {
+    /// Returns the kind.
+    pub fn group_version_kind(&self) -> GroupVersionKind {
+        GroupVersionKind::new(&self.api_version, &self.kind)
+    }
+}
+
 /// Options of running the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plugin::KindFinalizers;
+
 /// The state of a Plugin, as the host reports it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -24,6 +26,9 @@ pub struct PluginStatus {
     pub controllers: Vec<ControllerStatus>,
     /// The process, if the component is one.
     pub process: Option<ProcessStatus>,
+    /// The finalizers that the host has seen it put on objects, and that are declared neither in the
+    /// manifest nor in `spec.process.finalizers`. A deleted Plugin removes these first, too.
+    pub finalizers: Vec<KindFinalizers>,
     /// The plugin's use of the host; updated once a minute while it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

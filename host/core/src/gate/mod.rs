@@ -27,6 +27,7 @@ pub mod audit;
 pub mod bytes;
 pub mod call;
 mod config;
+pub mod finalizers;
 pub mod in_flight;
 pub mod operation;
 pub mod options;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    gate::{audit::Audit, bytes::ByteBudget, permit::RequestPermit, throttle::Throttle},
+    gate::{
+        audit::Audit, bytes::ByteBudget, finalizers::OwnFinalizers, permit::RequestPermit,
+        throttle::Throttle,
+    },
     hot_loop::HotLoops,
     ports::{LongRunSink, Nondeterminism, ObjectLookup},
 };
@@ -18,6 +21,8 @@ pub struct Shared {
     /// The hot-loop detector, which sees each write so that it recognizes its event; None disables
     /// it.
     pub loops: Option<Arc<HotLoops>>,
+    /// The finalizers that the plugin is seen to set; None if nobody wants to know.
+    pub finalizers: Option<Arc<OwnFinalizers>>,
     /// The host's own object lookup, for the audit and the detector; None disables lookups.
     pub objects: Option<Arc<dyn ObjectLookup>>,
     /// Gets reports of long-running reconciles; None drops them.

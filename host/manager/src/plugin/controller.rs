@@ -61,7 +61,7 @@ use crate::{
         },
         source::{Loader, state::SourceState},
         status::{is_settled, observed::observe, report::Reporter},
-        teardown::{self, Remaining, declares_finalizers},
+        teardown::{self, Remaining},
     },
     problem::Problem,
     tenancy::{
@@ -399,6 +399,15 @@ impl PluginController {
             self.context.config.plugin_log_level.into(),
         );
 
+        // A process that is started anew, here or on another replica, need not write them again.
+        let seen = plugin.status.iter().flat_map(|status| &status.finalizers);
+        for of_kind in seen {
+            let finalizers = of_kind.finalizers.iter().cloned();
+            hosted
+                .finalizers
+                .add(&of_kind.group_version_kind(), finalizers);
+        }
+
         let plugin = PluginRef {
             key,
             object: &plugin,
@@ -716,6 +725,7 @@ impl PluginController {
             component: &component,
             log: &hosted.log,
             health: &hosted.health,
+            finalizers: &hosted.finalizers,
             permit: hosted.permit(),
             retries_failed: is_changed,
             epoch: self.ownership.epoch().filter(|_| may_send_epoch),
@@ -837,14 +847,17 @@ impl PluginController {
         let current = self.informers.plugins.cache.get(key);
         let current = current.filter(|current| current.uid() == hosted.uid);
         if current.as_ref().is_some_and(|current| current.deleting()) {
-            observed.remaining = Some(self.remaining(key, &mut state).await?);
+            observed.remaining = Some(self.remaining(plugin, &mut state).await?);
         }
         if hosted.is_leading() {
             self.reporter.report_denials(key, &observed, &mut state);
             self.reporter.report_throttling(key, &observed, &mut state);
         }
         let component = state.component.as_ref();
-        let declares = component.map(|component| declares_finalizers(component.manifest()));
+        let declares = component.map(|component| {
+            let seen = hosted.finalizers.all();
+            !teardown::known(component.manifest(), &object.spec, &seen).is_empty()
+        });
         drop(state);
 
         // A Plugin that cannot run is settled as well: the owner then reports why.
@@ -883,7 +896,16 @@ impl PluginController {
     }
 
     /// Counts the objects that keep a deleted Plugin from ending.
-    async fn remaining(&self, key: &ObjectKey, state: &mut State) -> Result<Remaining, ApiError> {
+    async fn remaining(
+        &self,
+        plugin: PluginRef<'_>,
+        state: &mut State,
+    ) -> Result<Remaining, ApiError> {
+        let PluginRef {
+            key,
+            object,
+            hosted,
+        } = plugin;
         let deleted = state
             .deleted_since
             .get_or_insert_with(Instant::now)
@@ -891,7 +913,17 @@ impl PluginController {
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let is_ending = teardown::is_terminating(&self.context.cluster, namespace).await?;
         let ending = is_ending.then_some(namespace);
-        Ok(Remaining::count(state, ending, deleted))
+
+        let remaining = Remaining::after(deleted);
+        let code = state.component.as_ref().zip(state.running.as_ref());
+        Ok(match code {
+            Some((component, running)) => {
+                let manifest = component.manifest();
+                let known = teardown::known(manifest, &object.spec, &hosted.finalizers.all());
+                remaining.count(manifest, running, &known, ending).await
+            }
+            None => remaining,
+        })
     }
 
     /// Lets a deleted Plugin go, and reports the objects that keep its finalizers.

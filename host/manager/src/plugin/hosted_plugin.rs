@@ -6,7 +6,7 @@ use std::{
 };
 
 use operetta_core::{
-    gate::{PluginConfig, permit::RequestPermit},
+    gate::{PluginConfig, finalizers::OwnFinalizers, permit::RequestPermit},
     object::ObjectKey,
     replicas::Shard,
 };
@@ -43,6 +43,8 @@ pub struct HostedPlugin {
     pub log: Arc<PluginLog>,
     /// The health of its controllers.
     pub health: Arc<Health>,
+    /// The finalizers that it was seen to put on objects.
+    pub finalizers: Arc<OwnFinalizers>,
     /// The state of its code. The Plugin controller locks it during a reconcile; others read
     /// `running`.
     pub state: Mutex<State>,
@@ -75,6 +77,7 @@ impl HostedPlugin {
             uid: uid.to_owned(),
             log,
             health,
+            finalizers: Arc::default(),
             state: Mutex::default(),
             permit: SyncMutex::new(host.child()),
             running_digest: SyncMutex::default(),

@@ -7,6 +7,8 @@ mod volume;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::plugin::KindFinalizers;
+
 pub use env::{EnvFromSource, EnvSource, EnvVar, EnvVarSource, KeySelector};
 pub use probe::{GrpcAction, HttpGetAction, HttpHeader, Metrics, Probe, Scheme, TcpSocketAction};
 pub use volume::{
@@ -74,6 +76,12 @@ pub struct ProcessSpec {
     /// Plugin's name and namespace as labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
+    /// The finalizers that the process puts on objects. A deleted Plugin runs on until it has removed
+    /// them from the objects that are being deleted. The host learns most of them from the process's
+    /// writes; `status.finalizers` has those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["apiVersion", "kind"]))]
+    pub finalizers: Vec<KindFinalizers>,
     /// How many seconds the process has to end after SIGTERM; 30 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 600))]

@@ -42,7 +42,7 @@ use operetta_wasm::{
 
 use crate::{
     plugin::{
-        crd::{ConfigSource, Usage, warm_limits},
+        crd::{ConfigSource, ProcessSpec, Usage, warm_limits},
         process::{definition::Definition, inputs, volumes::EmptyDirs},
         setup::{
             Setup, SetupError, mapping_stage::Mapping, reconciler::ShardReconciler,
@@ -269,7 +269,11 @@ pub(super) fn define(
         shared,
     );
 
-    let spec = setup.spec.process.clone().unwrap_or_default();
+    // They say how the Plugin ends. The process doesn't see them, so it needn't be started again.
+    let spec = ProcessSpec {
+        finalizers: Vec::new(),
+        ..setup.spec.process.clone().unwrap_or_default()
+    };
     Definition {
         program: program.clone(),
         empty_dirs: EmptyDirs::of(&spec, || gate.memory()),
@@ -383,6 +387,7 @@ fn shared(
             conflicts: setup.context.conflicts.clone(),
         }),
         loops: Some(loops.clone()),
+        finalizers: Some(setup.finalizers.clone()),
         objects: Some(api.clone()),
         long_runs: Some(setup.health.clone()),
         memory: Some(

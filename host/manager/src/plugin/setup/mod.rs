@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use operetta_core::{
     authz::access_review::SubjectGrants,
-    gate::{PluginConfig, permit::RequestPermit},
+    gate::{PluginConfig, finalizers::OwnFinalizers, permit::RequestPermit},
     object::ObjectKey,
     replicas::Epoch,
     status::ApiError,
@@ -51,6 +51,8 @@ pub struct Setup<'a> {
     pub log: &'a Arc<PluginLog>,
     /// Observes the reconciles.
     pub health: &'a Arc<Health>,
+    /// The finalizers that its writes set.
+    pub finalizers: &'a Arc<OwnFinalizers>,
     /// The permit to act for the plugin or one of its shards.
     pub permit: Arc<RequestPermit>,
     /// True to retry failed keys now, because the replaced code or configuration may be the cause.

@@ -205,6 +205,7 @@ impl RunningShard {
             Component::Process(program) => {
                 let definition = define(setup, program, &mut self.identity, api, assembly);
                 self.placements = Vec::new();
+                self.watchers = JoinSet::new();
                 let reconciled = mem::take(&mut self.controllers);
                 reconciled
                     .into_values()
@@ -212,6 +213,7 @@ impl RunningShard {
                 self.replace_process(setup, Arc::new(definition));
             }
         }
+        self.enqueue_on_change(setup, setup.finalizers.follow());
         self.token = Some(setup.permit.clone());
         Ok(wired.missing)
     }
@@ -644,10 +646,23 @@ fn check_spec(setup: &Setup<'_>) -> Result<(), SetupError> {
         Component::Process(_) if !spec.controllers.is_empty() => {
             "spec.controllers is set, but the component is a process, which runs its own controllers".to_owned()
         }
-        _ => return Ok(()),
+        _ => return check_finalizers(setup),
     };
     let problem = Problem::new(reasons::SPEC_MISMATCH, message);
     Err(SetupError::Refused(problem))
+}
+
+/// Checks the names in `spec.process.finalizers`.
+fn check_finalizers(setup: &Setup<'_>) -> Result<(), SetupError> {
+    let process = setup.spec.process.iter();
+    for (at, of_kind) in process.flat_map(|process| process.finalizers.iter().enumerate()) {
+        let checked = of_kind.group_version_kind().check();
+        checked.map_err(|(field, message)| {
+            let message = format!("spec.process.finalizers[{at}].{field}: {message}");
+            SetupError::Refused(Problem::new(reasons::INVALID_PLUGIN, message))
+        })?;
+    }
+    Ok(())
 }
 
 /// Lets a process end in its grace period.

@@ -104,6 +104,10 @@ pub fn status(observed: &Observed, previous: &PluginStatus, now: &str) -> Plugin
         remedies,
         controllers: observed.controllers.iter().map(controller).collect(),
         process: observed.process.as_ref().map(ProcessState::status),
+        finalizers: observed
+            .finalizers
+            .clone()
+            .unwrap_or_else(|| previous.finalizers.clone()),
         usage: observed.usage.clone(),
         conditions,
         host: Some(observed.host.clone()),

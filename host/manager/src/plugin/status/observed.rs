@@ -20,12 +20,12 @@ use operetta_kube::{
 
 use crate::{
     plugin::{
-        crd::{Plugin, Usage},
+        crd::{KindFinalizers, Plugin, Usage},
         hosted_plugin::{HostedPlugin, Problems, State},
         process::state::ProcessState,
         setup::{running_shard::Watching, running_shards::RunningShards},
         status::{health::ControllerHealth, throttling::Waits},
-        teardown::Remaining,
+        teardown::{Remaining, undeclared},
     },
     problem::Problem,
     tenancy::quotas::Quotas,
@@ -54,6 +54,8 @@ pub struct Observed {
     pub process: Option<ProcessState>,
     /// What it waits for, if it is throttled.
     pub throttled: Option<String>,
+    /// The finalizers that it was seen to set, and doesn't declare. None while its code is not known.
+    pub finalizers: Option<Vec<KindFinalizers>>,
     /// What waits for it, if it is deleted.
     pub remaining: Option<Remaining>,
     /// The resources that it has used.
@@ -158,6 +160,10 @@ pub fn observe(
             let throttled = hosted.throttling(Waits::of(metered))?;
             let namespace = plugin.metadata.namespace.as_deref().unwrap_or_default();
             Some(throttled.message(quotas, namespace))
+        }),
+        finalizers: state.component.as_ref().map(|component| {
+            let seen = hosted.finalizers.all();
+            undeclared(component.manifest(), &plugin.spec, &seen)
         }),
         remaining: None,
         usage: metered.map(|metered| metered.usage(cached_bytes)),

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use operetta_api::reasons::{self, Reason};
 use operetta_core::{
-    gate::operation::{PatchBody, Write, WriteAction, WriteOptions},
+    gate::{
+        finalizers::is_same_kind,
+        operation::{PatchBody, Write, WriteAction, WriteOptions},
+    },
     object::{ObjectKey, kind::GroupVersionKind},
     ports::{EventSink, EventType, LogLevel, ObjectApi},
     status::{ApiError, ErrorKind},
@@ -99,6 +102,7 @@ impl Reporter {
             return Ok(());
         }
 
+        report_finalizers(hosted, observed, &before);
         let now = clock::now().to_string();
         let own = status(observed, &before, &now);
         let owners = Owners::from_status(&before.owner);
@@ -295,6 +299,30 @@ impl Reporter {
             .cluster
             .recorder
             .emit(regarding.event(event_type, reason, message));
+    }
+}
+
+/// Reports finalizers that the plugin has begun to set without declaring them, in its log.
+fn report_finalizers(hosted: &HostedPlugin, observed: &Observed, before: &PluginStatus) {
+    let declared_in = match observed.process {
+        Some(_) => "spec.process.finalizers",
+        None => "the manifest, with its controller",
+    };
+    for of_kind in observed.finalizers.iter().flatten() {
+        let kind = of_kind.group_version_kind();
+        let is_reported = |finalizer: &String| {
+            let reported = before.finalizers.iter();
+            reported
+                .filter(|of| is_same_kind(&of.group_version_kind(), &kind))
+                .any(|of| of.finalizers.contains(finalizer))
+        };
+        for finalizer in of_kind.finalizers.iter().filter(|one| !is_reported(one)) {
+            let line = format!(
+                "it has put the finalizer {finalizer:?} on objects of {kind} without declaring it: if the Plugin is deleted, it \
+                 runs on until it has removed the finalizer from those that are deleted; declare it in {declared_in}"
+            );
+            hosted.log.write_host_line(LogLevel::Info, line);
+        }
     }
 }
 

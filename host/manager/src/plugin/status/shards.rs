@@ -8,7 +8,7 @@ use operetta_api::{
     conditions::{DEGRADED, READY},
     reasons,
 };
-use operetta_core::replicas::Epoch;
+use operetta_core::{gate::finalizers::is_same_kind, replicas::Epoch};
 
 use crate::plugin::{
     crd::{Condition, ControllerStatus, PluginStatus, ReplicaStatus, Usage},
@@ -59,7 +59,7 @@ pub fn status(
             &replicas,
             unstarted_shard(owners, &replicas, is_member),
         ),
-        false => before.clone(),
+        false => with_finalizers(before.clone(), &own),
     };
     for condition in whole.conditions.iter_mut().filter(|_| view.is_leading) {
         let is_same =
@@ -74,6 +74,25 @@ pub fn status(
     whole.owner = before.owner.clone();
     whole.owner.replicas = replicas;
 
+    whole
+}
+
+/// Adds the finalizers that this replica has seen. The one that computes the status learns of them
+/// by this.
+fn with_finalizers(mut whole: PluginStatus, own: &PluginStatus) -> PluginStatus {
+    for of_kind in &own.finalizers {
+        let kind = of_kind.group_version_kind();
+        let mut all = whole.finalizers.iter_mut();
+        let Some(known) = all.find(|known| is_same_kind(&known.group_version_kind(), &kind)) else {
+            whole.finalizers.push(of_kind.clone());
+            continue;
+        };
+        for finalizer in &of_kind.finalizers {
+            if !known.finalizers.contains(finalizer) {
+                known.finalizers.push(finalizer.clone());
+            }
+        }
+    }
     whole
 }
 
@@ -229,6 +248,7 @@ mod tests {
     use operetta_core::replicas::Shard;
 
     use super::*;
+    use crate::plugin::crd::KindFinalizers;
 
     const DEAD: Epoch = Epoch(9);
 
@@ -313,6 +333,31 @@ mod tests {
             now: "t2",
         };
         status(view, own, &before, owners, |epoch| epoch != DEAD)
+    }
+
+    #[test]
+    fn finalizers_that_another_replica_has_seen_are_added() {
+        let of = |kind: &str, names: &[&str]| KindFinalizers {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            finalizers: names.iter().map(ToString::to_string).collect(),
+        };
+        let with = |finalizers: Vec<KindFinalizers>| PluginStatus {
+            finalizers,
+            ..seen(1, true, false)
+        };
+        let view = View {
+            replica: "b",
+            is_leading: false,
+            now: "t2",
+        };
+        let own = with(vec![of("Pod", &["x/b", "x/a"]), of("Node", &["x/n"])]);
+        let before = with(vec![of("Pod", &["x/a"])]);
+        let whole = status(view, own, &before, &owners(None), |_| true);
+        assert_eq!(
+            whole.finalizers,
+            [of("Pod", &["x/a", "x/b"]), of("Node", &["x/n"])]
+        );
     }
 
     #[test]
