@@ -129,6 +129,48 @@ async fn granted_plugin_runs_others_say_what_is_missing() {
 }
 
 #[tokio::test]
+async fn grant_prints_the_api_servers_warnings_once() {
+    let (control_plane, options) = narrow().await;
+    let host = Host::start(&control_plane, &options).await;
+    let namespace = team(&control_plane, "warned").await;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "remark"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
+                "operations": ["CREATE", "UPDATE"], "resources": ["rolebindings"],
+            }]},
+            "validations": [{"expression": "false", "message": "reviewed on Fridays"}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "remark"},
+        "spec": {"policyName": "remark", "validationActions": ["Warn"]},
+    });
+    control_plane.apply(&policy.to_string());
+    control_plane.apply(&binding.to_string());
+
+    // A policy takes a moment to take effect.
+    eventually("operetta grant prints the warning", async || {
+        let output = host.run(&["grant", "-n", namespace.name(), "plugin"]);
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{messages}");
+        let warnings = messages.lines().filter(|line| {
+            line.starts_with("Warning: ") && line.ends_with(": reviewed on Fridays")
+        });
+        // Two RoleBindings, the same words.
+        match warnings.count() {
+            1 => Ok(()),
+            count => Err(format!("{count} times: {messages}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn owner_of_host_token_gets_only_what_was_granted() {
     let (control_plane, options) = narrow().await;
     let host = Host::start(&control_plane, &options).await;

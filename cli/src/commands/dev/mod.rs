@@ -19,7 +19,7 @@ mod view;
 
 use anyhow::{Context, Result};
 use kube::Client;
-use operetta_host::cluster::connect;
+use operetta_host::cluster::connect_to_apply;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use self::manifests::read_objects;
@@ -105,7 +105,7 @@ impl Started {
             kubeconfig: Some(cluster.kubeconfig.clone()),
             context: None,
         };
-        let client = connect(&connection).await?;
+        let client = connect_to_apply(&connection).await?;
 
         // A session owns its cluster.
         let write = Write {
@@ -123,7 +123,7 @@ impl Started {
 
     /// Runs on a cluster of a kubeconfig.
     async fn on_shared_cluster(self, args: &DevArgs, connection: &ClusterArgs) -> Result<()> {
-        let client = connect(connection).await?;
+        let client = connect_to_apply(connection).await?;
         let namespace = &args.namespace;
         let plugin = &self.project.name;
         let cluster =

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ServiceAccount as Object;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use operetta_api::reasons;
 use operetta_core::authz::access_review::ServiceAccount;
-use operetta_host::cluster::connect;
+use operetta_host::cluster::connect_to_apply;
 use operetta_manager::authz::consent::{self, ALLOW_PLUGINS};
 
 use self::mirror::Choices;
@@ -26,7 +26,7 @@ use crate::args::GrantArgs;
 /// Returns an error if a ServiceAccount does not exist or consent, the namespace is reserved, or
 /// the API server refuses.
 pub async fn grant(args: &GrantArgs) -> Result<()> {
-    let client = connect(&args.cluster).await?;
+    let client = connect_to_apply(&args.cluster).await?;
 
     let namespace = args
         .namespace

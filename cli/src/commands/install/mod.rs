@@ -8,7 +8,7 @@ mod manifests;
 
 use anyhow::{Result, bail};
 use kube::api::PropagationPolicy;
-use operetta_host::cluster::connect;
+use operetta_host::cluster::connect_to_apply;
 use serde_json::Value;
 
 use self::manifests::Choices;
@@ -43,7 +43,7 @@ pub async fn install(args: &InstallArgs) -> Result<()> {
         bail!("--output needs --dry-run=client");
     }
 
-    let client = connect(&args.cluster).await?;
+    let client = connect_to_apply(&args.cluster).await?;
     let dry_run = args.dry_run == DryRun::Server;
     let suffix = if dry_run { " (server dry run)" } else { "" };
 
@@ -88,7 +88,7 @@ pub async fn uninstall(args: &UninstallArgs) -> Result<()> {
         })?,
     };
 
-    let client = connect(&args.cluster).await?;
+    let client = connect_to_apply(&args.cluster).await?;
 
     // While the host runs: a plugin may have to clean up.
     if args.delete_plugins {

@@ -9,7 +9,7 @@ use operetta_kube::client::{
     observed::RequestObserver,
 };
 
-use crate::args::ClusterArgs;
+use crate::{args::ClusterArgs, terminal::note};
 
 /// Connects to the cluster that the arguments select.
 ///
@@ -18,6 +18,18 @@ use crate::args::ClusterArgs;
 pub async fn connect(args: &ClusterArgs) -> Result<kube::Client> {
     let (kubeconfig, context) = named(args);
     connect::connect(kubeconfig, context).await.map_err(coded)
+}
+
+/// Connects as [`connect()`] does, for a command that writes what somebody has written: prints the
+/// API server's warnings on stderr as kubectl does, each once.
+///
+/// # Errors
+/// Fails as [`connect()`] does.
+pub async fn connect_to_apply(args: &ClusterArgs) -> Result<kube::Client> {
+    let (kubeconfig, context) = named(args);
+    connect::connect_warned(kubeconfig, context, |text| note(format!("Warning: {text}")))
+        .await
+        .map_err(coded)
 }
 
 /// Connects as [`connect()`] does, and reports the requests to `observer`.

@@ -18,6 +18,7 @@ use crate::client::{
     observed::{Observed, RequestObserver},
     own_token::with_own_token,
     permitted::{PermittedConnection, at_socket},
+    warnings::Warned,
 };
 
 /// How long a host waits for the next byte of a response or a watch. Its watches get a bookmark each
@@ -62,6 +63,7 @@ pub enum ConnectError {
 pub struct Connector {
     config: Config,
     observed: Option<Observed>,
+    warned: Option<Warned>,
 }
 
 impl Connector {
@@ -70,6 +72,7 @@ impl Connector {
         Self {
             config,
             observed: None,
+            warned: None,
         }
     }
 
@@ -79,9 +82,13 @@ impl Connector {
     /// # Errors
     /// [`ConnectError::Client`].
     pub fn client(&self) -> Result<Client, ConnectError> {
-        let Self { config, observed } = self.clone();
+        let Self {
+            config,
+            observed,
+            warned,
+        } = self.clone();
         let url = config.cluster_url.to_string();
-        client(config, observed).map_err(|source| ConnectError::Client {
+        client(config, observed, warned).map_err(|source| ConnectError::Client {
             url,
             source: Box::new(source),
         })
@@ -101,6 +108,24 @@ pub async fn connect(
     create(kubeconfig, context, true, None, None)
         .await?
         .client()
+}
+
+/// Like [`connect`], for a client that passes the API server's warnings to `warned`, each once.
+///
+/// # Errors
+/// [`ConnectError`], naming the file or the alternatives.
+pub async fn connect_warned(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    warned: fn(&str),
+) -> Result<Client, ConnectError> {
+    let connector = create(kubeconfig, context, true, None, None).await?;
+    let warned = Some(Warned::new(warned));
+    Connector {
+        warned,
+        ..connector
+    }
+    .client()
 }
 
 /// Like [`connect`], for a client that reports its requests to `observer`.
@@ -211,7 +236,11 @@ async fn create(
         host: host(&config).into(),
         observer,
     });
-    Ok(Connector { config, observed })
+    Ok(Connector {
+        config,
+        observed,
+        warned: None,
+    })
 }
 
 /// The API server's host and port.
@@ -224,12 +253,17 @@ fn host(config: &Config) -> String {
 /// Builds a client like `Client::try_from`, but with TCP_NODELAY, as in client-go. kube keeps
 /// Nagle's algorithm, which delays some requests by 40 ms until a delayed acknowledgement
 /// ([kube#2056](https://github.com/kube-rs/kube/issues/2056)).
-fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
+fn client(
+    config: Config,
+    observed: Option<Observed>,
+    warned: Option<Warned>,
+) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
         let builder = ClientBuilder::try_from(config)?;
-        return Ok(match observed {
-            Some(observed) => builder.with_layer(&observed).build(),
-            None => builder.build(),
+        return Ok(match (observed, warned) {
+            (Some(observed), _) => builder.with_layer(&observed).build(),
+            (None, Some(warned)) => builder.with_layer(&warned).build(),
+            (None, None) => builder.build(),
         });
     }
 
@@ -252,6 +286,7 @@ fn client(config: Config, observed: Option<Observed>) -> kube::Result<Client> {
 
     let service = ServiceBuilder::new()
         .option_layer(observed)
+        .option_layer(warned)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

@@ -1,7 +1,17 @@
 //! Warnings in the API server's answers: dropped unknown fields, deprecated versions, remarks of
 //! webhooks and policies.
 
-use http::{HeaderMap, header::WARNING};
+use std::{
+    collections::HashSet,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{HeaderMap, Request, Response, header::WARNING};
+use parking_lot::Mutex;
+use tower::{Layer, Service};
 
 /// The code of a warning about the request itself, and the only one Kubernetes sends.
 const MISCELLANEOUS: &str = "299";
@@ -12,6 +22,72 @@ const MAX_WARNINGS: usize = 64;
 /// The maximum length of a text in bytes. Longer ones are cut. kube-apiserver itself cuts the
 /// warnings of a response to some 4 KiB together, but an aggregated API server may send anything.
 const MAX_TEXT: usize = 4 << 10;
+
+/// A client layer that passes each warning in responses on once, as kubectl prints it.
+#[derive(Clone, Debug)]
+pub(crate) struct Warned {
+    pass_on: fn(&str),
+    seen: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Warned {
+    pub(crate) fn new(pass_on: fn(&str)) -> Self {
+        Self {
+            pass_on,
+            seen: Arc::default(),
+        }
+    }
+
+    fn read(&self, headers: &HeaderMap) {
+        for text in warnings(headers) {
+            if self.seen.lock().insert(text.clone()) {
+                (self.pass_on)(&text);
+            }
+        }
+    }
+}
+
+impl<S> Layer<S> for Warned {
+    type Service = WarnedService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        WarnedService {
+            inner,
+            warned: self.clone(),
+        }
+    }
+}
+
+/// A service whose responses are searched for warnings.
+#[derive(Clone, Debug)]
+pub(crate) struct WarnedService<S> {
+    inner: S,
+    warned: Warned,
+}
+
+impl<S, A, B> Service<Request<A>> for WarnedService<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let warned = self.warned.clone();
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            let response = response.await?;
+            warned.read(response.headers());
+            Ok(response)
+        })
+    }
+}
 
 /// The texts of a response's `Warning` headers, read like apimachinery's [`ParseWarningHeaders`]:
 /// `299 AGENT "TEXT"`, possibly several in one header, separated by commas. Anything else ends the
@@ -72,7 +148,10 @@ fn first(header: &str) -> Option<(&str, String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use http::HeaderValue;
+    use tower::{ServiceExt, service_fn};
 
     use super::*;
 
@@ -98,6 +177,22 @@ mod tests {
             of(&[r#"299 - "dated" "Wed, 21 Oct 2026 07:28:00 GMT", 299 - "next""#]),
             ["dated", "next"]
         );
+    }
+
+    static PASSED_ON: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[tokio::test]
+    async fn client_passes_each_warning_on_once() {
+        let answers = service_fn(async |request: Request<&'static str>| {
+            let response = Response::builder().header(WARNING, *request.body());
+            Ok::<_, Infallible>(response.body(()).expect("a response"))
+        });
+        let client = Warned::new(|text| PASSED_ON.lock().push(text.to_owned())).layer(answers);
+        for warning in [r#"299 - "a""#, r#"299 - "b", 299 - "a""#] {
+            let answer = client.clone().oneshot(Request::new(warning)).await;
+            answer.expect("an answer");
+        }
+        assert_eq!(*PASSED_ON.lock(), ["a", "b"]);
     }
 
     #[test]
