@@ -262,6 +262,21 @@ async fn refused_finalizer_counts_as_failed_and_names_the_cure() {
     );
     assert_eq!(field(failed, "cure"), cure);
 
+    // The refused request can be found in the API server's audit log.
+    let audit_id = field(failed, "auditID");
+    let audit = namespace.control_plane().audit();
+    let refused = audit
+        .done_by(|event| event.audit_id == audit_id)
+        .next()
+        .unwrap_or_else(|| panic!("no request {audit_id:?}"));
+    assert_eq!(
+        (refused.verb.as_str(), refused.response_status.code),
+        ("patch", 403)
+    );
+    let why = host.run(&["why", "kube-rs", "source", "-n", namespace.name()]);
+    let why = String::from_utf8_lossy(&why.stdout);
+    assert!(why.contains(": Forbidden (audit ID "), "{why}");
+
     // The cure in the message heals it.
     let printed = host.run(&["rbac", "kube-rs", "-n", namespace.name()]);
     let roles = String::from_utf8_lossy(&printed.stdout).into_owned();

@@ -224,10 +224,15 @@ fn write_past(out: &mut String, past: &Past) {
             .map(|paths| format!(" {}", paths.join(", ")))
             .unwrap_or_default();
 
+        let audit_id = if call.audit_id.is_empty() {
+            String::new()
+        } else {
+            format!(" (audit ID {})", call.audit_id)
+        };
         let result = if call.result == "ok" {
             String::new()
         } else {
-            format!(": {}", call.result)
+            format!(": {}{audit_id}", call.result)
         };
 
         let _ = writeln!(
@@ -258,6 +263,7 @@ fn describe_trigger(trigger: &PastTrigger) -> String {
 
 #[cfg(test)]
 mod tests {
+    use operetta_manager::plugin::history::PastCall;
     use serde_json::json;
 
     use super::*;
@@ -351,6 +357,26 @@ mod tests {
         assert!(
             text.ends_with("  because of the 1st retry\n"),
             "nothing else is known: {text}"
+        );
+    }
+
+    #[test]
+    fn failed_call_is_found_in_the_audit_log_by_its_id() {
+        let call = |result: &str, audit_id: &str| PastCall {
+            verb: "update".to_owned(),
+            object: "Greeting team/hello".to_owned(),
+            result: result.to_owned(),
+            audit_id: audit_id.to_owned(),
+            ..PastCall::default()
+        };
+        let mut history = reconcile(0);
+        history.reconciles[0].calls = vec![call("Conflict", "1b4e"), call("TimedOut", "")];
+        let text = describe(&plugin(json!([])), "team/hello", &history);
+        assert!(
+            text.ends_with(
+                "  update Greeting team/hello: Conflict (audit ID 1b4e)\n  update Greeting team/hello: TimedOut\n"
+            ),
+            "{text}"
         );
     }
 

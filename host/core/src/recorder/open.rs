@@ -122,6 +122,18 @@ impl OpenReconcile {
         self.0.trace.as_ref()
     }
 
+    /// The API server's audit id of the request of the last call that failed; None without one, and
+    /// after the end.
+    pub fn audit_id(&self) -> Option<String> {
+        let record = self.0.record.lock();
+        let failed = record
+            .as_ref()?
+            .calls
+            .iter()
+            .rfind(|call| call.error.is_some())?;
+        Some(failed.audit_id.clone()).filter(|id| !id.is_empty())
+    }
+
     /// The triggers; none after the end.
     pub(crate) fn triggers(&self) -> Triggers {
         let record = self.0.record.lock();
@@ -253,10 +265,17 @@ impl OpenCall {
         }
     }
 
-    /// Records the API server's response to a request of this call; `status` is None if there was
-    /// none.
-    pub fn responded(&self, method: &str, status: Option<u16>) {
-        self.change(|call| call.response = Some((cut(method), status.unwrap_or_default())));
+    /// Records the API server's response to a request of this call: its status, and the id of the
+    /// request in the audit log. `response` is None if there was none.
+    pub fn responded(&self, method: &str, response: Option<(u16, Option<&str>)>) {
+        let (status, audit_id) = response.unwrap_or_default();
+        self.change(|call| {
+            call.response = Some((cut(method), status));
+            call.audit_id = audit_id
+                .filter(|_| status >= 400)
+                .map(cut)
+                .unwrap_or_default();
+        });
     }
 
     /// Ends the record. `error` is the kind of a failure.

@@ -171,6 +171,9 @@ pub struct CallRecord {
     pub is_suppressed: bool,
     /// Method and status of the last HTTP response; status 0 if there was none.
     pub response: Option<(String, u16)>,
+    /// The id of that response's request in the API server's audit log; empty for a request that
+    /// succeeded, or without an id.
+    pub audit_id: String,
     /// The kind of error, if the call failed.
     pub error: Option<String>,
     /// The id of its span; 0 if not traced.

@@ -33,6 +33,11 @@ const IMPERSONATE_EPOCH: HeaderName =
 /// The header of W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// The header with the [id] under which the API server's audit log has a request.
+///
+/// [id]: https://github.com/kubernetes/apiserver/blob/v0.36.2/pkg/apis/audit/types.go
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
 /// The maximum size of a response that a plugin may make the host read at once, in bytes. Larger
 /// lists are read in pages.
 const MAX_ANSWER: usize = 64 << 20;
@@ -276,13 +281,10 @@ impl ApiClient {
         let response = response.await;
 
         if let Some(call) = call {
-            call.responded(
-                method.as_str(),
-                response
-                    .as_ref()
-                    .ok()
-                    .map(|response| response.status().as_u16()),
-            );
+            let response = response.as_ref().ok();
+            let response =
+                response.map(|response| (response.status().as_u16(), audit_id(response.headers())));
+            call.responded(method.as_str(), response);
         }
 
         let response = response?;
@@ -409,6 +411,11 @@ impl ApiClient {
             answer.retry_after(),
         ))
     }
+}
+
+/// The id of a response's request in the API server's audit log.
+fn audit_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUDIT_ID)?.to_str().ok()
 }
 
 /// Lets the API server's own spans of a request be in the trace of the call.
@@ -647,6 +654,7 @@ mod tests {
                 Ok::<_, BoxError>(
                     Response::builder()
                         .status(status)
+                        .header(AUDIT_ID, "1b4e")
                         .body(Body::empty())
                         .expect("a response"),
                 )
@@ -685,6 +693,7 @@ mod tests {
         )
         .await
         .expect_err("not found");
+        assert_eq!(reconcile.audit_id().as_deref(), Some("1b4e"));
         drop(reconcile);
         let record = exported.0.lock().pop().expect("exported");
         let [own, of_plugin] = record.calls.as_slice() else {
@@ -693,6 +702,7 @@ mod tests {
         assert_eq!((&own.response, &own.error), (&None, &None));
         assert_eq!(of_plugin.response, Some(("GET".to_owned(), 404)));
         assert_eq!(of_plugin.error.as_deref(), Some("NotFound"));
+        assert_eq!((&*own.audit_id, &*of_plugin.audit_id), ("", "1b4e"));
     }
 
     #[test]

@@ -123,6 +123,9 @@ pub struct PastCall {
     pub paths: Option<Vec<String>>,
     /// `ok`, `unchanged` for a suppressed write, `dry run`, or the kind of error.
     pub result: String,
+    /// The id of the failed request in the API server's audit log; empty without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub audit_id: String,
 }
 
 /// Returns the keys a user may mean: `NAMESPACE/NAME`, or `NAME`, which is in the Plugin's
@@ -245,6 +248,7 @@ impl From<CallRecord> for PastCall {
             resource_version: call.resource_version,
             paths: call.paths,
             result,
+            audit_id: call.audit_id,
         }
     }
 }

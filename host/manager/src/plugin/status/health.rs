@@ -397,6 +397,7 @@ impl Health {
         request: &ReconcileRequest,
         failure: &Failure,
         took: Duration,
+        audit_id: Option<String>,
     ) {
         let next = match failure {
             Failure::Retry(_) | Failure::RetryAfter(..) | Failure::Fault(_) => "retrying",
@@ -409,6 +410,7 @@ impl Health {
             ("retries".to_owned(), request.retries.to_string()),
             ("took".to_owned(), format!("{took:.1?}")),
         ];
+        fields.extend(audit_id.map(|id| ("auditID".to_owned(), id)));
         fields.extend(cure.map(|command| ("cure".to_owned(), command)));
 
         let reconcile = Some(request.clone());
@@ -538,6 +540,7 @@ impl Observer for MapHealth {
                 request,
                 failure,
                 took,
+                None,
             );
         }
 
@@ -577,12 +580,14 @@ impl Observer for Health {
         took: Duration,
         retries: u32,
     ) {
+        let record = request.record.as_ref();
+        let audit_id = record.and_then(OpenReconcile::audit_id);
         end_record(request, result);
         self.sinks
             .metrics
             .reconciled(&self.plugin, &request.controller, result, took);
         if let Err(failure) = result {
-            self.log_failure("reconcile", request, failure, took);
+            self.log_failure("reconcile", request, failure, took, audit_id);
         }
         if let Err(Failure::Terminal(message)) = result
             && let Some(kind) = self.kind_of(&request.controller)
