@@ -1,11 +1,13 @@
 //! The page's sessions behind a Service: a browser signs in at one replica, and its next requests
 //! reach others.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
-use operetta_testkit::{ControlPlane, HostOptions, TestNamespace, eventually, https};
-use serde_json::Value;
+use operetta_testkit::{
+    ControlPlane, DropIn, HostOptions, TestNamespace, eventually, guest, https,
+};
+use serde_json::{Value, json};
 
 use crate::stage::{Replica, control_plane, drop_in, names_for, until_run_by};
 
@@ -107,7 +109,8 @@ async fn three(control_plane: &ControlPlane) -> [Replica; 3] {
     ]
 }
 
-/// Creates a ServiceAccount that may read Plugins in its namespace. Returns a token of it.
+/// Creates a ServiceAccount that may read Plugins and ConfigMaps in its namespace. Returns a token of
+/// it.
 fn token(namespace: &TestNamespace<'_>) -> String {
     let account = format!("--serviceaccount={}:user", namespace.name());
     namespace.kubectl(&["create", "serviceaccount", "user"]);
@@ -116,7 +119,7 @@ fn token(namespace: &TestNamespace<'_>) -> String {
         "role",
         "user",
         "--verb=get,list,watch",
-        "--resource=plugins.operetta.dev",
+        "--resource=plugins.operetta.dev,configmaps",
     ]);
     namespace.kubectl(&["create", "rolebinding", "user", "--role=user", &account]);
     namespace
@@ -307,4 +310,76 @@ async fn session_goes_to_its_replica_only_and_once() {
 
     second.host.assert_sound();
     third.host.assert_sound();
+}
+
+/// Only the replica that runs a Plugin knows its failing keys, and each shows them. However many
+/// tables are open, it is asked once in two seconds.
+#[tokio::test]
+async fn object_that_fails_on_another_replica_is_unhealthy_in_each_table() {
+    const TABLES: usize = 4;
+    let control_plane = control_plane();
+    let [first, second, third] = three(&control_plane).await;
+    let namespace = control_plane.namespace("unhealthy").await;
+    let token = token(&namespace);
+    namespace.allow_all("plugin").await;
+    namespace.create_touchable("target").await;
+
+    let all = [&first, &second, &third];
+    let plugin = names_for(&second, &all, namespace.name(), 1).remove(0);
+    let trap = DropIn::new(&plugin, guest("fixture-misbehave")).config(json!({"do": "trap"}));
+    namespace.drop_in(&trap).await;
+
+    let path = format!(
+        "/page/api/kinds/core/v1/configmaps?namespace={}",
+        namespace.name()
+    );
+    let of_first = Session::sign_in(&first, &token).await;
+    let of_third = Session::sign_in(&third, &token).await;
+    eventually("the object is unhealthy at each replica", async || {
+        for (replica, session) in [(&first, &of_first), (&third, &of_third)] {
+            let answer = session.get(replica, &path).await;
+            let table = answer.json();
+            let mut rows = table["rows"].as_array().into_iter().flatten();
+            let row = rows.find(|row| row["name"] == "target");
+            if row.is_none_or(|row| row["health"] != "bad") {
+                return Err(format!("{}: {answer:?}", replica.identity));
+            }
+        }
+        Ok(())
+    })
+    .await;
+
+    let accept = [&of_third.both()[..], &[("accept", "text/event-stream")]].concat();
+    let target = format!("\"{}/target\"", namespace.name());
+    let mut tables = Vec::new();
+    for _ in 0..TABLES {
+        let stream = https::open("GET", &secure(&third), &path, &accept, "").await;
+        let mut body = stream.into_body();
+        let mut text = String::new();
+        let until_told = async {
+            while !text.contains("\"objects\":[") || !text.contains(&target) {
+                let frame = body.frame().await.expect("it goes on").expect("a frame");
+                text += &String::from_utf8_lossy(frame.data_ref().expect("data"));
+            }
+        };
+        tokio::time::timeout(PATIENCE, until_told)
+            .await
+            .expect("an event");
+        tables.push(body);
+    }
+
+    let before = forwarded(&third);
+    let begin = Instant::now();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let asked = forwarded(&third) - before;
+    let rounds = begin.elapsed().as_secs() / 2;
+    assert!(
+        (1..=rounds + 1).contains(&asked),
+        "{asked} questions in {rounds} rounds"
+    );
+
+    drop(tables);
+    for replica in all {
+        replica.host.assert_sound();
+    }
 }

@@ -5,7 +5,12 @@
 //! of their failing keys; if there are any, the page asks the replicas that run them, with the user's
 //! token.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::{BuildHasher, Hash, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Extension, Json,
@@ -16,14 +21,20 @@ use axum::{
 use futures::future::join_all;
 use operetta_core::object::{ObjectKey, kind::GroupVersionKind};
 use operetta_kube::client::own_token::FORWARDED;
+use parking_lot::Mutex as SyncMutex;
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, timeout},
+};
 
 use super::{failure::Failure, rights::Visible, session::Session, state::Page};
 use crate::admin::object_path::{self, CORE};
 
 /// The most objects of a kind.
 const MOST: usize = 10_000;
+/// How often the failing objects of a kind are looked up while somebody looks at its table.
+pub(super) const EVERY: Duration = Duration::from_secs(2);
 /// Timeout of another replica's answer.
 const ANSWER: Duration = Duration::from_millis(500);
 /// The longest answer of another replica, in bytes.
@@ -57,6 +68,72 @@ impl FromIterator<ObjectKey> for Failing {
     }
 }
 
+/// What the other replicas have answered. All open tables of a kind share one question to them in
+/// [`EVERY`], but only those of one user: each replica names the objects of Plugins that the user may
+/// see.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// Hashes tokens, so that none stays in memory.
+    hasher: [RandomState; 2],
+    by_question: SyncMutex<HashMap<Question, Arc<Mutex<Option<Answer>>>>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Question {
+    kind: GroupVersionKind,
+    user: [u64; 2],
+}
+
+struct Answer {
+    at: Instant,
+    failing: Failing,
+}
+
+impl Answer {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < EVERY
+    }
+}
+
+impl Answers {
+    fn question(&self, kind: &GroupVersionKind, token: &impl Hash) -> Question {
+        let [one, other] = &self.hasher;
+        Question {
+            kind: kind.clone(),
+            user: [one.hash_one(token), other.hash_one(token)],
+        }
+    }
+
+    /// Returns the answer to a question, and asks with `ask` if there is no fresh one. Whoever comes
+    /// meanwhile waits for it.
+    async fn answer(&self, question: Question, ask: impl Future<Output = Failing>) -> Failing {
+        let kept = self.kept(question);
+        let mut kept = kept.lock().await;
+        if let Some(fresh) = kept.as_ref().filter(|answer| answer.is_fresh()) {
+            return fresh.failing.clone();
+        }
+
+        let failing = ask.await;
+        *kept = Some(Answer {
+            at: Instant::now(),
+            failing: failing.clone(),
+        });
+        failing
+    }
+
+    /// Returns the place of an answer, and forgets the old answers to others.
+    fn kept(&self, question: Question) -> Arc<Mutex<Option<Answer>>> {
+        let mut all = self.by_question.lock();
+        all.retain(|_, kept| {
+            let is_awaited = Arc::strong_count(kept) > 1;
+            let is_fresh =
+                |kept: MutexGuard<'_, Option<Answer>>| kept.as_ref().is_some_and(Answer::is_fresh);
+            is_awaited || kept.try_lock().is_ok_and(is_fresh)
+        });
+        all.entry(question).or_default().clone()
+    }
+}
+
 /// Returns the failing objects of a kind, of all Plugins that the user may see. Those of a replica
 /// that doesn't answer are missing.
 pub(super) async fn of_kind(
@@ -65,15 +142,26 @@ pub(super) async fn of_kind(
     kind: &GroupVersionKind,
 ) -> Result<Failing, Failure> {
     let mut failing = here(page, session, kind).await?;
+    let asker = session.asker(page);
+    let question = page.failing.question(kind, &asker.credentials());
+    let asked = elsewhere(page, session, kind);
+    failing.add(page.failing.answer(question, asked).await.objects);
+
+    Ok(failing)
+}
+
+/// Asks the other replicas.
+async fn elsewhere(page: &Page, session: &Session, kind: &GroupVersionKind) -> Failing {
     let replicas = other_replicas(page, kind).await;
     let answers = replicas
         .into_iter()
         .map(|identity| async move { of_replica(page, session, &identity, kind).await });
+
+    let mut failing = Failing::default();
     for answer in join_all(answers).await {
         failing.add(answer.objects);
     }
-
-    Ok(failing)
+    failing
 }
 
 /// Returns those of the Plugins that this replica runs.
@@ -169,6 +257,10 @@ pub(super) async fn api(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::sleep;
+
     use super::*;
 
     #[test]
@@ -187,6 +279,34 @@ mod tests {
             serde_json::from_str::<Failing>(&sent).expect("an answer"),
             failing
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tables_of_one_user_share_a_question() {
+        let answers = Answers::default();
+        let foo = GroupVersionKind::new("example.com/v1", "Foo");
+        let asked = AtomicUsize::new(0);
+        let ask = async || {
+            // A second table is opened meanwhile.
+            sleep(EVERY / 4).await;
+            asked.fetch_add(1, Ordering::Relaxed);
+            Failing::from_iter([ObjectKey::namespaced("n", "a")])
+        };
+        let of = async |user: &str| {
+            let question = answers.question(&foo, &user);
+            let failing = answers.answer(question, ask()).await;
+            assert!(failing.has("n", "a"));
+        };
+
+        tokio::join!(of("one"), of("one"), of("another"));
+        of("one").await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2, "one for each user");
+        assert_eq!(answers.by_question.lock().len(), 2);
+
+        sleep(EVERY).await;
+        of("one").await;
+        assert_eq!(asked.load(Ordering::Relaxed), 3, "asked again");
+        assert_eq!(answers.by_question.lock().len(), 1, "the other has left");
     }
 
     #[test]

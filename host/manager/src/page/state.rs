@@ -8,6 +8,7 @@ use operetta_kube::informer::Informer;
 
 use super::{
     elsewhere::{Elsewhere, Place},
+    failing::Answers,
     sessions::Sessions,
     summaries::Summaries,
 };
@@ -48,6 +49,8 @@ pub struct Page {
     pub(super) elsewhere: Elsewhere,
     pub(super) streams: Streams,
     pub(super) summaries: Summaries,
+    /// What other replicas say about failing objects.
+    pub(super) failing: Answers,
     pub(super) server_revisions: ServerRevisions,
     /// Bounds the lists that are in memory at once.
     pub(super) lists: Shares,
@@ -78,6 +81,7 @@ impl Page {
             elsewhere: Elsewhere::default(),
             streams: Streams::new(PER_USER),
             summaries: Summaries::default(),
+            failing: Answers::default(),
             server_revisions: ServerRevisions::default(),
             lists: Shares::new(LISTS, LISTS_OF_USER),
             readers,

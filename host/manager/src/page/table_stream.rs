@@ -38,9 +38,6 @@ const WATCH_SECONDS: &str = "60";
 /// How long a watch may be silent. The API server normally ends it earlier.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How often the failing objects are looked up.
-const FAILING: Duration = Duration::from_secs(2);
-
 /// The kind of a stream's objects.
 pub(super) struct About {
     /// The kind, or the plural of one that isn't known.
@@ -269,7 +266,7 @@ impl TableStream {
     /// Sends the failing objects of the kind, unless the reader knows them. Those of a watched kind
     /// change without the objects.
     async fn send_failing(&mut self) -> Result<(), Gone> {
-        self.failing_due = Instant::now() + FAILING;
+        self.failing_due = Instant::now() + failing::EVERY;
         let Some(kind) = &self.about.reconciled else {
             return Ok(());
         };
