@@ -81,7 +81,8 @@ pub struct ProxiedRequest {
 pub struct ProxiedAnswer<T> {
     /// The HTTP status code.
     pub status: u16,
-    /// The body of an answer to a write; None if it was not read, or is not JSON.
+    /// The body of an answer to a write, or of one that is not JSON the part of the object's metadata
+    /// that says who has set its finalizers; None if it was not read.
     pub text: Option<String>,
     /// The response itself.
     pub response: T,

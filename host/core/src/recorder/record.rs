@@ -173,6 +173,7 @@ pub struct CallRecord {
     pub response: Option<(String, u16)>,
     /// The id of that response's request in the API server's audit log; empty for a request that
     /// succeeded, or without an id.
+    #[serde(default)]
     pub audit_id: String,
     /// The kind of error, if the call failed.
     pub error: Option<String>,

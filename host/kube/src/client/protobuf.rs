@@ -1,10 +1,13 @@
 //! The little that the host reads of Kubernetes' Protobuf encoding: which object the answer to a
-//! write is, and what a Status says. Everything else of such bodies passes through unread.
+//! write is, who has set its finalizers, and what a Status says. Everything else of such bodies
+//! passes through unread.
 //!
 //! A body is [`runtime.Unknown`] behind a magic number. All kinds of the API have their ObjectMeta
 //! in field 1.
 //!
 //! [`runtime.Unknown`]: https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/runtime/generated.proto
+
+use serde_json::{Value, json};
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -56,6 +59,27 @@ impl<'a> Envelope<'a> {
         })
     }
 
+    /// Reads who has set the object's finalizers, as the part of its metadata in JSON that says so;
+    /// None if it has no finalizers.
+    pub fn finalizers(&self) -> Option<String> {
+        let metadata = field(self.object, 1)?;
+        let finalizers: Vec<&str> = fields(metadata, 14)
+            .filter_map(|name| std::str::from_utf8(name).ok())
+            .collect();
+        if finalizers.is_empty() {
+            return None;
+        }
+
+        // A field set is JSON in this encoding as well.
+        let entry = |entry| {
+            let set: Value = serde_json::from_slice(field(field(entry, 7)?, 1)?).ok()?;
+            Some(json!({"manager": text(entry, 1)?, "fieldsV1": set}))
+        };
+        let managed: Vec<Value> = fields(metadata, 17).filter_map(entry).collect();
+        let metadata = json!({"finalizers": finalizers, "managedFields": managed});
+        Some(json!({"metadata": metadata}).to_string())
+    }
+
     /// Reads the object as a Status; None if it is another kind.
     pub fn status(&self) -> Option<Status<'a>> {
         (self.kind == "Status").then(|| Status {
@@ -74,27 +98,34 @@ fn text(message: &[u8], number: u64) -> Option<&str> {
 
 /// The bytes of a message's first field of this number; None without one, or if the message is
 /// malformed before it.
-fn field(mut message: &[u8], number: u64) -> Option<&[u8]> {
-    while !message.is_empty() {
-        let tag = varint(&mut message)?;
-        let bytes = match tag & 7 {
-            0 => {
-                varint(&mut message)?;
-                continue;
-            }
-            1 => 8,
-            2 => usize::try_from(varint(&mut message)?).ok()?,
-            5 => 4,
-            _ => return None,
-        };
+fn field(message: &[u8], number: u64) -> Option<&[u8]> {
+    fields(message, number).next()
+}
 
-        let (value, rest) = message.split_at_checked(bytes)?;
-        if tag >> 3 == number && tag & 7 == 2 {
-            return Some(value);
+/// The bytes of a message's fields of this number, in order, as far as the message is well-formed.
+fn fields(mut message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        while !message.is_empty() {
+            let tag = varint(&mut message)?;
+            let bytes = match tag & 7 {
+                0 => {
+                    varint(&mut message)?;
+                    continue;
+                }
+                1 => 8,
+                2 => usize::try_from(varint(&mut message)?).ok()?,
+                5 => 4,
+                _ => return None,
+            };
+
+            let (value, rest) = message.split_at_checked(bytes)?;
+            message = rest;
+            if tag >> 3 == number && tag & 7 == 2 {
+                return Some(value);
+            }
         }
-        message = rest;
-    }
-    None
+        None
+    })
 }
 
 fn varint(message: &mut &[u8]) -> Option<u64> {
@@ -116,7 +147,11 @@ pub(crate) mod tests {
 
     /// Encodes a field of bytes.
     pub(crate) fn encoded(number: u8, value: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![number << 3 | 2];
+        let mut bytes = match number {
+            0..16 => vec![number << 3 | 2],
+            // The tag takes two bytes.
+            _ => vec![number << 3 | 2 | 0x80, number >> 4],
+        };
         let mut length = value.len();
         while length >= 0x80 {
             bytes.push((length & 0x7f) as u8 | 0x80);
@@ -163,6 +198,39 @@ pub(crate) mod tests {
             ("ConfigMap", Some(expected))
         );
         assert_eq!(envelope.status(), None);
+    }
+
+    #[test]
+    fn owners_of_finalizers_are_read() {
+        let set = r#"{"f:metadata":{"f:finalizers":{"v:\"x/a\"":{}}}}"#;
+        let entry = [
+            encoded(1, b"manager"),
+            encoded(2, b"Update"),
+            encoded(7, &encoded(1, set.as_bytes())),
+        ]
+        .concat();
+        let others = encoded(17, &encoded(1, b"no fields"));
+        let metadata = [
+            encoded(1, b"a"),
+            encoded(14, b"x/a"),
+            encoded(14, b"x/b"),
+            others,
+            encoded(17, &entry),
+        ]
+        .concat();
+        let bytes = body("ConfigMap", &encoded(1, &metadata));
+        let read = Envelope::read(&bytes).and_then(|envelope| envelope.finalizers());
+        let read: Value = serde_json::from_str(&read.expect("finalizers")).expect("JSON");
+        let set: Value = serde_json::from_str(set).expect("JSON");
+        let managed = json!([{"manager": "manager", "fieldsV1": set}]);
+        assert_eq!(
+            read,
+            json!({"metadata": {"finalizers": ["x/a", "x/b"], "managedFields": managed}})
+        );
+
+        let without = body("ConfigMap", &encoded(1, &encoded(1, b"a")));
+        let without = Envelope::read(&without).and_then(|envelope| envelope.finalizers());
+        assert_eq!(without, None);
     }
 
     #[test]

@@ -141,8 +141,8 @@ impl PluginApi {
         }
         let read = self.reworded(&mut head, read, rest.is_none());
 
-        let text = (call.verb.is_write() && rest.is_none() && is_json(&head.headers))
-            .then(|| String::from_utf8(read.to_vec()).ok())
+        let text = (call.verb.is_write() && rest.is_none())
+            .then(|| text_of(&head.headers, &read))
             .flatten();
         let access = resource
             .as_ref()
@@ -316,6 +316,17 @@ fn error_of(head: &response::Parts, read: &[u8]) -> ApiError {
         }),
         None => from_body(code, read, None),
     }
+}
+
+/// The text of an answer, for the gate's records: the body if it is JSON, and of one in Protobuf who
+/// has set the object's finalizers.
+fn text_of(headers: &HeaderMap, read: &Bytes) -> Option<String> {
+    if is_json(headers) {
+        return String::from_utf8(read.to_vec()).ok();
+    }
+    Envelope::read(read)
+        .filter(|_| is_protobuf(headers))?
+        .finalizers()
 }
 
 /// What the plugin must be allowed to do for a read to go on.

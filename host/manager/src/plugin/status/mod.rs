@@ -415,7 +415,9 @@ mod tests {
 
     use super::*;
     use crate::plugin::{
-        crd::Usage, hosted_plugin::Problems, status::health::ControllerHealth,
+        crd::{KindFinalizers, Usage},
+        hosted_plugin::Problems,
+        status::health::ControllerHealth,
         status::observed::LoadedCode,
     };
 
@@ -436,6 +438,26 @@ mod tests {
             controllers,
             ..Observed::default()
         }
+    }
+
+    #[test]
+    fn finalizers_are_kept_until_the_code_is_known() {
+        let finalizers = vec![KindFinalizers {
+            api_version: "example.com/v1".to_owned(),
+            kind: "Foo".to_owned(),
+            finalizers: vec!["example.com/cleanup".to_owned()],
+        }];
+        let before = PluginStatus {
+            finalizers: finalizers.clone(),
+            ..PluginStatus::default()
+        };
+        assert_eq!(status(&running(), &before, "t").finalizers, finalizers);
+
+        let declared = Observed {
+            finalizers: Some(Vec::new()),
+            ..running()
+        };
+        assert!(status(&declared, &before, "t").finalizers.is_empty());
     }
 
     #[test]
