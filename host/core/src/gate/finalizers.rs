@@ -100,13 +100,29 @@ impl OwnFinalizers {
     pub(crate) fn learn(&self, kind: &GroupVersionKind, manager: &str, answer: &str) {
         // Most objects have none, and those of most others are known.
         let mut new = finalizers(answer);
-        new.retain(|finalizer| !self.0.borrow().has(kind, finalizer));
+        new.retain(|finalizer| {
+            !is_of_kubernetes(finalizer) && !self.0.borrow().has(kind, finalizer)
+        });
         if new.is_empty() {
             return;
         }
 
         let owned = owned_by(manager, answer);
         self.add(kind, new.into_iter().filter(|one| owned.contains(one)));
+    }
+}
+
+/// Reports whether Kubernetes itself removes a finalizer. What admission adds to an object is owned
+/// by whoever creates the object: a PersistentVolumeClaim's `kubernetes.io/pvc-protection`.
+fn is_of_kubernetes(finalizer: &str) -> bool {
+    match finalizer.split_once('/') {
+        // Without a domain: `foregroundDeletion` and `orphan` of the garbage collector.
+        None => matches!(finalizer, "foregroundDeletion" | "orphan"),
+        Some((domain, _)) => ["kubernetes.io", "k8s.io"].into_iter().any(|reserved| {
+            domain
+                .strip_suffix(reserved)
+                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        }),
     }
 }
 
@@ -211,6 +227,25 @@ mod tests {
         let scale = json!({"kind": "Scale", "metadata": {"name": "a"}});
         for answer in [removed, bare, strange, scale, json!("text")] {
             assert!(learned("us", &answer).is_empty(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn finalizers_of_kubernetes_are_nobody_elses() {
+        for (finalizer, is_own) in [
+            ("kubernetes.io/pvc-protection", true),
+            ("service.kubernetes.io/load-balancer-cleanup", true),
+            ("foregroundDeletion", true),
+            ("kueue.x-k8s.io/resource-in-use", false),
+            ("service.k8s.aws/resources", false),
+            ("my-finalizer", false),
+        ] {
+            assert_eq!(is_of_kubernetes(finalizer), is_own, "{finalizer}");
+            let mut claim = object();
+            claim["metadata"]["finalizers"] = json!([finalizer]);
+            let set = json!({"f:metadata": {"f:finalizers": {format!("v:\"{finalizer}\""): {}}}});
+            claim["metadata"]["managedFields"] = json!([{"manager": "us", "fieldsV1": set}]);
+            assert_eq!(learned("us", &claim).is_empty(), is_own, "{finalizer}");
         }
     }
 
