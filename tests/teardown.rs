@@ -222,22 +222,27 @@ async fn deleted_plugin_cleans_up_what_is_deleted_with_it() {
     host.assert_sound();
 }
 
-/// A plugin that removes its finalizer from the lamp `a` once that is being deleted: the test in
-/// its JSON patch fails before.
-fn switches_off(namespace: &str) -> Vec<u8> {
-    let source = json!({"apiVersion": LAMP.0, "kind": LAMP.1, "namespaces": "Own"});
-    let controllers = json!([{"name": "c", "for": source, "finalizers": [SWITCH_OFF]}]);
-
-    let path = format!("/apis/{}/namespaces/{namespace}/lamps/a", LAMP.0);
-    let body = json!([
+/// The patch that removes the finalizers of a lamp that is being deleted: its test fails before.
+fn switch_off() -> (&'static str, Value) {
+    let patch = json!([
         {"op": "test", "path": "/metadata/deletionGracePeriodSeconds", "value": 0},
         {"op": "remove", "path": "/metadata/finalizers"},
-    ])
-    .to_string();
+    ]);
+    ("application/json-patch+json", patch)
+}
 
+/// A plugin whose controller of lamps declares these finalizers, and sends these patches of the lamp
+/// `a` in each reconcile.
+fn patches(namespace: &str, declared: &[&str], patches: &[(&str, Value)]) -> Vec<u8> {
+    let source = json!({"apiVersion": LAMP.0, "kind": LAMP.1, "namespaces": "Own"});
+    let controllers = json!([{"name": "c", "for": source, "finalizers": declared}]);
+
+    let path = format!("/apis/{}/namespaces/{namespace}/lamps/a", LAMP.0);
     let mut text = String::new();
-    let [method, path, media, body] =
-        ["PATCH", &path, "application/json-patch+json", &body].map(|part| {
+    let mut sends = String::new();
+    for (media, body) in patches {
+        let body = body.to_string();
+        let [method, path, media, body] = ["PATCH", &path, *media, &body].map(|part| {
             let start = text.len();
             text += part;
             format!(
@@ -246,22 +251,21 @@ fn switches_off(namespace: &str) -> Vec<u8> {
             )
         });
 
-    // No query, the content type, no accept, the body, not cached; the answer is at 256.
-    let none = "(i32.const 0) (i32.const 0)";
-    let send = format!(
-        "(call $send {method} {path} {none} (i32.const 1) {media} (i32.const 0) {none} \
-           (i32.const 1) {body} (i32.const 0) (i32.const 256))"
-    );
+        // No query, the content type, no accept, the body, not cached; the answer is at 256.
+        let none = "(i32.const 0) (i32.const 0)";
+        sends += &format!(
+            "(call $send {method} {path} {none} (i32.const 1) {media} (i32.const 0) {none} \
+               (i32.const 1) {body} (i32.const 0) (i32.const 256))"
+        );
+    }
     Guest::default()
         .controllers(&controllers)
         .text(&text)
-        .reconcile(&format!("{send} i32.const 16"))
+        .reconcile(&format!("{sends} i32.const 16"))
         .build()
 }
 
-#[tokio::test]
-async fn definition_ends_after_a_running_plugin_has_cleaned_up() {
-    let (control_plane, host) = running().await;
+async fn serve_lamps(control_plane: &ControlPlane) {
     let definition = crd(
         "teardown.example",
         LAMP.1,
@@ -285,9 +289,46 @@ async fn definition_ends_after_a_running_plugin_has_cleaned_up() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn namespace_ends_after_a_plugin_has_removed_an_undeclared_finalizer() {
+    let (control_plane, host) = running().await;
+    serve_lamps(&control_plane).await;
+    let namespace = with_rights(&control_plane, &host).await;
+    let switch_on = json!({"metadata": {"finalizers": [SWITCH_OFF]}});
+    let both = [("application/merge-patch+json", switch_on), switch_off()];
+    let wasm = patches(namespace.name(), &[], &both);
+    namespace.drop_in(&DropIn::new("lamps", wasm)).await;
+    let lamp = json!({"metadata": {"name": "a"}});
+    namespace.create_object(LAMP, lamp).await;
+    namespace.until(LAMP, "a", has(SWITCH_OFF)).await;
+    namespace.until(kinds::PLUGIN, "lamps", has(OURS)).await;
+    until_kept(&namespace).await;
+
+    let logs = host.logs(namespace.name(), "lamps");
+    let is_told = |message: &str| {
+        message.contains(SWITCH_OFF)
+            && message.ends_with("declare it in the manifest, with its controller")
+    };
+    assert!(logs.iter().any(|line| is_told(&line.message)), "{logs:?}");
+
+    let name = namespace.name().to_owned();
+    control_plane.kubectl(&["delete", "namespace", &name, "--wait=false"]);
+    let begin = Instant::now();
+    until_no_namespace(&control_plane, &name).await;
+    let took = begin.elapsed();
+    assert!(took < ENDS, "the namespace took {took:?}");
+    host.assert_sound();
+}
+
+#[tokio::test]
+async fn definition_ends_after_a_running_plugin_has_cleaned_up() {
+    let (control_plane, host) = running().await;
+    serve_lamps(&control_plane).await;
 
     let namespace = with_rights(&control_plane, &host).await;
-    let wasm = switches_off(namespace.name());
+    let wasm = patches(namespace.name(), &[SWITCH_OFF], &[switch_off()]);
     namespace.drop_in(&DropIn::new("lamps", wasm)).await;
     namespace.until(kinds::PLUGIN, "lamps", has(OURS)).await;
     let lamp = json!({"metadata": {"name": "a", "finalizers": [SWITCH_OFF]}});
