@@ -6,7 +6,7 @@ use operetta_core::ports::Nowhere;
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{
     Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker,
-    WorkerLimits,
+    WorkerLimits, process::ProcessProgram,
 };
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -16,6 +16,7 @@ fn worker(limits: WorkerLimits) -> Worker {
         program: operetta_testkit::program("operetta-compiler"),
         arguments: Vec::new(),
         limits,
+        process_limits: limits,
     }
 }
 
@@ -68,6 +69,7 @@ async fn operetta_is_a_worker_too_and_shares_the_cache() {
         program: operetta_testkit::program("operetta"),
         arguments: vec!["compile-worker".to_owned()],
         limits,
+        process_limits: limits,
     };
     let wasm = Guest::default().build();
 
@@ -135,6 +137,54 @@ async fn refuses_component_over_compile_memory() {
             .expect("loads"),
         Origin::Worker
     );
+}
+
+/// A process with so many functions that its compilation takes more than 32 MiB.
+fn large_process() -> Vec<u8> {
+    let function =
+        "(func (param i32) (result i32) local.get 0 i32.const 7 i32.mul i32.const 3 i32.add)\n";
+    let text = format!(
+        r#"(component
+            (core module $m
+                (memory (export "memory") 1)
+                (func (export "_start"))
+                {})
+            (export "process" (core module $m)))"#,
+        function.repeat(60_000)
+    );
+    wat::parse_str(text).expect("text")
+}
+
+#[tokio::test]
+async fn process_has_a_compile_limit_of_its_own() {
+    let little = WorkerLimits {
+        memory_bytes: 32 << 20,
+        ..WorkerLimits::default()
+    };
+    let engine = |limits, process_limits| {
+        let worker = Worker {
+            process_limits,
+            ..worker(limits)
+        };
+        engine_with(worker, None)
+    };
+    let load = async |engine: &Engine| {
+        let limits = LoadLimits::default();
+        ProcessProgram::load(engine, large_process(), &limits).await
+    };
+
+    let refused = load(&engine(WorkerLimits::default(), little)).await;
+    let error = refused.err().expect("refused");
+    assert_eq!(error.reason(), "CompileMemoryExceeded", "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("32 MiB") && text.contains("(processCompileMemoryMiB of the host)"),
+        "{text}"
+    );
+
+    load(&engine(little, WorkerLimits::default()))
+        .await
+        .expect("the limit of plugins isn't that of processes");
 }
 
 #[tokio::test]

@@ -323,8 +323,8 @@ pub async fn run_as_process(
     let ground = Ground::prepare(case, built).await?;
     let config = json!({
         "pluginDirectory": built.folder,
-        // 2048 MiB, the default, are not enough to compile 77 MB.
-        "compileMemoryMiB": 8192,
+        // The default depends on the machine's memory.
+        "processCompileMemoryMiB": 8192,
         "compileSeconds": 1200,
         "allowReservedNamespaces": ["kube-system"],
         "quotas": {"namespace": {"memoryBytes": 2_u64 << 30}},

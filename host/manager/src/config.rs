@@ -27,6 +27,10 @@ use crate::{
 /// The most memory of a process whose Plugin has no limit, in bytes.
 const PROCESS_MEMORY: usize = 256 << 20;
 
+/// The memory of one compilation of a process unless the configuration says otherwise, in MiB.
+/// kuberay's 77 MB needed more than 2048 and less than this.
+const PROCESS_COMPILE_MIB: u64 = 8192;
+
 /// The configuration that `--config FILE` of `operetta-host` and `operetta run` names.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -97,11 +101,17 @@ pub struct HostConfig {
     #[serde(rename = "mappedCodeMiB")]
     pub mapped_code_mib: u64,
     /// The memory that the compilation of one plugin may take; a plugin that takes more is refused.
+    /// Processes have `processCompileMemoryMiB`.
     #[serde(rename = "compileMemoryMiB")]
     pub compile_memory_mib: u64,
-    /// The seconds of processor time that the compilation of one plugin may take; a plugin that
-    /// takes more is refused.
+    /// The seconds of processor time that the compilation of one plugin or process may take; one
+    /// that takes more is refused.
     pub compile_seconds: u64,
+    /// The memory that the compilation of one process may take, in MiB; a process that takes more is
+    /// refused. If left out, 8192, but at most half of the memory that the host may use, and at least
+    /// `compileMemoryMiB`.
+    #[serde(rename = "processCompileMemoryMiB")]
+    pub process_compile_memory_mib: Option<u64>,
     /// Reserved namespaces in which plugins may run nevertheless: `kube-system`, `operetta-system`,
     /// or the host's own. Whoever may act in these controls the cluster or the host.
     pub allow_reserved_namespaces: Vec<String>,
@@ -228,6 +238,7 @@ impl Default for HostConfig {
             mapped_code_mib: 4096,
             compile_memory_mib: 2048,
             compile_seconds: 300,
+            process_compile_memory_mib: None,
             allow_reserved_namespaces: Vec::new(),
             default_limits: limits("64Mi", 30, 10_000),
             max_limits: limits("1Gi", 600, 100_000),
@@ -389,8 +400,8 @@ impl HostConfig {
             (_, default) => self.default_cache(default.as_deref()),
         };
 
-        let limits = WorkerLimits {
-            memory_bytes: self.compile_memory_mib << 20,
+        let limits = |memory_mib: u64| WorkerLimits {
+            memory_bytes: memory_mib.saturating_mul(1 << 20),
             cpu_seconds: self.compile_seconds,
         };
         let worker = match &self.compiler {
@@ -398,10 +409,22 @@ impl HostConfig {
             Compiler::Worker { program, arguments } => Some(Worker {
                 program: program.clone(),
                 arguments: arguments.clone(),
-                limits,
+                limits: limits(self.compile_memory_mib),
+                process_limits: limits(self.process_compile_mib(operetta_wasm::memory_bytes())),
             }),
         };
         Ok(Code::new(cache, worker))
+    }
+
+    /// Returns the memory of one compilation of a process, in MiB, on a host that may use this many
+    /// bytes. The default leaves the other half to what runs meanwhile: a host whose control group
+    /// runs out of memory is killed together with its compiler.
+    fn process_compile_mib(&self, memory_bytes: u64) -> u64 {
+        self.process_compile_memory_mib.unwrap_or_else(|| {
+            PROCESS_COMPILE_MIB
+                .min((memory_bytes >> 20) / 2)
+                .max(self.compile_memory_mib)
+        })
     }
 
     /// Returns the folder of this host's class in a directory, or the directory without a class.
@@ -494,6 +517,26 @@ mod tests {
             5,
             "no host call outlives the reconcile"
         );
+    }
+
+    #[test]
+    fn processes_compile_within_half_of_the_hosts_memory_unless_set() {
+        let config = |text: &str| -> HostConfig { serde_yaml_ng::from_str(text).expect("yaml") };
+        let gib = 1 << 30;
+        for (text, memory_bytes, mib) in [
+            ("{}", 64 * gib, 8192),
+            ("{}", 12 * gib, 6144),
+            ("{}", 2 * gib, 2048),
+            ("{compileMemoryMiB: 9000}", 64 * gib, 9000),
+            ("{processCompileMemoryMiB: 12000}", 4 * gib, 12_000),
+            ("{processCompileMemoryMiB: 512}", 64 * gib, 512),
+        ] {
+            assert_eq!(
+                config(text).process_compile_mib(memory_bytes),
+                mib,
+                "{text}"
+            );
+        }
     }
 
     #[test]

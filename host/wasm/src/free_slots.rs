@@ -230,7 +230,7 @@ impl FreeSlots {
             let _slot = self.calls.try_acquire(&Tenant::default(), 1).ok_or(())?;
 
             let bytes = Arc::new(EMPTY.to_vec());
-            let (obtained, _) = Code::obtain(&owner, bytes, &code::digest(EMPTY), None)
+            let (obtained, _) = Code::obtain(&owner, bytes, &code::digest(EMPTY), false, None)
                 .await
                 .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))?;
             exported_module(&self.engine, &obtained.component, "m")

@@ -127,7 +127,8 @@ pub enum LoadError {
     CompileFailed(String),
     /// Compiling takes more memory than the host allows.
     #[error(
-        "compiling the component of {} MB takes more than {} MiB of memory (compileMemoryMiB of the host): make it smaller",
+        "compiling the component of {} MB takes more than {} MiB of memory ({setting} of the host): make it smaller, or raise \
+         the setting together with the memory limit of the host's Pod",
         megabytes(*bytes), .limit_bytes / (1024 * 1024)
     )]
     CompileMemoryExceeded {
@@ -135,6 +136,8 @@ pub enum LoadError {
         bytes: usize,
         /// The limit in bytes.
         limit_bytes: u64,
+        /// The setting of the host's configuration that sets the limit.
+        setting: &'static str,
     },
     /// Compiling takes longer than the host allows.
     #[error(

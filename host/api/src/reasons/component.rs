@@ -40,7 +40,7 @@ reasons! {
         "Read the cause in the message. A very large function or table is often generated code: split it.";
     /// Compiling the component takes more memory than the host allows.
     COMPILE_MEMORY_EXCEEDED = "CompileMemoryExceeded",
-        "Make it smaller, or raise `compileMemoryMiB` of the host's configuration together with the Pod's memory limit.";
+        "Make it smaller, or raise the setting of the host's configuration that the message names together with the Pod's memory limit.";
     /// Compiling the component takes longer than the host allows.
     COMPILE_TIMED_OUT = "CompileTimedOut",
         "Make it smaller, or raise `compileSeconds` of the host's configuration.";

@@ -61,8 +61,10 @@ pub struct Worker {
     pub program: PathBuf,
     /// The arguments before the limits.
     pub arguments: Vec<String>,
-    /// The limits of one compilation.
+    /// The limits of one compilation of a plugin.
     pub limits: WorkerLimits,
+    /// The limits of one compilation of a process, which is an operator with all its libraries.
+    pub process_limits: WorkerLimits,
 }
 
 /// Where a plugin's code came from.

@@ -17,7 +17,8 @@ use crate::{LoadError, engine::Engine, hex, load_error::short_message};
 
 impl Code {
     /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes.
-    /// Before it is compiled, a component waits for a permit of its owner, `compilations`.
+    /// Before it is compiled, a component waits for a permit of its owner, `compilations`. A process
+    /// has limits of its own in the compile worker.
     ///
     /// # Errors
     /// Returns a [`LoadError`] if the component does not compile within the limits.
@@ -25,6 +26,7 @@ impl Code {
         engine: &Engine,
         bytes: Arc<Vec<u8>>,
         digest: &str,
+        is_process: bool,
         compilations: Option<&Arc<Semaphore>>,
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine, digest);
@@ -63,7 +65,7 @@ impl Code {
                 let output = File::from(output.map_err(|error| no_file(error.into()))?);
 
                 worker
-                    .compile(&bytes, engine.compatibility(), &output)
+                    .compile(&bytes, is_process, engine.compatibility(), &output)
                     .await?;
                 let component =
                     blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;

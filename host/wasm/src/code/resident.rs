@@ -115,7 +115,9 @@ impl<K: Kind> MappedCode<K> {
             ));
         }
 
-        let (obtained, provenance) = Code::obtain(engine, bytes, digest, compilations).await?;
+        let is_process = inspection.is_process;
+        let (obtained, provenance) =
+            Code::obtain(engine, bytes, digest, is_process, compilations).await?;
         Ok((Self::link(engine, obtained, digest, kind)?, provenance))
     }
 

@@ -107,6 +107,7 @@ impl Worker {
     pub(super) async fn compile(
         &self,
         bytes: &[u8],
+        is_process: bool,
         compatibility: &str,
         output: &File,
     ) -> Result<(), LoadError> {
@@ -114,7 +115,10 @@ impl Worker {
             LoadError::Busy(format!("failed to run the compile worker: {error}"))
         };
 
-        let mut limits = self.limits;
+        let mut limits = match is_process {
+            true => self.process_limits,
+            false => self.limits,
+        };
         if bytes.len() < LARGE {
             limits.cpu_seconds = limits.cpu_seconds.min(SMALL_CPU_SECONDS);
         }
@@ -153,12 +157,27 @@ impl Worker {
         // Both at once: a worker blocked on a full stderr would not read its stdin.
         let ((), message) = tokio::join!(feed, read_stderr);
         let status = child.wait().await.map_err(busy)?;
-        outcome(limits, status, message, bytes.len())
+        outcome(
+            limits,
+            memory_setting(is_process),
+            status,
+            message,
+            bytes.len(),
+        )
+    }
+}
+
+/// The setting of the host's configuration that limits the memory of a compilation.
+fn memory_setting(is_process: bool) -> &'static str {
+    match is_process {
+        true => "processCompileMemoryMiB",
+        false => "compileMemoryMiB",
     }
 }
 
 fn outcome(
     limits: WorkerLimits,
+    memory_setting: &'static str,
     status: ExitStatus,
     message: String,
     bytes: usize,
@@ -187,6 +206,7 @@ fn outcome(
         return Err(LoadError::CompileMemoryExceeded {
             bytes,
             limit_bytes: limits.memory_bytes,
+            setting: memory_setting,
         });
     }
 
@@ -197,6 +217,7 @@ fn outcome(
         (_, Some(OUTPUT_TOO_LARGE)) => Err(LoadError::CompileMemoryExceeded {
             bytes,
             limit_bytes: limits.memory_bytes,
+            setting: memory_setting,
         }),
         (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut {
             bytes,
