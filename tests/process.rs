@@ -294,7 +294,8 @@ async fn process_gets_configuration_and_its_files_follow() {
     let env = json!([
         {"name": "USER_NAME", "valueFrom": {"secretKeyRef": {"name": "login", "key": "user"}}},
         {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "none", "key": "x", "optional": true}}},
-        {"name": "GREETING", "value": "hello $(P_WHO) $(USER_NAME)"},
+        {"name": "MEMORY", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        {"name": "GREETING", "value": "hello $(P_WHO) $(USER_NAME) $(MEMORY)"},
         {"name": "POD_NAMESPACE", "value": "x"},
     ]);
     let sources = json!([
@@ -316,7 +317,7 @@ async fn process_gets_configuration_and_its_files_follow() {
         ],
     });
     create(&namespace, process).await;
-    until_logged(&host, &namespace, "greeting: hello config admin").await;
+    until_logged(&host, &namespace, "greeting: hello config admin 256").await;
     until_logged(
         &host,
         &namespace,
@@ -438,9 +439,10 @@ async fn probes_decide_over_restart_and_readiness() {
         &namespace,
         json!({
             "args": ["-listen", ":8081"],
-            "startupProbe": {"tcpSocket": {"port": 8081}, "periodSeconds": 1},
+            "ports": [{"name": "probes", "containerPort": 8081, "protocol": "TCP"}],
+            "startupProbe": {"tcpSocket": {"port": "probes"}, "periodSeconds": 1},
             "livenessProbe": {"grpc": {"port": 8081}, "periodSeconds": 1, "failureThreshold": 2},
-            "readinessProbe": {"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1},
+            "readinessProbe": {"httpGet": {"path": "/readyz", "port": "probes"}, "periodSeconds": 1},
         }),
     )
     .await;
@@ -502,8 +504,12 @@ async fn fields_that_a_process_cannot_have_are_refused() {
             "successThreshold of a livenessProbe must be 1",
         ),
         (
-            json!({"readinessProbe": {"httpGet": {"port": "health"}}}),
+            json!({"readinessProbe": {"httpGet": {"port": 70000}}}),
             "readinessProbe.httpGet.port",
+        ),
+        (
+            json!({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}),
+            "fieldRef.fieldPath",
         ),
         (
             json!({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}),
@@ -515,7 +521,7 @@ async fn fields_that_a_process_cannot_have_are_refused() {
         ),
         (
             json!({"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "x", "key": "k"}, "fieldRef": {"fieldPath": "metadata.name"}}}]}),
-            "set exactly one of fieldRef, configMapKeyRef and secretKeyRef",
+            "set exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef",
         ),
     ] {
         let spec = json!({"source": {"path": "process-operator.wasm"}, "process": process});

@@ -121,6 +121,7 @@ fn type_name(schema: &Value) -> String {
             format!("map of {}", type_name(&schema["additionalProperties"]))
         }
         Some(name) => name.to_owned(),
+        None if schema["x-kubernetes-int-or-string"] == true => "integer or string".to_owned(),
         None => schema["oneOf"][0]["type"]
             .as_str()
             .unwrap_or("any")

@@ -65,7 +65,7 @@ const WORTH_SAYING: [&str; 8] = [
 ];
 
 /// Fields that are converted.
-const CONVERTED: [&str; 17] = [
+const CONVERTED: [&str; 18] = [
     "args",
     "command",
     "containers",
@@ -83,10 +83,11 @@ const CONVERTED: [&str; 17] = [
     "volumeDevices",
     "volumeMounts",
     "volumes",
+    "workingDir",
 ];
 
 /// Fields that a process can't have, and why.
-const IMPOSSIBLE: [(&str, &str); 9] = [
+const IMPOSSIBLE: [(&str, &str); 8] = [
     (
         "hostNetwork",
         "a process has no network interfaces, not even its own",
@@ -99,7 +100,6 @@ const IMPOSSIBLE: [(&str, &str); 9] = [
         "lifecycle",
         "there are no hooks; the program gets SIGTERM and its grace period",
     ),
-    ("workingDir", "a process starts in /"),
     ("dnsConfig", "the host resolves names"),
     (
         "ephemeralContainers",
@@ -108,12 +108,13 @@ const IMPOSSIBLE: [(&str, &str); 9] = [
 ];
 
 /// The fields of a Pod that a process's variables and files can refer to.
-const FIELDS: [&str; 5] = [
+const FIELDS: [&str; 6] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
     "spec.serviceAccountName",
     "status.podIP",
+    "status.podIPs",
 ];
 
 /// The kinds of volumes that a process can have.
@@ -338,6 +339,7 @@ impl<'a> Operator<'a> {
         let service_account = self.service_account()?;
         let mut process = Map::new();
         self.arguments(&mut process)?;
+        self.working_dir(&mut process);
         self.environment(&mut process)?;
         self.volumes(&mut process)?;
         for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -437,6 +439,19 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
+    fn working_dir(&mut self, process: &mut Map<String, Value>) {
+        let folder = &self.container["workingDir"];
+        if is_unset(folder) {
+            return;
+        }
+        if text(folder).starts_with('/') {
+            process.insert("workingDir".to_owned(), folder.clone());
+        } else {
+            let note = "is left out: a process starts in a folder with an absolute path";
+            self.add(Verdict::No, "workingDir", note);
+        }
+    }
+
     /// A field of the container that is a list of strings.
     fn texts(&self, field: &str) -> Result<Vec<String>> {
         list(&self.container[field])
@@ -511,22 +526,11 @@ impl<'a> Operator<'a> {
 
     /// A variable's value from a field of the Pod: a reference, or the text if the template has it.
     fn field(&mut self, path: &str, place: &str) -> Option<Value> {
-        // A process has one address, so the list of them is the same.
-        let path = if path == "status.podIPs" {
-            "status.podIP"
-        } else {
-            path
-        };
         if FIELDS.contains(&path) {
             return Some(json!({ "valueFrom": { "fieldRef": { "fieldPath": path } } }));
         }
 
-        let key = ["labels", "annotations"].into_iter().find_map(|kind| {
-            let rest = path.strip_prefix("metadata.")?.strip_prefix(kind)?;
-            let key = rest.strip_prefix("['")?.strip_suffix("']")?;
-            Some((kind, key))
-        });
-        if let Some((kind, key)) = key {
+        if let Some((kind, key)) = key_of(path) {
             let value = text(&self.workload["spec"]["template"]["metadata"][kind][key]);
             return Some(json!({ "value": value }));
         }
@@ -699,7 +703,13 @@ impl<'a> Operator<'a> {
         let mut kept = Vec::new();
         for item in items.iter() {
             let path = text(&item["fieldRef"]["fieldPath"]);
-            if FIELDS.contains(&path) {
+            // The Plugin has the labels of the Deployment, the Pod those of the template.
+            let is_same = key_of(path).is_some_and(|(kind, key)| {
+                let template = &self.workload["spec"]["template"]["metadata"];
+                kind == "labels"
+                    && text(&self.workload["metadata"][kind][key]) == text(&template[kind][key])
+            });
+            if is_same || FIELDS.contains(&path) {
                 kept.push(json!({ "path": item["path"], "fieldRef": { "fieldPath": path } }));
             } else {
                 let file = text(&item["path"]);
@@ -707,7 +717,7 @@ impl<'a> Operator<'a> {
                     Verdict::No,
                     place,
                     format!(
-                        "its file {file} is left out: a process has only {}",
+                        "its file {file} is left out: a process has only {}, and the labels of its Plugin one by one",
                         FIELDS.join(", ")
                     ),
                 );
@@ -920,6 +930,15 @@ impl<'a> Operator<'a> {
     }
 }
 
+/// The kind and the key of a path such as `metadata.labels['KEY']`.
+fn key_of(path: &str) -> Option<(&'static str, &str)> {
+    ["labels", "annotations"].into_iter().find_map(|kind| {
+        let rest = path.strip_prefix("metadata.")?.strip_prefix(kind)?;
+        let key = rest.strip_prefix("['")?.strip_suffix("']")?;
+        Some((kind, key))
+    })
+}
+
 /// Copies these fields of an object, as far as they are set.
 fn only(value: &Value, fields: &[&str]) -> Value {
     fields
@@ -1044,6 +1063,8 @@ mod tests {
                 {"name": "scratch", "emptyDir": {"sizeLimit": "0.5Gi"}},
                 {"name": "info", "downwardAPI": {"items": [
                     {"path": "name", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+                    {"path": "app", "fieldRef": {"fieldPath": "metadata.labels['app']"}},
+                    {"path": "team", "fieldRef": {"fieldPath": "metadata.labels['team']"}},
                 ]}},
                 {"name": "another-containers", "emptyDir": {}},
             ],
@@ -1051,6 +1072,7 @@ mod tests {
         let container = json!({
             "command": ["/manager", "run"],
             "args": ["--leader-elect", "--ns=$(POD_NAMESPACE)"],
+            "workingDir": "/op",
             "env": [
                 {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
                 {"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}},
@@ -1101,6 +1123,7 @@ mod tests {
                 "limits": {"memory": "128Mi"},
                 "process": {
                     "args": ["run", "--leader-elect", "--ns=$(POD_NAMESPACE)"],
+                    "workingDir": "/op",
                     "env": [
                         {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
                         {"name": "TEAM", "value": "a"},
@@ -1121,6 +1144,7 @@ mod tests {
                         {"name": "scratch", "emptyDir": {"sizeLimit": "512Mi"}},
                         {"name": "info", "downwardAPI": {"items": [
                             {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},
+                            {"path": "app", "fieldRef": {"fieldPath": "metadata.labels['app']"}},
                         ]}},
                     ],
                     "volumeMounts": [
@@ -1250,7 +1274,7 @@ mod tests {
                 json!({"lifecycle": {"preStop": {}}}),
                 "lifecycle",
             ),
-            (json!({}), json!({"workingDir": "/op"}), "workingDir"),
+            (json!({}), json!({"workingDir": "op"}), "workingDir"),
             (
                 json!({}),
                 json!({"volumeDevices": [{"name": "d"}]}),

@@ -22,10 +22,11 @@ use serde::{Deserialize, Serialize};
 use crate::GroupVersionKind;
 
 pub use process::{
-    ConfigMapVolumeSource, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,
+    ConfigMapVolumeSource, Divisor, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,
     EnvFromSource, EnvSource, EnvVar, EnvVarSource, FieldPath, FieldRef, GrpcAction, HttpGetAction,
-    HttpHeader, KeySelector, KeyToPath, Metrics, Probe, ProcessSpec, ProjectedVolumeSource, Scheme,
-    SecretProjection, SecretVolumeSource, ServiceAccountTokenProjection, TcpSocketAction, Volume,
+    HttpHeader, KeySelector, KeyToPath, Metrics, Port, Probe, ProcessPort, ProcessSpec,
+    ProjectedVolumeSource, Protocol, ResourceField, ResourceFieldRef, Scheme, SecretProjection,
+    SecretVolumeSource, ServiceAccountTokenProjection, TcpSocketAction, UnknownField, Volume,
     VolumeMount, VolumeProjection,
 };
 pub use status::{

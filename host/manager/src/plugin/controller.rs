@@ -719,6 +719,7 @@ impl PluginController {
             context: &self.context,
             key,
             uid: &hosted.uid,
+            metadata: &object.metadata,
             spec: &object.spec,
             config,
             sources: state.sources.follow(),

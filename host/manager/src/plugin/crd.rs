@@ -4,7 +4,7 @@ pub use operetta_api::plugin::{
     API_VERSION, CommandStatus, Condition, ConfigKind, ConfigMapSource, ConfigRef, ConfigSource,
     ControllerOverride, ControllerStatus, DownwardApiFile, FieldPath, GrpcAction, HttpGetAction,
     KIND, KeyToPath, KindFinalizers, Limits, MAX_SHARDS, Metrics, Owner, Plugin, PluginSpec,
-    PluginStatus, Probe, ProcessSpec, ProcessStatus, RemedyStatus, ReplicaStatus, Scheme,
+    PluginStatus, Port, Probe, ProcessSpec, ProcessStatus, RemedyStatus, ReplicaStatus, Scheme,
     ShardStatus, Source, Termination, Usage, Volume, VolumeProjection, Warm,
 };
 use operetta_api::reasons;

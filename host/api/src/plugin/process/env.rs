@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::FieldRef;
+use super::{FieldRef, ResourceFieldRef};
 use crate::plugin::ConfigKind;
 
 /// An environment variable.
@@ -29,14 +29,17 @@ pub struct EnvVar {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {
-        "rule": "[has(self.fieldRef), has(self.configMapKeyRef), has(self.secretKeyRef)].filter(given, given).size() == 1",
-        "message": "set exactly one of fieldRef, configMapKeyRef and secretKeyRef",
+        "rule": "[has(self.fieldRef), has(self.resourceFieldRef), has(self.configMapKeyRef), has(self.secretKeyRef)].filter(given, given).size() == 1",
+        "message": "set exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef",
     },
 ]))]
 pub struct EnvVarSource {
     /// A field of the process, which stands for a Pod's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_ref: Option<FieldRef>,
+    /// A limit of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_field_ref: Option<ResourceFieldRef>,
     /// A key of a ConfigMap of the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<KeySelector>,

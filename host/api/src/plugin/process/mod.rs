@@ -1,6 +1,8 @@
 //! How an operator's own program is run: fields of a Pod and its container, under their names.
 
 mod env;
+mod field;
+mod port;
 mod probe;
 mod volume;
 
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::plugin::KindFinalizers;
 
 pub use env::{EnvFromSource, EnvSource, EnvVar, EnvVarSource, KeySelector};
+pub use field::{Divisor, FieldPath, FieldRef, ResourceField, ResourceFieldRef, UnknownField};
+pub use port::{Port, ProcessPort, Protocol};
 pub use probe::{GrpcAction, HttpGetAction, HttpHeader, Metrics, Probe, Scheme, TcpSocketAction};
 pub use volume::{
     ConfigMapVolumeSource, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,
@@ -63,6 +67,15 @@ pub struct ProcessSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"]))]
     pub volume_mounts: Vec<VolumeMount>,
+    /// The folder in which the process starts, by which it resolves relative paths; `/` if left out.
+    /// The process finds it in its variable `PWD`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024), regex(pattern = r"^/"))]
+    pub working_dir: Option<String>,
+    /// Names of ports, which probes and `metrics` may use. A process may listen on others as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub ports: Vec<ProcessPort>,
     /// Restarts the process when it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liveness_probe: Option<Probe>,
@@ -88,33 +101,20 @@ pub struct ProcessSpec {
     pub termination_grace_period_seconds: Option<u32>,
 }
 
-/// A field of the process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FieldRef {
-    /// The field, under its name in a Pod. `metadata` is the Plugin's.
-    pub field_path: FieldPath,
-}
-
-/// The fields that a variable may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum FieldPath {
-    /// The Plugin's name.
-    #[default]
-    #[serde(rename = "metadata.name")]
-    Name,
-    /// The Plugin's namespace.
-    #[serde(rename = "metadata.namespace")]
-    Namespace,
-    /// The Plugin's uid.
-    #[serde(rename = "metadata.uid")]
-    Uid,
-    /// The ServiceAccount that it acts as.
-    #[serde(rename = "spec.serviceAccountName")]
-    ServiceAccountName,
-    /// The address on which its own servers listen.
-    #[serde(rename = "status.podIP")]
-    PodIp,
+impl ProcessSpec {
+    /// Returns the number of a port; `None` if none of `ports` has this name. A name that is none of
+    /// them may be a number, as in a Pod.
+    pub fn port_number(&self, port: &Port) -> Option<u16> {
+        match port {
+            Port::Number(number) => Some(*number),
+            Port::Name(name) => self
+                .ports
+                .iter()
+                .find(|port| port.name.as_ref() == Some(name))
+                .map(|port| port.container_port)
+                .or_else(|| name.parse().ok().filter(|number| *number > 0)),
+        }
+    }
 }
 
 /// The schema of a field that is understood only to be refused, by a rule of its own.

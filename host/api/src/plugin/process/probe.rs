@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::refused_object;
+use super::{
+    port::{Port, port},
+    refused_object,
+};
 
 /// A check of a process, over a connection that exists in the host's memory only. Exactly one of
 /// `httpGet`, `tcpSocket` and `grpc` is set.
@@ -68,9 +71,9 @@ pub struct HttpGetAction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub path: Option<String>,
-    /// The port, by its number.
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: u16,
+    /// The port, by its number or by its name in `ports`.
+    #[schemars(schema_with = "port")]
+    pub port: Port,
     /// `HTTP` or `HTTPS`; no certificate is verified. `HTTP` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<Scheme>,
@@ -108,9 +111,9 @@ pub enum Scheme {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpSocketAction {
-    /// The port, by its number.
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: u16,
+    /// The port, by its number or by its name in `ports`.
+    #[schemars(schema_with = "port")]
+    pub port: Port,
 }
 
 /// A call of `grpc.health.v1.Health/Check`, without TLS.
@@ -131,9 +134,9 @@ pub struct GrpcAction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metrics {
-    /// The port, by its number.
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: u16,
+    /// The port, by its number or by its name in `ports`.
+    #[schemars(schema_with = "port")]
+    pub port: Port,
     /// The path; `/metrics` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]

@@ -95,14 +95,17 @@ type Families =
 
 async fn page(served: &Served, mut charge: Bytes) -> Result<(Families, Bytes), String> {
     let Served {
-        process, metrics, ..
+        process,
+        metrics,
+        port,
+        ..
     } = served;
     let headers = [
         (ACCEPT, HeaderValue::from_static(FORMAT)),
         (USER_AGENT, HeaderValue::from_static("operetta")),
     ];
     let get = Get {
-        port: metrics.port,
+        port: *port,
         scheme: metrics.scheme.unwrap_or_default(),
         path: metrics.path.as_deref().unwrap_or("/metrics"),
         headers: HeaderMap::from_iter(headers),

@@ -54,6 +54,10 @@ pub struct Definition {
     pub plugin: ObjectKey,
     /// The Plugin's uid.
     pub uid: String,
+    /// The Plugin's labels when it was set up.
+    pub labels: BTreeMap<String, String>,
+    /// The Plugin's annotations when it was set up.
+    pub annotations: BTreeMap<String, String>,
     /// The ServiceAccount that it acts as.
     pub service_account: ServiceAccount,
     /// The maximum size of its memory, in bytes.
@@ -161,7 +165,10 @@ impl Definition {
         Fields {
             plugin: &self.plugin,
             uid: &self.uid,
+            labels: &self.labels,
+            annotations: &self.annotations,
             service_account: &self.service_account.name,
+            memory_bytes: self.memory_bytes,
         }
     }
 
@@ -174,6 +181,9 @@ impl Definition {
         let (host, port) = (API_SERVER.to_string(), PORT.to_string());
         // The runtime of Go collects garbage more often near this limit, instead of failing at it.
         let memory = (self.memory_bytes / 10 * 9).to_string();
+        // Go resolves relative paths itself, by this folder.
+        let working_dir = self.spec.working_dir.clone();
+        let working_dir = working_dir.map(|folder| ("PWD", folder));
         [
             ("HOSTNAME", self.plugin.name.clone()),
             ("HOME", "/tmp".to_owned()),
@@ -183,8 +193,10 @@ impl Definition {
             ("KUBECONFIG", format!("{OWN_FILES}/kubeconfig")),
             ("GOMEMLIMIT", memory),
         ]
+        .into_iter()
+        .chain(working_dir)
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .collect()
     }
 
     /// Mounts what every process has, unless the spec mounts something in its place, as a Pod may.

@@ -33,8 +33,14 @@ pub struct Fields<'a> {
     pub plugin: &'a ObjectKey,
     /// The Plugin's uid.
     pub uid: &'a str,
+    /// The Plugin's labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The Plugin's annotations.
+    pub annotations: &'a BTreeMap<String, String>,
     /// The name of its ServiceAccount.
     pub service_account: &'a str,
+    /// The maximum size of its memory, in bytes.
+    pub memory_bytes: usize,
 }
 
 impl Fields<'_> {
@@ -42,13 +48,18 @@ impl Fields<'_> {
         self.plugin.namespace.as_deref().unwrap_or_default()
     }
 
-    fn get(&self, path: FieldPath) -> String {
+    fn get(&self, path: &FieldPath) -> String {
+        // As in a Pod, a label that doesn't exist is empty.
+        let of =
+            |all: &BTreeMap<String, String>, key: &str| all.get(key).cloned().unwrap_or_default();
         match path {
+            FieldPath::Label(key) => of(self.labels, key),
+            FieldPath::Annotation(key) => of(self.annotations, key),
             FieldPath::Name => self.plugin.name.clone(),
             FieldPath::Namespace => self.namespace().to_owned(),
             FieldPath::Uid => self.uid.to_owned(),
             FieldPath::ServiceAccountName => self.service_account.to_owned(),
-            FieldPath::PodIp => OWN.to_string(),
+            FieldPath::PodIp | FieldPath::PodIps => OWN.to_string(),
         }
     }
 }
@@ -103,6 +114,7 @@ pub fn named(spec: &ProcessSpec) -> Vec<Named<'_>> {
 /// The first problem; the message has the object and the field.
 pub fn check(spec: &ProcessSpec, contents: &Contents, fields: Fields<'_>) -> Result<(), Problem> {
     environment(BTreeMap::new(), spec, contents, fields)?;
+    check_ports(spec)?;
     for (at, volume) in spec.volumes.iter().enumerate() {
         files(volume, at, contents, fields)?;
     }
@@ -116,6 +128,35 @@ pub fn check(spec: &ProcessSpec, contents: &Contents, fields: Fields<'_>) -> Res
         }
     }
     check_mounts(spec).map_err(|error| impossible_mount(&error))
+}
+
+/// Checks that the ports of probes and metrics have a number.
+fn check_ports(spec: &ProcessSpec) -> Result<(), Problem> {
+    let probes = [
+        ("livenessProbe", &spec.liveness_probe),
+        ("readinessProbe", &spec.readiness_probe),
+        ("startupProbe", &spec.startup_probe),
+    ];
+    let of_probes = probes.iter().flat_map(|(name, probe)| {
+        let http = probe.iter().filter_map(|probe| probe.http_get.as_ref());
+        let tcp = probe.iter().filter_map(|probe| probe.tcp_socket.as_ref());
+        http.map(move |action| (format!("{name}.httpGet"), &action.port))
+            .chain(tcp.map(move |action| (format!("{name}.tcpSocket"), &action.port)))
+    });
+    let of_metrics = spec
+        .metrics
+        .iter()
+        .map(|metrics| ("metrics".to_owned(), &metrics.port));
+
+    for (field, port) in of_probes.chain(of_metrics) {
+        if spec.port_number(port).is_none() {
+            let message = format!(
+                "spec.process.{field}.port is {port}, which none of spec.process.ports is named"
+            );
+            return Err(Problem::new(reasons::INVALID_CONFIG, message));
+        }
+    }
+    Ok(())
 }
 
 /// The problem of a file or a path of `spec.process.volumeMounts` that is not possible.
@@ -191,7 +232,10 @@ pub fn environment(
                 }
             }
         } else if let Some(field) = source.and_then(|source| source.field_ref.as_ref()) {
-            fields.get(field.field_path)
+            fields.get(&field.field_path)
+        } else if let Some(resource) = source.and_then(|source| source.resource_field_ref.as_ref())
+        {
+            resource.value(fields.memory_bytes as u64).to_string()
         } else {
             expand(variable.value.as_deref().unwrap_or_default(), &env)
         };
@@ -232,7 +276,7 @@ pub fn files(
         }
         let items = source.downward_api.iter().flat_map(|source| &source.items);
         for DownwardApiFile { path, field_ref } in items {
-            files.insert(path.clone(), fields.get(field_ref.field_path).into_bytes());
+            files.insert(path.clone(), fields.get(&field_ref.field_path).into_bytes());
         }
         if let Some(token) = &source.service_account_token {
             files.insert(token.path.clone(), NO_TOKEN.into());
@@ -447,10 +491,14 @@ mod tests {
     }
 
     fn fields(plugin: &ObjectKey) -> Fields<'_> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
         Fields {
             plugin,
             uid: "u-1",
+            labels: &NONE,
+            annotations: &NONE,
             service_account: "operator",
+            memory_bytes: 64 << 20,
         }
     }
 
@@ -502,6 +550,58 @@ mod tests {
             ("P_B", "config"),
         ]);
         assert_eq!(made, Ok(expected));
+    }
+
+    #[test]
+    fn variables_have_labels_annotations_and_limits() {
+        let key = key();
+        let map = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        let (labels, annotations) = (map("app.kubernetes.io/name", "op"), map("note", "a b"));
+        let fields = Fields {
+            labels: &labels,
+            annotations: &annotations,
+            ..fields(&key)
+        };
+        let spec = spec(json!({"env": [
+            {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app.kubernetes.io/name']"}}},
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['note']"}}},
+            {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['none']"}}},
+            {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+            {"name": "E", "value": "$(D)MiB"},
+        ]}));
+        let made = environment(BTreeMap::new(), &spec, &contents(), fields).expect("all there");
+        let made: Vec<_> = made.into_iter().collect();
+        assert_eq!(
+            made,
+            variables(&[
+                ("A", "op"),
+                ("B", "a b"),
+                ("C", ""),
+                ("D", "64"),
+                ("E", "64MiB")
+            ])
+        );
+    }
+
+    #[test]
+    fn port_without_a_number_is_refused() {
+        let key = key();
+        let refused = |process: Value| {
+            let problem = check(&spec(process), &contents(), fields(&key)).expect_err("unknown");
+            assert_eq!(problem.reason, "InvalidConfig");
+            problem.message
+        };
+        let probe = json!({"httpGet": {"port": "health"}});
+        let ports = json!([{"name": "metrics", "containerPort": 8080}]);
+        assert_eq!(
+            refused(json!({"readinessProbe": probe, "ports": ports})),
+            "spec.process.readinessProbe.httpGet.port is \"health\", which none of spec.process.ports is named"
+        );
+        assert!(refused(json!({"metrics": {"port": "health"}})).contains("metrics.port"));
+
+        let ports = json!([{"name": "health", "containerPort": 8080}]);
+        let named = spec(json!({"readinessProbe": probe, "ports": ports}));
+        check(&named, &contents(), fields(&key)).expect("named");
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Served {
     pub process: Process,
     /// Where it serves them.
     pub metrics: Metrics,
+    /// The number of their port.
+    pub port: u16,
     /// Its log.
     pub log: Arc<PluginLog>,
     /// Why they could not be read the last time.
@@ -105,9 +107,11 @@ impl Supervisor {
     pub fn served(&self) -> Option<Served> {
         let running = self.running.lock();
         let (process, definition) = running.as_ref()?;
+        let metrics = definition.spec.metrics.clone()?;
         Some(Served {
             process: process.clone(),
-            metrics: definition.spec.metrics.clone()?,
+            port: definition.spec.port_number(&metrics.port)?,
+            metrics,
             log: self.log.clone(),
             last_error: self.metrics_error.clone(),
         })

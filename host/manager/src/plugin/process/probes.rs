@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     logs::store::PluginLog,
-    plugin::crd::{GrpcAction, HttpGetAction, Probe, ProcessSpec},
+    plugin::crd::{GrpcAction, HttpGetAction, Port, Probe, ProcessSpec},
 };
 
 /// How much of an answer is read, in bytes, as the kubelet's.
@@ -74,6 +74,7 @@ pub(super) async fn watch(
     let prober = |name, probe| Prober {
         name,
         probe,
+        spec,
         dial,
         log,
         started,
@@ -135,6 +136,8 @@ enum Outcome {
 struct Prober<'a> {
     name: &'static str,
     probe: &'a Probe,
+    /// Has the ports.
+    spec: &'a ProcessSpec,
     dial: Dial<'a>,
     log: &'a PluginLog,
     started: Instant,
@@ -175,7 +178,7 @@ impl Prober<'_> {
 
     async fn check(&self) -> Result<(), String> {
         let limit = Duration::from_secs(self.probe.timeout_seconds.unwrap_or(1).into());
-        let check = check(self.probe, self.dial);
+        let check = check(self.probe, self.spec, self.dial);
         timeout(limit, check)
             .await
             .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
@@ -228,12 +231,16 @@ impl Tally {
 }
 
 /// Checks once.
-async fn check(probe: &Probe, dial: Dial<'_>) -> Result<(), String> {
+async fn check(probe: &Probe, spec: &ProcessSpec, dial: Dial<'_>) -> Result<(), String> {
+    let number = |port: &Port| {
+        let number = spec.port_number(port);
+        number.ok_or_else(|| format!("none of spec.process.ports is named {port}"))
+    };
     if let Some(action) = &probe.http_get {
-        return http_get(action, dial).await;
+        return http_get(action, number(&action.port)?, dial).await;
     }
     if let Some(action) = &probe.tcp_socket {
-        let connected = dial(action.port);
+        let connected = dial(number(&action.port)?);
         return connected.map(drop).map_err(|error| error.to_string());
     }
     if let Some(action) = &probe.grpc {
@@ -243,9 +250,9 @@ async fn check(probe: &Probe, dial: Dial<'_>) -> Result<(), String> {
     Err("it has none of httpGet, tcpSocket and grpc".to_owned())
 }
 
-async fn http_get(action: &HttpGetAction, dial: Dial<'_>) -> Result<(), String> {
+async fn http_get(action: &HttpGetAction, port: u16, dial: Dial<'_>) -> Result<(), String> {
     let get = Get {
-        port: action.port,
+        port,
         scheme: action.scheme.unwrap_or_default(),
         path: action.path.as_deref().unwrap_or("/"),
         headers: headers(action)?,
@@ -449,7 +456,7 @@ mod tests {
         let named = json!({"httpGet": {"path": "x?y", "port": 8081, "httpHeaders": [
             {"name": "Host", "value": "me"}, {"name": "User-Agent", "value": ""},
         ]}});
-        let tcp = json!({"tcpSocket": {"port": 8081}});
+        let tcp = json!({"tcpSocket": {"port": "probes"}});
         let grpc = json!({"grpc": {"port": 8081, "service": "a.B"}});
         for (json, status, expected) in [
             (&http, 200, None),
@@ -469,6 +476,12 @@ mod tests {
                 200,
                 Some("nothing listens"),
             ),
+            (&json!({"httpGet": {"port": "probes"}}), 200, None),
+            (
+                &json!({"httpGet": {"port": "metrics"}}),
+                200,
+                Some("none of spec.process.ports is named \"metrics\""),
+            ),
             (&grpc, 200, None),
             (&grpc, 500, Some("the service's status is NOT_SERVING")),
             (
@@ -479,7 +492,8 @@ mod tests {
         ] {
             let server = Server::new(status);
             let dial = |port| server.connect(port);
-            let checked = check(&probe(json.clone()), &dial).await;
+            let spec = spec(json!({"ports": [{"name": "probes", "containerPort": 8081}]}));
+            let checked = check(&probe(json.clone()), &spec, &dial).await;
             assert_eq!(checked.err().as_deref(), expected, "{json}");
         }
     }

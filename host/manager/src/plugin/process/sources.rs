@@ -1,7 +1,7 @@
 //! The ConfigMaps and Secrets that `spec.process` names. They are read, authorised and watched as
 //! those of `spec.configFrom` are.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use operetta_api::reasons;
 use operetta_core::{authz::access_review::SubjectGrants, object::ObjectKey, status::ApiError};
@@ -84,10 +84,14 @@ impl Sources {
             self.read = versions;
         }
 
+        let none = BTreeMap::new();
         let fields = Fields {
             plugin: key,
             uid: plugin.metadata.uid.as_deref().unwrap_or_default(),
+            labels: plugin.metadata.labels.as_ref().unwrap_or(&none),
+            annotations: plugin.metadata.annotations.as_ref().unwrap_or(&none),
             service_account: &grants.subject().name,
+            memory_bytes: context.config.process_memory_bytes(&plugin.spec.limits),
         };
         Ok(inputs::check(spec, &self.contents.borrow(), fields))
     }

@@ -281,6 +281,8 @@ pub(super) fn define(
         sources: setup.sources.clone(),
         plugin: setup.key.clone(),
         uid: setup.uid.to_owned(),
+        labels: setup.metadata.labels.clone().unwrap_or_default(),
+        annotations: setup.metadata.annotations.clone().unwrap_or_default(),
         service_account: setup.grants.subject().clone(),
         memory_bytes: setup
             .context

@@ -13,6 +13,7 @@ mod wiring;
 
 use std::sync::Arc;
 
+use kube::api::ObjectMeta;
 use operetta_core::{
     authz::access_review::SubjectGrants,
     gate::{PluginConfig, finalizers::OwnFinalizers, permit::RequestPermit},
@@ -39,6 +40,8 @@ pub struct Setup<'a> {
     pub key: &'a ObjectKey,
     /// The Plugin's uid.
     pub uid: &'a str,
+    /// The Plugin's labels and annotations.
+    pub metadata: &'a ObjectMeta,
     /// The Plugin's spec.
     pub spec: &'a PluginSpec,
     /// The plugin's configuration as JSON text.
