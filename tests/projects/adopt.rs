@@ -244,6 +244,70 @@ fn what_was_replaced_comes_back_from_the_printed_manifests() {
     );
 }
 
+/// Nobody converts between versions: as it stands, each read of another version than the stored one
+/// would fail.
+#[test]
+fn conversion_by_webhook_is_left_out_and_comes_back() {
+    const NAME: &str = "CustomResourceDefinition/farms.adopted.example.com";
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "farms.adopted.example.com"},
+        "spec": {
+            "group": "adopted.example.com",
+            "names": {"kind": "Farm", "plural": "farms"},
+            "scope": "Namespaced",
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": {"service": {"name": "webhook", "namespace": "ops", "path": "/convert"}},
+            }},
+            "versions": [
+                {"name": "v1", "served": true, "storage": false},
+                {"name": "v2", "served": true, "storage": true},
+            ],
+        },
+    });
+    let pod = json!({"serviceAccountName": "op", "containers": [{"name": "manager"}]});
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "op", "namespace": "ops"},
+        "spec": {"template": {"spec": pod}},
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("operator.yaml");
+    fs::write(&file, format!("{definition}\n---\n{deployment}\n")).expect("written");
+    let file = file.to_string_lossy();
+    let adopt =
+        |more: &[&str]| adopted(&[&["--no-build", "--manifests", &file][..], more].concat());
+
+    let (text, said) = adopt(&[]);
+    let all = objects(&text);
+    let printed = &one(&all, "CustomResourceDefinition")["spec"];
+    assert_eq!(printed["conversion"], json!({"strategy": "None"}));
+    assert_eq!(printed["versions"], definition["spec"]["versions"]);
+    assert_reported(&said, &["not yet", NAME, "spec.conversion", "use v2 only"]);
+
+    let manifests = folder.path().join("manifests.yaml");
+    fs::write(&manifests, &text).expect("written");
+    let (back, said) = adopted(&["--unadopt", &manifests.to_string_lossy()]);
+    let back = objects(&back);
+    assert_eq!(back[0], deployment);
+    assert_eq!(back[1]["metadata"], definition["metadata"]);
+    assert_eq!(
+        back[1]["spec"],
+        json!({"conversion": definition["spec"]["conversion"]})
+    );
+    assert!(said.contains("without --server-side"), "{said}");
+
+    let (text, said) = adopt(&["--with-webhooks"]);
+    assert_eq!(
+        one(&objects(&text), "CustomResourceDefinition"),
+        &definition
+    );
+    assert_reported(&said, &["not yet", NAME, "as v2 only"]);
+}
+
 #[test]
 fn chart_is_rendered_with_values_in_its_namespace() {
     let chart = ["--no-build", "--manifests", "dist/chart"];

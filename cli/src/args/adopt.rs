@@ -35,9 +35,9 @@ pub struct AdoptArgs {
     /// Which container is the operator, if its Pod has several
     #[arg(long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Print the operator's webhook configurations as well: the host serves no webhooks yet, and one
-    /// that fails closed refuses every write of its kinds [default: they are left out, and kept for
-    /// --unadopt]
+    /// Print the operator's webhook configurations and conversions as well: the host serves no webhooks
+    /// yet, and one that fails closed refuses every write of its kinds [default: they are left out,
+    /// and kept for --unadopt]
     #[arg(long)]
     pub with_webhooks: bool,
     /// Write the component and the manifests to this folder [default: the component to DIR/build,

@@ -3,7 +3,7 @@
 //! The libraries of kustomize and Helm render the manifests ([`helper`]), and the operator's
 //! container becomes a process ([`convert`]). Everything else is printed as it was rendered, except
 //! that the ServiceAccount consents, that the Namespace opts in, and that the operator's webhook
-//! configurations are left out, since nobody would serve them ([`others`]). A report of what the
+//! configurations and conversions are left out, since nobody would serve them ([`others`]). A report of what the
 //! operator needs, in its code and its manifests, comes first ([`needs`], [`report`]).
 
 mod convert;
@@ -94,7 +94,7 @@ pub async fn adopt(args: &AdoptArgs) -> Result<()> {
     let source = format!("{name}.wasm");
 
     let code = code(&operator.mounts())?;
-    let converted = operator.convert(&source, &replaced.webhooks);
+    let converted = operator.convert(&source, &replaced.left_out());
     let findings = input.findings(&replaced, converted.as_ref());
     let report = code + &table(&format!("The manifests ({}):", input.name), &findings);
     if args.check {
@@ -133,18 +133,29 @@ struct Replaced {
     workload: Value,
     /// The webhook configurations that are left out.
     webhooks: Vec<Value>,
+    /// The conversions that are left out, as parts of their CustomResourceDefinitions.
+    conversions: Vec<Value>,
 }
 
 impl Replaced {
     fn new(objects: &[Value], workload: &Value, with_webhooks: bool) -> Self {
-        let webhooks = match with_webhooks {
-            true => Vec::new(),
-            false => others::webhooks(objects, workload),
+        let (webhooks, conversions) = match with_webhooks {
+            true => (Vec::new(), Vec::new()),
+            false => (
+                others::webhooks(objects, workload),
+                others::conversions(objects, workload),
+            ),
         };
         Self {
             workload: workload.clone(),
             webhooks: webhooks.into_iter().cloned().collect(),
+            conversions,
         }
+    }
+
+    /// What is left out beside the workload.
+    fn left_out(&self) -> Vec<Value> {
+        [&self.webhooks[..], &self.conversions].concat()
     }
 }
 
@@ -238,7 +249,7 @@ impl Input {
         replaced: &Replaced,
         converted: Result<&Converted, &anyhow::Error>,
     ) -> Vec<Finding> {
-        let Replaced { workload, webhooks } = replaced;
+        let workload = &replaced.workload;
         let mut findings = match converted {
             Ok(converted) => converted.findings.clone(),
             Err(error) => vec![Finding::new(
@@ -249,7 +260,11 @@ impl Input {
             )],
         };
 
-        findings.extend(others::findings(&self.objects, workload, webhooks));
+        findings.extend(others::findings(
+            &self.objects,
+            workload,
+            &replaced.left_out(),
+        ));
 
         findings.extend(self.hooks.iter().map(|hook| {
             let note = format!(
@@ -268,7 +283,11 @@ impl Input {
         converted: &Converted,
         helper: &Helper,
     ) -> Result<(String, Steps)> {
-        let Replaced { workload, webhooks } = replaced;
+        let Replaced {
+            workload,
+            webhooks,
+            conversions,
+        } = replaced;
         let Converted {
             plugin,
             service_account,
@@ -303,6 +322,13 @@ impl Input {
                         *text = None;
                     }
                     steps.label = false;
+                }
+                "CustomResourceDefinition" => {
+                    // Not a guard: the match still borrows the object there.
+                    let is_changed = others::without_conversion(object, conversions);
+                    if is_changed {
+                        *text = None;
+                    }
                 }
                 _ => {}
             }

@@ -57,6 +57,8 @@ const CLUSTER: [&str; 10] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
+const DEFINITION: &str = "CustomResourceDefinition";
+
 /// The kinds of webhook configurations.
 const WEBHOOKS: [&str; 2] = [
     "MutatingWebhookConfiguration",
@@ -107,33 +109,106 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     })
 }
 
-/// The webhook configurations that lead to the operator, which nobody reaches as a process. One that
-/// leads to another workload of the manifests, or to a URL, isn't the operator's.
-pub fn webhooks<'a>(objects: &'a [Value], workload: &Value) -> Vec<&'a Value> {
+/// Reports whether a webhook's `clientConfig` leads to the operator, which nobody reaches as a
+/// process. One that leads to another workload of the manifests, or to a URL, isn't the operator's.
+fn leads_here(client: &Value, objects: &[Value], workload: &Value) -> bool {
     let labels = &workload["spec"]["template"]["metadata"]["labels"];
-    let is_elsewhere = |client: &Value| {
-        let named = &client["service"];
-        let mut services = objects.iter().filter(|object| {
-            let metadata = &object["metadata"];
-            let is_there =
-                metadata["namespace"].is_null() || metadata["namespace"] == named["namespace"];
-            object["kind"] == "Service" && metadata["name"] == named["name"] && is_there
-        });
-        match services.next() {
-            Some(service) => !selects(&service["spec"]["selector"], labels),
-            None => !client["url"].is_null(),
-        }
-    };
+    let named = &client["service"];
+    let mut services = objects.iter().filter(|object| {
+        let metadata = &object["metadata"];
+        let is_there =
+            metadata["namespace"].is_null() || metadata["namespace"] == named["namespace"];
+        object["kind"] == "Service" && metadata["name"] == named["name"] && is_there
+    });
+    match services.next() {
+        Some(service) => selects(&service["spec"]["selector"], labels),
+        None => client["url"].is_null(),
+    }
+}
 
-    let leads_here = |configuration: &&Value| {
+/// The webhook configurations that lead to the operator.
+pub fn webhooks<'a>(objects: &'a [Value], workload: &Value) -> Vec<&'a Value> {
+    let is_own = |configuration: &&Value| {
         let is_kind = WEBHOOKS.iter().any(|kind| configuration["kind"] == *kind);
         let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
         is_kind
             && webhooks
                 .map(|webhook| &webhook["clientConfig"])
-                .any(|client| !is_elsewhere(client))
+                .any(|client| leads_here(client, objects, workload))
     };
-    objects.iter().filter(leads_here).collect()
+    objects.iter().filter(is_own).collect()
+}
+
+/// The conversions by webhook that lead to the operator: of each CustomResourceDefinition, its name
+/// and `spec.conversion`. The whole of it may be too large for an annotation.
+pub fn conversions(objects: &[Value], workload: &Value) -> Vec<Value> {
+    objects
+        .iter()
+        .filter(|object| converts_here(object, objects, workload))
+        .map(|definition| {
+            json!({
+                "apiVersion": definition["apiVersion"],
+                "kind": definition["kind"],
+                "metadata": {"name": definition["metadata"]["name"]},
+                "spec": {"conversion": definition["spec"]["conversion"]},
+            })
+        })
+        .collect()
+}
+
+fn converts_here(object: &Value, objects: &[Value], workload: &Value) -> bool {
+    let conversion = &object["spec"]["conversion"];
+    object["kind"] == DEFINITION
+        && conversion["strategy"] == "Webhook"
+        && leads_here(&conversion["webhook"]["clientConfig"], objects, workload)
+}
+
+/// Takes the conversion out of a CustomResourceDefinition if it is one of these. Returns true if
+/// that changed the object.
+pub fn without_conversion(definition: &mut Value, conversions: &[Value]) -> bool {
+    if !is_one_of(definition, conversions) {
+        return false;
+    }
+    // Not left out: the cluster's CustomResourceDefinition may have the other strategy.
+    definition["spec"]["conversion"] = json!({"strategy": "None"});
+    true
+}
+
+/// Reports whether one of these is of the same CustomResourceDefinition.
+fn is_one_of(definition: &Value, others: &[Value]) -> bool {
+    let name = &definition["metadata"]["name"];
+    definition["kind"] == DEFINITION
+        && others
+            .iter()
+            .any(|other| other["kind"] == DEFINITION && other["metadata"]["name"] == *name)
+}
+
+/// What becomes of a conversion by the operator's webhook.
+fn conversion_finding(definition: &Value, is_left_out: bool) -> Finding {
+    let versions = definition["spec"]["versions"].as_array();
+    let stored = versions
+        .into_iter()
+        .flatten()
+        .find(|version| version["storage"] == true)
+        .and_then(|version| version["name"].as_str())
+        .unwrap_or("the stored one");
+    let note = if is_left_out {
+        format!(
+            "strategy Webhook becomes None, since the host serves no webhooks: objects get another apiVersion and keep \
+             their fields, and those that the other version doesn't have are lost; use {stored} only; --with-webhooks \
+             leaves it as it is"
+        )
+    } else {
+        format!(
+            "the host serves no webhooks: until they are served, objects can be read and written as {stored} only"
+        )
+    };
+    Finding::new(
+        Verdict::NotYet,
+        name_of(definition),
+        "spec.conversion",
+        note,
+    )
 }
 
 /// What becomes of the operator's webhooks, which the host does not serve.
@@ -182,11 +257,6 @@ pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<
         };
 
         match object["kind"].as_str().unwrap_or_default() {
-            "CustomResourceDefinition" if spec["conversion"]["strategy"] == "Webhook" => add(
-                Verdict::NotYet,
-                "spec.conversion",
-                "the host serves no webhooks yet, so objects can be read in the stored version only".to_owned(),
-            ),
             "APIService" if !spec["service"].is_null() => add(
                 Verdict::No,
                 "spec.service",
@@ -230,6 +300,11 @@ pub fn findings(objects: &[Value], workload: &Value, left_out: &[Value]) -> Vec<
             _ => {}
         }
     }
+
+    let definitions = objects
+        .iter()
+        .filter(|object| converts_here(object, objects, workload));
+    found.extend(definitions.map(|object| conversion_finding(object, is_one_of(object, left_out))));
 
     let webhooks = webhooks(objects, workload).into_iter();
     found.extend(webhooks.map(|object| webhook_finding(object, left_out.contains(object))));
@@ -399,6 +474,61 @@ mod tests {
             let objects = [&services[..], std::slice::from_ref(&object)].concat();
             let found = webhooks(&objects, &workload);
             assert_eq!(found == [&object], expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn conversion_by_the_operator_is_taken_out_and_kept() {
+        let workload = json!({
+            "kind": "Deployment",
+            "metadata": {"name": "op", "namespace": "ns"},
+            "spec": {"template": {"metadata": {"labels": {"app": "op"}}}},
+        });
+        let definition = |name: &str, client: Value| {
+            let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": client}});
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": name, "annotations": {"large": "x"}},
+                "spec": {
+                    "conversion": conversion,
+                    "versions": [{"name": "v1"}, {"name": "v2", "storage": true}],
+                },
+            })
+        };
+        let to = |name: &str| json!({"service": {"name": name, "namespace": "ns"}});
+        let mut own = definition("a.x.dev", to("hook"));
+        let mut elsewhere = definition("b.x.dev", json!({"url": "https://example.com"}));
+        let objects = [own.clone(), elsewhere.clone()];
+
+        let kept = conversions(&objects, &workload);
+        let expected = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "a.x.dev"},
+            "spec": {"conversion": own["spec"]["conversion"]},
+        });
+        assert_eq!(kept, [expected]);
+
+        let mut changed = own.clone();
+        assert!(without_conversion(&mut changed, &kept));
+        assert_eq!(changed["spec"]["conversion"], json!({"strategy": "None"}));
+        assert_eq!(changed["spec"]["versions"], own["spec"]["versions"]);
+        assert!(!without_conversion(&mut elsewhere, &kept));
+        assert!(!without_conversion(&mut own, &[]));
+
+        for (left_out, parts) in [
+            (&kept[..], ["use v2 only", "--with-webhooks"]),
+            (&[], ["until they are served", "as v2 only"]),
+        ] {
+            let found = findings(&objects, &workload, left_out);
+            let [found] = found.as_slice() else {
+                panic!("{found:?}")
+            };
+            assert_eq!(found.what, "CustomResourceDefinition/a.x.dev");
+            for part in parts {
+                assert!(found.note.contains(part), "{found:?}");
+            }
         }
     }
 

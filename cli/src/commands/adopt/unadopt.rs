@@ -1,5 +1,5 @@
-//! `operetta adopt --unadopt FILE`: prints what a Plugin replaced, the Deployment and the webhook
-//! configurations that were left out. They are in an annotation of the Plugin. They are printed as
+//! `operetta adopt --unadopt FILE`: prints what a Plugin replaced, the Deployment, the webhook
+//! configurations and the conversions that were left out. They are in an annotation of the Plugin. They are printed as
 //! JSON, since kubectl takes that as well.
 
 use std::{io::Read as _, path::Path};
@@ -40,6 +40,18 @@ pub fn unadopt(file: &Path) -> Result<()> {
         "{}: delete the Plugin before you apply this: with both there would be two operators",
         names.join(", ")
     );
+
+    let conversions: Vec<_> = replaced
+        .iter()
+        .filter(|object| object["kind"] == "CustomResourceDefinition")
+        .map(name_of)
+        .collect();
+    if !conversions.is_empty() {
+        eprintln!(
+            "{}: only spec.conversion, which belongs to what the cluster has: use `kubectl apply` without --server-side",
+            conversions.join(", ")
+        );
+    }
     Ok(())
 }
 
