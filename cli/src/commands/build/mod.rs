@@ -68,6 +68,8 @@ pub async fn build_with(args: &BuildArgs, progress: Progress) -> Result<()> {
         let component = process::compile(&job, &mut steps)?;
         // Its backtraces need the names of functions.
         let component = stripped(&component, true, &mut steps)?;
+        // Compiling it takes minutes, which the host does anyway.
+        check::without_compiling(&component)?;
         return finish(&job, &component, progress);
     }
     if args.program != ProgramArgs::default() {

@@ -1,31 +1,28 @@
 //! Wraps a program's core module in a component, the format of everything that the host loads.
 //!
 //! The component imports nothing and instantiates nothing. It exports the module, and the host
-//! instantiates that by itself.
+//! instantiates that by itself. Whether the host has what the module imports is for its own check
+//! to say, which the build calls at the end.
 
-use std::borrow::Cow;
-
-use anyhow::{Context, Result, bail, ensure};
-use operetta_api::reasons;
-use operetta_wasm::{PROCESS, process::IMPORTS};
+use anyhow::{Context, Result, ensure};
+use operetta_wasm::PROCESS;
 use wasm_encoder::{
     Component, ComponentExportKind, ComponentExportSection, ComponentSectionId, RawSection,
 };
-use wasmparser::{Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{Parser, Validator, WasmFeatures};
 
 use super::imports;
-
-/// What the host needs of a program.
-const EXPORTS: [&str; 2] = ["_start", "memory"];
 
 /// Makes the component. Imports of the same function are merged; otherwise the module stays as it
 /// is. The same module always gives the same bytes.
 ///
 /// # Errors
-/// Returns an error if the module is not a command of WASI's preview 1, imports what the host
-/// doesn't have, or is not valid.
+/// Returns an error if this is no module, or it is not valid.
 pub fn wrap(module: &[u8]) -> Result<Vec<u8>> {
-    check(module)?;
+    ensure!(
+        Parser::is_core_wasm(module),
+        "the compiler's output is not a WebAssembly module"
+    );
     let module = imports::merge(module)?;
 
     let mut exports = ComponentExportSection::new();
@@ -45,58 +42,12 @@ pub fn wrap(module: &[u8]) -> Result<Vec<u8>> {
     Ok(component)
 }
 
-/// Checks the module's imports and exports.
-fn check(module: &[u8]) -> Result<()> {
-    ensure!(
-        Parser::is_core_wasm(module),
-        "the compiler's output is not a WebAssembly module"
-    );
-    let mut exported = Vec::new();
-
-    for payload in Parser::new(0).parse_all(module) {
-        match payload.context("the compiler's module is malformed")? {
-            Payload::ImportSection(section) => {
-                for import in section.into_imports() {
-                    let import = import.context("the module's imports are malformed")?;
-                    if !IMPORTS.contains(&import.module) {
-                        bail!(reasons::NOT_PORTABLE.error(format!(
-                            "the program imports {:?} of {:?}, and the host has only {}: leave out the package with \
-                             `//go:wasmimport {} {}`",
-                            import.name,
-                            import.module,
-                            IMPORTS.join(" and "),
-                            import.module,
-                            import.name
-                        )));
-                    }
-                }
-            }
-            Payload::ExportSection(section) => {
-                for export in section {
-                    exported.push(export.context("the module's exports are malformed")?.name);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    let missing: Vec<Cow<'_, str>> = EXPORTS
-        .iter()
-        .filter(|name| !exported.contains(name))
-        .map(|name| (*name).into())
-        .collect();
-    ensure!(
-        missing.is_empty(),
-        "the program's module does not export {}: is it built with -buildmode=exe, Go's default?",
-        missing.join(" and ")
-    );
-
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use wasmparser::Payload;
+
     use super::*;
+    use crate::commands::check::without_compiling;
 
     /// A command that ends at once.
     const COMMAND: &str = r#"(module
@@ -150,9 +101,7 @@ mod tests {
             )]
         );
 
-        let inspection = operetta_wasm::inspect(&component);
-        assert_eq!(inspection.error, None);
-        assert_eq!(inspection.imports, [""; 0]);
+        without_compiling(&component).expect("the host takes it");
     }
 
     #[test]
@@ -160,7 +109,7 @@ mod tests {
         let twice = r#"(import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))
         (import "operetta_process" "#;
         let component = wrap(&module("(import \"operetta_process\" ", twice)).expect("a component");
-        assert_eq!(operetta_wasm::inspect(&component).error, None);
+        without_compiling(&component).expect("the host takes it");
     }
 
     #[test]
@@ -173,12 +122,28 @@ mod tests {
     }
 
     #[test]
-    fn foreign_import_and_missing_exports_are_named() {
-        let imports = error(&module("operetta_process", "env"));
-        assert!(imports.contains("\"signals\" of \"env\""), "{imports}");
-
-        let exports = error(&module("(export \"_start\")", ""));
-        assert!(exports.contains("does not export _start"), "{exports}");
+    fn host_names_what_it_lacks_in_the_component() {
+        let refused = |part: &str, by: &str| {
+            let component = wrap(&module(part, by)).expect("a component");
+            format!("{:#}", without_compiling(&component).expect_err(by))
+        };
+        for (part, by, expected) in [
+            ("operetta_process", "env", "env.signals"),
+            // The module is the host's, the function isn't.
+            ("\"signals\"", "\"fork\"", "operetta_process.fork"),
+            ("proc_exit", "sock_open", "wasi_snapshot_preview1.sock_open"),
+        ] {
+            let said = refused(part, by);
+            assert!(
+                said.contains("the host would refuse it") && said.contains(expected),
+                "{said}"
+            );
+        }
+        let said = refused("(export \"_start\")", "");
+        assert!(
+            said.contains("does not export a function \"_start\""),
+            "{said}"
+        );
 
         assert!(error(b"\0asm\x0d\0\x01\0").contains("not a WebAssembly module"));
     }
@@ -187,7 +152,7 @@ mod tests {
     fn invalid_module_is_refused() {
         let valid = module("", "");
         let error = error(&valid[..valid.len() - 1]);
-        assert!(error.contains("malformed"), "{error}");
+        assert!(error.contains("module is not valid"), "{error}");
 
         // Its call lacks an argument.
         let error = self::error(&module("(call $signals)", ""));
