@@ -231,6 +231,11 @@ pub struct BundleArgs {
     /// The plugin's configuration, a JSON or YAML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// For a process: a file with its Plugin, such as the manifests that `operetta adopt` has printed.
+    /// They are printed as well, and the Plugin takes the component from the ConfigMaps [default: a
+    /// Plugin without arguments]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["namespace", "service_account"])]
+    pub plugin: Option<PathBuf>,
     /// Do not compress the component
     #[arg(long)]
     pub raw: bool,

@@ -5,6 +5,10 @@
 //! others have the label `operetta.dev/part-of` and the same digest, so that a host never joins
 //! parts of two builds. The annotation `operetta.dev/component-digest` pins the component, so that
 //! a host runs no other one from this ConfigMap.
+//!
+//! A process gets a Plugin of its own beside them ([`process`]).
+
+mod process;
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -36,7 +40,7 @@ const CONFIG_MAP_LIMIT: usize = 1024 * 1024;
 /// The size of one part, in bytes; it leaves room for the configuration and the metadata.
 const PART_BYTES: usize = 900_000;
 
-/// Prints the ConfigMaps as YAML, one document each.
+/// Prints the ConfigMaps as YAML, one document each, and what a process needs beside them.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, is not a component, or the configuration leaves no
@@ -44,13 +48,27 @@ const PART_BYTES: usize = 900_000;
 pub fn bundle(args: &BundleArgs) -> Result<()> {
     let bytes = std::fs::read(&args.file)
         .with_context(|| format!("failed to read {}", args.file.display()))?;
+    let packer = Packer::new(Level::of(args.fast));
+    if inspect(&bytes).is_process {
+        return process::bundle(args, bytes, &packer);
+    }
+    if let Some(file) = &args.plugin {
+        check_format(args, &bytes)?;
+        bail!(
+            "{} is a plugin, and --plugin is for a process: the host makes a Plugin of the ConfigMap by itself, so {} isn't \
+             needed",
+            args.file.display(),
+            file.display()
+        );
+    }
+    print_document(&documents(config_maps(args, bytes, &packer)?)?)
+}
 
-    let mut made = config_maps(args, bytes, &Packer::new(Level::of(args.fast)))?;
-    // The first part is last: when it is applied, all others exist.
+/// Formats ConfigMaps as YAML. The first part is last: when it is applied, all others exist.
+fn documents(mut made: Vec<ConfigMap>) -> Result<String> {
     made.rotate_left(1);
-
     let documents: Vec<String> = made.into_iter().map(document).collect::<Result<_>>()?;
-    print_document(&documents.join("---\n"))
+    Ok(documents.join("---\n"))
 }
 
 /// Formats a ConfigMap as YAML. `binaryData` is written by hand: the YAML emitter would look at
@@ -72,11 +90,45 @@ fn document(mut config_map: ConfigMap) -> Result<String> {
     Ok(yaml)
 }
 
+/// Returns the ConfigMaps of a plugin, of which the host makes a Plugin by itself.
 fn config_maps(args: &BundleArgs, bytes: Vec<u8>, packer: &Packer) -> Result<Vec<ConfigMap>> {
     check_format(args, &bytes)?;
     let name = plugin_name(args)?;
     check_names(args)?;
 
+    let annotations = args
+        .service_account
+        .clone()
+        .map(|account| (SERVICE_ACCOUNT.to_owned(), account));
+    let first = First {
+        name,
+        namespace: args.namespace.clone(),
+        labels: BTreeMap::from([(PLUGIN_LABEL.to_owned(), "true".to_owned())]),
+        annotations: annotations.into_iter().collect(),
+        config: args.config.as_deref().map(config).transpose()?,
+    };
+    split(first, bytes, args.raw, packer)
+}
+
+/// The first ConfigMap of a component, but for the component.
+struct First {
+    name: String,
+    namespace: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    /// The key of the configuration and its text.
+    config: Option<(&'static str, String)>,
+}
+
+/// Puts a component into one ConfigMap, or splits it over several.
+fn split(first: First, bytes: Vec<u8>, raw: bool, packer: &Packer) -> Result<Vec<ConfigMap>> {
+    let First {
+        name,
+        namespace,
+        labels,
+        annotations,
+        config,
+    } = first;
     let component_digest = operetta_wasm::digest(&bytes);
     // A key of a ConfigMap has no more characters than its name.
     let stem = if name.len() <= 240 {
@@ -84,13 +136,12 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>, packer: &Packer) -> Result<Vec
     } else {
         "plugin"
     };
-    let (key, stored) = if args.raw {
+    let (key, stored) = if raw {
         (format!("{stem}.wasm"), bytes)
     } else {
         (format!("{stem}.wasm.zst"), packer.pack(&bytes)?)
     };
 
-    let config = args.config.as_deref().map(config).transpose()?;
     let config_size = config
         .as_ref()
         .map_or(0, |(key, text)| key.len() + text.len());
@@ -120,21 +171,16 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>, packer: &Packer) -> Result<Vec
     let mut made = Vec::with_capacity(count);
 
     for (at, piece) in pieces.into_iter().enumerate() {
-        let mut annotations = BTreeMap::new();
-        let (part_name, label) = if at == 0 {
-            annotations.extend(
-                args.service_account
-                    .clone()
-                    .map(|account| (SERVICE_ACCOUNT.to_owned(), account)),
-            );
+        let (part_name, labels, mut annotations) = if at == 0 {
+            let mut annotations = annotations.clone();
             annotations.insert(COMPONENT_DIGEST.to_owned(), component_digest.clone());
             annotations.extend((count > 1).then(|| (PARTS.to_owned(), count.to_string())));
-            (name.clone(), (PLUGIN_LABEL, "true".to_owned()))
+            (name.clone(), labels.clone(), annotations)
         } else {
-            annotations.insert(PART.to_owned(), (at + 1).to_string());
             (
                 parts::part_name(&name, at as u32 + 1),
-                (PART_OF, name.clone()),
+                BTreeMap::from([(PART_OF.to_owned(), name.clone())]),
+                BTreeMap::from([(PART.to_owned(), (at + 1).to_string())]),
             )
         };
 
@@ -145,9 +191,9 @@ fn config_maps(args: &BundleArgs, bytes: Vec<u8>, packer: &Packer) -> Result<Vec
         made.push(ConfigMap {
             metadata: ObjectMeta {
                 name: Some(part_name),
-                namespace: args.namespace.clone(),
-                labels: Some(BTreeMap::from([(label.0.to_owned(), label.1)])),
-                annotations: Some(annotations).filter(|all| !all.is_empty()),
+                namespace: namespace.clone(),
+                labels: Some(labels).filter(|all| !all.is_empty()),
+                annotations: Some(annotations),
                 ..ObjectMeta::default()
             },
             data: config
@@ -259,6 +305,7 @@ mod tests {
             namespace: None,
             service_account: Some("sa".into()),
             config: None,
+            plugin: None,
             raw,
             fast: false,
         }
