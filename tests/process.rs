@@ -532,6 +532,38 @@ async fn fields_that_a_process_cannot_have_are_refused() {
 }
 
 #[tokio::test]
+async fn informer_of_a_process_is_marked_and_names_its_plugin() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    create(&namespace, json!({})).await;
+    ask_for_copy(&namespace, "one").await;
+    until_copied(&namespace, "one").await;
+
+    let operator = format!("{}/operator", namespace.name());
+    let is_users = |informer: &Value| {
+        let mut users = informer["users"].as_array().into_iter().flatten();
+        users.any(|user| *user == *operator)
+    };
+    // Its first watch may have come before the informer.
+    let informer = eventually("an informer is the process's", async || {
+        let arguments = ["informers", "--host", host.admin_address(), "-o", "json"];
+        let output = host.run(&arguments);
+        let view: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("{error}: {output:?}"))?;
+        let mut all = view["informers"].as_array().into_iter().flatten();
+        all.find(|informer| is_users(informer))
+            .cloned()
+            .ok_or_else(|| view.to_string())
+    })
+    .await;
+    assert_eq!(informer["kind"], "ConfigMap.v1", "{informer}");
+    assert_eq!(informer["forProcesses"], true, "{informer}");
+    let users = informer["users"].as_array().expect("users");
+    assert!(!users.contains(&json!("host")), "{informer}");
+}
+
+#[tokio::test]
 async fn metrics_of_a_process_are_part_of_its_hosts() {
     let control_plane = ControlPlane::shared().await;
     let host = host(control_plane).await;

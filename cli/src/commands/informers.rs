@@ -85,6 +85,7 @@ fn table(view: &Informers, wide: bool) -> String {
     let mut header = vec![
         "KIND",
         "NAMESPACE",
+        "FOR",
         "STATE",
         "OBJECTS",
         "BYTES",
@@ -140,6 +141,12 @@ fn cells(view: &InformerView, wide: bool) -> Vec<String> {
             .namespace
             .clone()
             .unwrap_or_else(|| "<all>".to_owned()),
+        if scope.for_processes {
+            "processes"
+        } else {
+            "plugins"
+        }
+        .to_owned(),
         state.to_owned(),
         counts.objects.to_string(),
         counts.bytes.to_string(),
@@ -194,24 +201,38 @@ mod tests {
             ..InformerView::default()
         };
 
+        let of_process = InformerView {
+            scope: InformerScope {
+                for_processes: true,
+                ..one.scope.clone()
+            },
+            users: vec!["team/operator".to_owned()],
+            ..InformerView::default()
+        };
+
         let view = Informers {
-            informers: vec![one],
+            informers: vec![one, of_process],
             being_set_up: vec![],
         };
 
-        let words = |wide| {
+        let words = |wide, line| {
             table(&view, wide)
                 .lines()
-                .nth(1)
+                .nth(line)
                 .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         };
 
         assert_eq!(
-            words(false).as_deref(),
-            Some("Pod.v1 <all> Failing 3 0 0 0 0 2m10s <unknown> host,team/a")
+            words(false, 1).as_deref(),
+            Some("Pod.v1 <all> plugins Failing 3 0 0 0 0 2m10s <unknown> host,team/a")
         );
 
-        let wide = "Pod.v1 <all> Failing 3 0 0 0 0 2m10s <unknown> 0 <unknown> no <none> <none> no answer host,team/a";
-        assert_eq!(words(true).as_deref(), Some(wide));
+        assert_eq!(
+            words(false, 2).as_deref(),
+            Some("Pod.v1 <all> processes Listing 0 0 0 0 0 <none> <unknown> team/operator")
+        );
+
+        let wide = "Pod.v1 <all> plugins Failing 3 0 0 0 0 2m10s <unknown> 0 <unknown> no <none> <none> no answer host,team/a";
+        assert_eq!(words(true, 1).as_deref(), Some(wide));
     }
 }

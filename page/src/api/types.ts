@@ -89,6 +89,8 @@ export interface Informer {
   labelSelector?: string;
   fieldSelector?: string;
   metadataOnly?: boolean;
+  /** True if it answers lists and watches of processes. */
+  forProcesses?: boolean;
   synced?: boolean;
   objects?: number;
   bytes?: number;

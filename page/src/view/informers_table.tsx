@@ -15,6 +15,7 @@ function scopeOf(informer: Informer): string {
   if (informer.labelSelector) parts.push(`labels ${informer.labelSelector}`);
   if (informer.fieldSelector) parts.push(`fields ${informer.fieldSelector}`);
   if (informer.metadataOnly) parts.push("metadata only");
+  if (informer.forProcesses) parts.push("for processes");
   return parts.join(", ");
 }
 
@@ -64,7 +65,7 @@ const USERS: DataColumn<Informer> = { title: "Used by", cell: (informer) => <Use
 
 /** Identifies an informer. */
 function keyOf(informer: Informer): string {
-  return [informer.kind, informer.namespace, informer.labelSelector, informer.fieldSelector, informer.metadataOnly].join("|");
+  return [informer.kind, informer.namespace, informer.labelSelector, informer.fieldSelector, informer.metadataOnly, informer.forProcesses].join("|");
 }
 
 /** The table. */

@@ -82,6 +82,9 @@ pub struct InformerScope {
     pub field_selector: String,
     /// True if it keeps only apiVersion, kind and metadata.
     pub metadata_only: bool,
+    /// True if it answers lists and watches of processes, which have an informer of their own beside
+    /// that of plugins: with managedFields, and with the last events.
+    pub for_processes: bool,
 }
 
 /// The objects in an informer's cache, and its events.
@@ -171,7 +174,9 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
     let scope = &informer.scope;
     let revision = store.revision();
     let plugins = users.map_or(&[][..], |users| &users.plugins);
-    let hosts = plugins.is_empty() || stats.users > users.map_or(0, |users| users.subscriptions);
+    // The watches of processes count as users, too, and the host itself has none there.
+    let hosts = !scope.for_processes
+        && (plugins.is_empty() || stats.users > users.map_or(0, |users| users.subscriptions));
     let host = hosts.then(|| HOST.to_owned());
 
     let (server_revision, server_error) = match server {
@@ -185,6 +190,7 @@ fn view(informer: &Informer, users: Option<&Users>, server: Result<u64, String>)
             label_selector: scope.labels.clone(),
             field_selector: scope.fields.clone(),
             metadata_only: scope.metadata_only,
+            for_processes: scope.for_processes,
         },
         synced: state.synced,
         counts: InformerCounts {

@@ -26,9 +26,10 @@ use crate::admin::{
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The columns of the plain table.
-pub(super) const COLUMNS: [&str; 8] = [
+pub(super) const COLUMNS: [&str; 9] = [
     "Kind",
     "Namespace",
+    "For",
     "Objects",
     "Bytes",
     "Events",
@@ -85,6 +86,11 @@ pub(super) fn row(informer: &InformerView) -> Vec<Cell> {
     vec![
         (&informer.scope.kind).into(),
         informer.scope.namespace.clone().unwrap_or_default().into(),
+        match informer.scope.for_processes {
+            true => "processes",
+            false => "plugins",
+        }
+        .into(),
         counts.objects.into(),
         counts.bytes.into(),
         counts.events.into(),
