@@ -531,6 +531,82 @@ async fn fields_that_a_process_cannot_have_are_refused() {
     }
 }
 
+/// A process of client-go would wait for the Lease of the one before it until that expires.
+#[tokio::test]
+async fn lease_of_the_last_process_is_released_and_no_other() {
+    const LEASE: Kind = Kind("coordination.k8s.io/v1", "Lease");
+    const UNIQUE: &str = "0b2e5f6a-6f3d-4f0c-9d0e-6a4f1c2b3d4e";
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+
+    let now = "2026-01-01T00:00:00.000000Z";
+    for (name, host) in [("own", "operator"), ("pods", "operator-5d9c7b6f4-x2x8z")] {
+        let spec = json!({
+            "holderIdentity": format!("{host}_{UNIQUE}"),
+            "leaseDurationSeconds": 3600,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 2,
+        });
+        let lease = json!({"metadata": {"name": name}, "spec": spec});
+        namespace.create_object(LEASE, lease).await;
+    }
+
+    // Without the right to list Leases nothing is asked, and nothing is reported.
+    create(&namespace, json!({})).await;
+    until_process(&host, &namespace, "it runs", |process| {
+        process["startedAt"].is_string()
+    })
+    .await;
+    let own = namespace.get(LEASE, "own").await.expect("there");
+    assert_eq!(own["spec"]["holderIdentity"], format!("operator_{UNIQUE}"));
+
+    let rules = json!([{
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "list", "create", "update"],
+    }]);
+    let role = json!({"metadata": {"name": "election"}, "rules": rules});
+    namespace.create_object(Kind(RBAC, "Role"), role).await;
+    let subject =
+        json!({"kind": "ServiceAccount", "name": "operator", "namespace": namespace.name()});
+    let binding = json!({
+        "metadata": {"name": "election"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "election"},
+        "subjects": [subject],
+    });
+    namespace
+        .create_object(Kind(RBAC, "RoleBinding"), binding)
+        .await;
+    // A process may start before the host knows of the right.
+    let mut starts = 0;
+    eventually("the Lease is released", async || {
+        starts += 1;
+        let greeting = format!("start {starts}");
+        let env = json!([{"name": "GREETING", "value": greeting}]);
+        let change = json!({"spec": {"process": {"env": env}}});
+        namespace.patch(kinds::PLUGIN, "operator", change).await;
+        until_logged(&host, &namespace, &format!("greeting: {greeting}")).await;
+
+        let logs = host.logs(namespace.name(), "operator");
+        let is_released = |message: &str| message.contains("released the Lease \"own\"");
+        match logs.iter().any(|line| is_released(&line.message)) {
+            true => Ok(()),
+            false => Err(format!("{logs:?}")),
+        }
+    })
+    .await;
+    let own = namespace.get(LEASE, "own").await.expect("there");
+    assert_eq!(own["spec"]["holderIdentity"], "");
+    assert_eq!(own["spec"]["leaseTransitions"], 2);
+    let pods = namespace.get(LEASE, "pods").await.expect("there");
+    assert_eq!(
+        pods["spec"]["holderIdentity"],
+        format!("operator-5d9c7b6f4-x2x8z_{UNIQUE}")
+    );
+}
+
 #[tokio::test]
 async fn informer_of_a_process_is_marked_and_names_its_plugin() {
     let control_plane = ControlPlane::shared().await;

@@ -8,6 +8,7 @@
 pub mod definition;
 pub mod dial;
 pub mod inputs;
+mod leases;
 pub mod network;
 mod probes;
 pub mod sources;
@@ -227,6 +228,9 @@ async fn run(
     state: &StateSender,
     slot: &Running,
 ) -> (Exit, Cause) {
+    // The last one has ended, here or in a replica whose writes are fenced.
+    leases::release(definition).await;
+
     let (process, running, mut volumes) = match definition.start() {
         Ok(started) => started,
         Err(problem) => return (Exit::not_started(problem.message), Cause::Own),
