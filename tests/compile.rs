@@ -141,8 +141,8 @@ async fn refuses_component_over_compile_memory() {
 
 /// A process with so many functions that its compilation takes more than 32 MiB.
 fn large_process() -> Vec<u8> {
-    let function =
-        "(func (param i32) (result i32) local.get 0 i32.const 7 i32.mul i32.const 3 i32.add)\n";
+    let work = "i32.const 7 i32.mul i32.const 3 i32.add ".repeat(40);
+    let function = format!("(func (param i32) (result i32) local.get 0 {work})\n");
     let text = format!(
         r#"(component
             (core module $m
@@ -150,7 +150,7 @@ fn large_process() -> Vec<u8> {
                 (func (export "_start"))
                 {})
             (export "process" (core module $m)))"#,
-        function.repeat(60_000)
+        function.repeat(12_000)
     );
     wat::parse_str(text).expect("text")
 }

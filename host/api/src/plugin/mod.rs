@@ -25,7 +25,7 @@ pub use process::{
     ConfigMapVolumeSource, Divisor, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,
     EnvFromSource, EnvSource, EnvVar, EnvVarSource, FieldPath, FieldRef, GrpcAction, HttpGetAction,
     HttpHeader, KeySelector, KeyToPath, Metrics, Port, Probe, ProcessPort, ProcessSpec,
-    ProjectedVolumeSource, Protocol, ResourceField, ResourceFieldRef, Scheme, SecretProjection,
+    ProjectedVolumeSource, ResourceField, ResourceFieldRef, Scheme, SecretProjection,
     SecretVolumeSource, ServiceAccountTokenProjection, TcpSocketAction, UnknownField, Volume,
     VolumeMount, VolumeProjection,
 };

@@ -13,7 +13,7 @@ use crate::plugin::KindFinalizers;
 
 pub use env::{EnvFromSource, EnvSource, EnvVar, EnvVarSource, KeySelector};
 pub use field::{Divisor, FieldPath, FieldRef, ResourceField, ResourceFieldRef, UnknownField};
-pub use port::{Port, ProcessPort, Protocol};
+pub use port::{Port, ProcessPort};
 pub use probe::{GrpcAction, HttpGetAction, HttpHeader, Metrics, Probe, Scheme, TcpSocketAction};
 pub use volume::{
     ConfigMapVolumeSource, DownwardApiFile, DownwardApiVolumeSource, EmptyDirVolumeSource,

@@ -21,16 +21,8 @@ pub struct ProcessPort {
     pub container_port: u16,
     /// `TCP`, which is all that a process has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Protocol>,
-}
-
-/// `TCP`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Protocol {
-    /// TCP.
-    #[default]
-    #[serde(rename = "TCP")]
-    Tcp,
+    #[schemars(regex(pattern = r"^TCP$"))]
+    pub protocol: Option<String>,
 }
 
 /// A port by its number, or by its name in `ports`.
