@@ -117,6 +117,15 @@ const FIELDS: [&str; 6] = [
     "status.podIPs",
 ];
 
+/// The resources that a process's variables can refer to, and their units.
+const RESOURCES: [&str; 4] = [
+    "limits.memory",
+    "requests.memory",
+    "limits.cpu",
+    "requests.cpu",
+];
+const DIVISORS: [&str; 8] = ["1", "1m", "1k", "1M", "1G", "1Ki", "1Mi", "1Gi"];
+
 /// The kinds of volumes that a process can have.
 const VOLUMES: [&str; 5] = [
     "configMap",
@@ -567,6 +576,16 @@ impl<'a> Operator<'a> {
             Some(value) => {
                 let value = value.div_ceil(divisor.unwrap_or(1000));
                 Some(json!({ "value": value.to_string() }))
+            }
+            // In a Pod these are the node's; a process has limits of its own.
+            None if RESOURCES.contains(&resource)
+                && own.contains(&text(&reference["containerName"])) =>
+            {
+                let mut kept = only(reference, &["resource", "divisor"]);
+                if !DIVISORS.contains(&text(&reference["divisor"])) {
+                    kept = only(reference, &["resource"]);
+                }
+                Some(json!({ "valueFrom": { "resourceFieldRef": kept } }))
             }
             None => {
                 self.add(
@@ -1163,7 +1182,12 @@ mod tests {
             .iter()
             .filter(|finding| finding.verdict != Verdict::Works)
             .collect();
-        assert!(bad.is_empty(), "{bad:?}");
+        let [bad] = bad.as_slice() else {
+            panic!("{bad:?}")
+        };
+        // The Deployment, and with it the Plugin, has no such label, or another one.
+        assert_eq!(bad.place, "volumes[info]");
+        assert!(bad.note.contains("file team"), "{bad:?}");
     }
 
     #[test]
@@ -1307,7 +1331,7 @@ mod tests {
             ),
             (
                 json!({}),
-                json!({"env": [{"name": "N", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}}]}),
+                json!({"env": [{"name": "N", "valueFrom": {"resourceFieldRef": {"resource": "limits.ephemeral-storage"}}}]}),
                 "env[N]",
             ),
             (
@@ -1334,6 +1358,25 @@ mod tests {
             process(&json!({"terminationGracePeriodSeconds": 3600}), &json!({}));
         assert_eq!(process, json!({"terminationGracePeriodSeconds": 600}));
         assert_eq!(findings.len(), 1);
+    }
+
+    #[test]
+    fn limit_that_the_container_does_not_set_is_the_processes() {
+        let variable = |reference: Value| {
+            let env = json!([{"name": "N", "valueFrom": {"resourceFieldRef": reference}}]);
+            let (process, findings) = process(&json!({}), &json!({"env": env}));
+            assert!(findings.is_empty(), "{findings:?}");
+            process["env"][0]["valueFrom"]["resourceFieldRef"].clone()
+        };
+        assert_eq!(
+            variable(json!({"resource": "limits.memory", "divisor": "1Mi"})),
+            json!({"resource": "limits.memory", "divisor": "1Mi"})
+        );
+        // As the API server writes it if none is set.
+        assert_eq!(
+            variable(json!({"resource": "limits.cpu", "divisor": "0", "containerName": "manager"})),
+            json!({"resource": "limits.cpu"})
+        );
     }
 
     #[test]
