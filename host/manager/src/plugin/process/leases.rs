@@ -73,10 +73,11 @@ async fn release_all(definition: &Definition) -> Result<(), ApiError> {
     };
     let page = session.list(list).await?;
 
-    let held = page
+    let held: Vec<_> = page
         .items
         .iter()
-        .filter_map(|lease| released(lease.json(), &definition.plugin.name));
+        .filter_map(|lease| released(lease.json(), &definition.plugin.name))
+        .collect();
     for Released {
         name,
         holder,
