@@ -369,7 +369,7 @@ impl PluginApi {
                 requests::patch(resource, patch, manager)?
             }
         };
-        let sent = Sent::new(&self.registry, resource, call, self.author);
+        let sent = Sent::new(&self.registry, resource, call, request.body(), self.author);
         let (status, text) = match self.api_client.send_for_status(request).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -404,7 +404,7 @@ impl PluginApi {
     ) -> Result<(), ApiError> {
         let Delete { key, options, .. } = delete;
         let request = requests::delete(resource, &key, &options)?;
-        let sent = Sent::new(&self.registry, resource, call, self.author);
+        let sent = Sent::new(&self.registry, resource, call, request.body(), self.author);
         match self.api_client.send(request).await {
             Ok(text) => {
                 sent.answered(&text);

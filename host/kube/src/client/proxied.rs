@@ -119,9 +119,9 @@ impl PluginApi {
 
         // Options of a deletion that were not read may ask for a dry run.
         let is_readable = call.verb != Verb::Delete || are_read(request.body());
-        let sent = resource
-            .as_ref()
-            .map(|resource| Sent::new(&self.registry, resource, &call, self.author));
+        let sent = resource.as_ref().map(|resource| {
+            Sent::new(&self.registry, resource, &call, request.body(), self.author)
+        });
 
         let answer = self.begin(request, is_long_running, call.verb.is_write(), &mut charge);
         let (mut head, seat, read, rest) = match answer.await {

@@ -177,7 +177,8 @@ impl PluginApi {
         }
         let sent = builder.body(request.body.unwrap_or_default().into_bytes());
         let sent = sent.map_err(|error| ApiError::new(ErrorKind::BadRequest, error.to_string()))?;
-        let note = resource.map(|resource| Sent::new(&self.registry, resource, call, self.author));
+        let note = resource
+            .map(|resource| Sent::new(&self.registry, resource, call, sent.body(), self.author));
         let answer = self.api_client.exchange(sent).await.and_then(|answer| {
             let content_type = answer.content_type();
             let retry_after_seconds = answer.retry_after();

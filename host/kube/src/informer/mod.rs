@@ -259,15 +259,20 @@ impl Informer {
         self.unreadable.lock().describe(&self.resource.kind.kind)
     }
 
-    /// Adds an own write of an object of `kind` to the overlay, as far as it affects this
+    /// Adds an own write of objects of `kind` to the overlay, as far as it affects this
     /// informer's view.
     pub(crate) fn note(&self, kind: &GroupVersionKind, effect: &Effect, author: Author) {
         let Cache { overlay, store, .. } = &self.cache;
+        let is_anywhere = matches!(
+            effect,
+            Effect::Collection {
+                namespace: None,
+                ..
+            }
+        );
         // A process knows its own writes, and sees what the API server's watch cache shows.
         if self.scope.for_processes
-            || !self
-                .scope
-                .is_within_reach(effect.key().namespace.as_deref())
+            || !(is_anywhere || self.scope.is_within_reach(effect.namespace()))
         {
             return;
         }
@@ -292,6 +297,9 @@ impl Informer {
             }
             Effect::Changed { key, until } => {
                 overlay.changed(key, until.clone(), author, store);
+            }
+            Effect::Collection { namespace, certain } => {
+                overlay.changed_some(namespace.as_deref(), *certain, author);
             }
         }
     }

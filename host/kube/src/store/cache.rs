@@ -20,7 +20,7 @@ use operetta_core::{
 
 use crate::store::{
     Entry, Lookup, Snapshot, Store,
-    overlay::{Author, Overlay, OwnWrite, Sight, Version},
+    overlay::{Author, Lists, Overlay, OwnWrite, Sight, Version},
 };
 
 /// A store, and the writes its watch has not received yet.
@@ -66,12 +66,14 @@ pub struct Unknown {
     pub by_watch: Vec<ObjectKey>,
     /// No event tells whether it comes before or after the write: only the API server can.
     pub by_question: Vec<ObjectKey>,
+    /// A list of these namespaces has to tell which objects there are; None for all namespaces.
+    pub by_list: Vec<Option<String>>,
 }
 
 impl Unknown {
     /// Whether the state of all objects is known.
     pub fn is_empty(&self) -> bool {
-        self.by_watch.is_empty() && self.by_question.is_empty()
+        self.by_watch.is_empty() && self.by_question.is_empty() && self.by_list.is_empty()
     }
 }
 
@@ -81,7 +83,9 @@ impl Cache {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         // Read the overlay first: see its module.
         let own = self.overlay.get(key);
+        let lists = self.overlay.lists();
         let stored = self.store.get(key);
+        let stored = stored.filter(|object| !is_hidden(&lists, &object.raw().metadata()));
         self.newer(own, stored)
     }
 
@@ -103,6 +107,7 @@ impl Cache {
             }
             None => self.overlay.snapshot(),
         };
+        let by_list = self.overlay.unlisted(author, namespace);
         self.store.snapshot(|stored| {
             let is_unknown = |(key, own): &(ObjectKey, OwnWrite)| {
                 let stored = stored.get(key).map(Version::of_stored);
@@ -117,6 +122,7 @@ impl Cache {
             Unknown {
                 by_watch: keys(by_watch).collect(),
                 by_question: keys(by_question).collect(),
+                by_list,
             }
         })
     }
@@ -130,6 +136,7 @@ impl Cache {
     /// [`NoRoom`] if the page's objects exceed the memory budget of the reading plugin.
     pub fn list(&self, query: &Query<'_>) -> Result<Page, NoRoom> {
         let written = self.overlay.snapshot();
+        let lists = self.overlay.lists();
         let limit = query.limit.unwrap_or(usize::MAX);
         let lookup = self.store.snapshot(|stored| narrowed(query, stored));
 
@@ -153,6 +160,7 @@ impl Cache {
                 .peekable();
             let mut stored_ones = stored
                 .walk(&lookup, query.namespace, query.after.as_ref())
+                .filter(|entry| !is_hidden(&lists, &entry.metadata()))
                 .peekable();
             let mut found = Vec::new();
             // One more than the page, to find out whether there is another page.
@@ -181,10 +189,9 @@ impl Cache {
                 let Some((key, written)) = written.next() else {
                     break;
                 };
-                let now = self.newer(
-                    Some(written),
-                    stored.get(&key).map(|entry| self.store.open(entry)),
-                );
+                let entry = stored.get(&key);
+                let entry = entry.filter(|entry| !is_hidden(&lists, &entry.metadata()));
+                let now = self.newer(Some(written), entry.map(|entry| self.store.open(entry)));
                 let now = now.filter(|object| {
                     found_by(&query.lookup, object) && selected(&object.raw().metadata())
                 });
@@ -304,6 +311,14 @@ fn narrowed(query: &Query<'_>, stored: &Snapshot<'_>) -> Lookup {
     })
 }
 
+/// Whether a stored object is gone according to a list that the watch has not caught up with.
+fn is_hidden(lists: &Lists, metadata: &Metadata<'_>) -> bool {
+    !lists.is_empty()
+        && metadata
+            .revision()
+            .is_some_and(|revision| lists.hide(metadata.namespace(), metadata.name(), revision))
+}
+
 fn is_visible(namespace: Option<&str>, visible: Option<&BTreeSet<String>>) -> bool {
     visible.is_none_or(|visible| namespace.is_some_and(|namespace| visible.contains(namespace)))
 }
@@ -351,9 +366,12 @@ pub fn key_of_token(token: &str) -> Result<ObjectKey, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{
-        AtomicBool,
-        Ordering::{Acquire, Release},
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{
+            AtomicBool,
+            Ordering::{Acquire, Release},
+        },
     };
 
     use tokio::time::Instant;
@@ -593,6 +611,115 @@ mod tests {
         watch(&cache, &mut writer, &object("n", "a", 13, "o", "y"));
         assert!(cache.get(key).is_some());
         assert!(cache.overlay.is_empty());
+    }
+
+    /// The namespace's objects in a list, by their resourceVersions.
+    fn listed(objects: &[(&str, u64)]) -> BTreeMap<ObjectKey, u64> {
+        let of = |(name, revision): &(&str, u64)| (ObjectKey::namespaced("n", *name), *revision);
+        objects.iter().map(of).collect()
+    }
+
+    #[test]
+    fn write_without_names_is_unknown_until_a_list_shows_it() {
+        let (cache, mut writer) = cache("");
+        for (name, revision) in [("a", 5), ("b", 6)] {
+            watch(&cache, &mut writer, &object("n", name, revision, "o", "x"));
+        }
+        let key = |name: &str| ObjectKey::namespaced("n", name);
+        let unknown = |cache: &Cache| cache.unknown(author(), Some("n"), None);
+
+        // A collection is deleted at 11, and nobody knows what was in it.
+        cache.overlay.changed_some(Some("n"), true, author());
+        assert_eq!(unknown(&cache).by_list, [Some("n".to_owned())]);
+        let elsewhere = cache.unknown(author(), Some("m"), Some("a"));
+        assert!(elsewhere.is_empty(), "another namespace");
+        let others = cache.unknown(Author::unique(), Some("n"), None);
+        assert!(others.is_empty(), "another author");
+
+        // `a` is gone, `c` is what somebody created in the meantime.
+        let at_12 = listed(&[("b", 6), ("c", 9)]);
+        let (overlay, store) = (&cache.overlay, &cache.store);
+        overlay.listed(author(), Some("n"), Instant::now(), 12, &at_12, store);
+        let only_c = Unknown {
+            by_watch: vec![key("c")],
+            ..Unknown::default()
+        };
+        assert_eq!(unknown(&cache), only_c);
+        assert_eq!(cache.get(&key("a")), None);
+        assert_eq!(names(&cache, Lookup::All), ["b"]);
+
+        // What the watch brings late was gone at 12, too, and so was what an answer brings.
+        watch(&cache, &mut writer, &object("n", "d", 8, "o", "x"));
+        wrote(&cache, &object("n", "e", 10, "o", "x"));
+        assert_eq!(cache.get(&key("d")), None);
+        assert_eq!(cache.get(&key("e")), None);
+        assert_eq!(names(&cache, Lookup::All), ["b"]);
+        watch(&cache, &mut writer, &object("m", "d", 8, "o", "x"));
+        let elsewhere = ObjectKey::namespaced("m", "d");
+        assert!(cache.get(&elsewhere).is_some(), "another namespace");
+
+        watch(&cache, &mut writer, &object("n", "c", 9, "o", "x"));
+        assert!(unknown(&cache).is_empty());
+        assert_eq!(names(&cache, Lookup::All), ["b", "c"]);
+        for name in ["a", "d"] {
+            let last = object("n", name, 11, "o", "x");
+            writer.remove(&last);
+            overlay.watched(last.key(), last.uid(), 11, Seen::Gone);
+        }
+
+        // A later incarnation is shown.
+        watch(&cache, &mut writer, &object("n", "d", 13, "o", "x"));
+        assert_eq!(names(&cache, Lookup::All), ["b", "c", "d"]);
+        assert!(overlay.is_empty(), "the watch has overtaken the list");
+    }
+
+    #[test]
+    fn write_without_names_ends_with_a_relist_and_with_the_watch_that_overtakes_its_list() {
+        let (cache, mut writer) = cache("");
+        let (overlay, store) = (&cache.overlay, &cache.store);
+        overlay.changed_some(Some("n"), true, author());
+        let relist = writer.begin_relist();
+        writer.finish(relist);
+        assert!(
+            overlay.relisted(Instant::now(), 3, store).is_empty() && overlay.is_empty(),
+            "a list that began later contains the write"
+        );
+
+        overlay.changed_some(None, true, author());
+        let began = Instant::now();
+        watch(&cache, &mut writer, &object("n", "a", 5, "o", "x"));
+        overlay.listed(author(), None, began, 4, &listed(&[]), store);
+        assert!(overlay.is_empty(), "the store is later than the list");
+        assert!(cache.get(&ObjectKey::namespaced("n", "a")).is_some());
+    }
+
+    /// Own writes to the objects of a list: the later of both is shown.
+    #[test]
+    fn list_and_answers_are_ordered() {
+        let (cache, mut writer) = cache("");
+        watch(&cache, &mut writer, &object("n", "z", 1, "o", "x"));
+        let (overlay, store) = (&cache.overlay, &cache.store);
+        let key = |name: &str| ObjectKey::namespaced("n", name);
+        for (name, revision) in [("old", 8), ("same", 9), ("new", 15)] {
+            wrote(&cache, &object("n", name, revision, "o", "x"));
+        }
+        let asked = Until::Asked { certain: false };
+        overlay.changed(&key("z"), asked, author(), store);
+
+        overlay.changed_some(Some("n"), true, author());
+        let began = Instant::now();
+        let meanwhile = Until::Left {
+            uid: "uid-left".to_owned(),
+            revision: 7,
+        };
+        overlay.changed(&key("left"), meanwhile, author(), store);
+        let at_12 = listed(&[("same", 9), ("z", 1)]);
+        overlay.listed(author(), Some("n"), began, 12, &at_12, store);
+
+        assert_eq!(names(&cache, Lookup::All), ["new", "same", "z"]);
+        let unknown = cache.unknown(author(), Some("n"), None);
+        assert_eq!(unknown.by_question, [key("left")], "answered meanwhile");
+        assert!(unknown.by_watch.is_empty() && unknown.by_list.is_empty());
     }
 
     #[test]

@@ -8,6 +8,11 @@
 //!   `scale`, an eviction, the deletion of a collection, a write in another version of the API, or
 //!   a write without an answer. A read is then [`Sight::Unknown`] until the watch has brought the
 //!   change, or until the API server was asked again ([`Overlay::asked`]).
+//! - **Writes without names.** Sometimes not even the objects are known: after a deleted collection
+//!   whose answer names none, or a create with `generateName` without an answer. The author's next
+//!   read then takes a list of the namespace's metadata ([`Overlay::listed`]). Until the watch has
+//!   reached its resourceVersion R, that list decides for the whole namespace: what it has is shown
+//!   in that state or a later one, and what it doesn't have isn't shown in any state up to R.
 //! - **Incarnations are ordered.** Objects of one name follow each other. Once an incarnation is
 //!   deleted, neither it nor an earlier one is shown again, whatever the watch still has to send. A
 //!   later one is recognized by a higher resourceVersion than any of the deleted one.
@@ -22,7 +27,7 @@
 //! the watch was interrupted, only the overlay knows of it; the informer then reports its deletion.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -33,9 +38,12 @@ use std::{
 
 use operetta_core::object::{Object, ObjectKey};
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Mutex as Turn, Notify},
+    time::Instant,
+};
 
-use crate::store::{Entry as Stored, Store};
+use crate::store::{Entry as Stored, Lookup, Store, key};
 
 /// How long an entry lives if the watch may never show its end: the object left the view of a
 /// selecting informer earlier, or the write turned out to change nothing.
@@ -209,11 +217,70 @@ impl OwnWrite {
     }
 }
 
+/// A write to objects that neither the request nor the answer names.
+struct Collection {
+    /// Where the objects are; None for all namespaces, and for cluster-scoped objects.
+    namespace: Option<String>,
+    /// False if the write may not have reached the API server.
+    certain: bool,
+    since: Instant,
+    author: Author,
+    /// Taken by the read that lists the namespace: one list is enough for all reads that wait.
+    turn: Arc<Turn<()>>,
+}
+
+/// What a list says of a namespace, or of all, until the watch has reached its resourceVersion.
+#[derive(Debug)]
+struct Listed {
+    namespace: Option<String>,
+    began: Instant,
+    /// How far the watch was when the list was compared with the store.
+    from: u64,
+    /// The list's resourceVersion.
+    at: u64,
+    /// The listed objects that the watch was still to bring.
+    later: HashSet<ObjectKey>,
+}
+
+impl Listed {
+    /// Whether an object in this state is gone according to the list. States up to `from` were
+    /// compared with it, and so were listed objects: if they differ, the key has an entry.
+    fn hides(&self, namespace: Option<&str>, name: &str, revision: u64) -> bool {
+        let is_concerned = self.namespace.is_none() || self.namespace.as_deref() == namespace;
+        if !is_concerned || revision <= self.from || revision > self.at {
+            return false;
+        }
+
+        let key = ObjectKey {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        };
+        !self.later.contains(&key)
+    }
+}
+
+/// The lists that the watch has not caught up with.
+#[derive(Clone, Debug, Default)]
+pub struct Lists(Vec<Arc<Listed>>);
+
+impl Lists {
+    /// Whether the watch has caught up with all lists.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an object in this state is hidden, because it is gone according to a later list.
+    pub fn hide(&self, namespace: Option<&str>, name: &str, revision: u64) -> bool {
+        let mut lists = self.0.iter();
+        lists.any(|list| list.hides(namespace, name, revision))
+    }
+}
+
 /// The writes not yet received by a store's watch.
 #[derive(Default)]
 pub struct Overlay {
     entries: Mutex<Entries>,
-    /// Number of entries. Most reads find 0 here and go on without locking.
+    /// Number of entries, collections and lists. Most reads find 0 here and go on without locking.
     len: AtomicUsize,
     /// Notified when entries end.
     caught_up: Notify,
@@ -227,6 +294,9 @@ struct Entries {
     by_key: BTreeMap<ObjectKey, OwnWrite>,
     /// Entries that end once the watch has reached a resourceVersion, sorted by it.
     ends: BTreeSet<(u64, ObjectKey)>,
+    /// Writes whose objects are yet to be found by a list; at most one of an author and namespace.
+    collections: Vec<Collection>,
+    lists: Lists,
     /// The watch's last deletions: hashes of the uids, and when they came.
     seen_deletions: VecDeque<(u64, Instant)>,
     /// Since when no deletion is missing above. Deletions before a list are not shown by it.
@@ -280,6 +350,51 @@ impl Entries {
             }
             self.by_key.remove(&key);
         }
+        self.lists.0.retain(|list| list.at > revision);
+    }
+
+    fn len(&self) -> usize {
+        self.by_key.len() + self.collections.len() + self.lists.0.len()
+    }
+
+    /// Compares what is known of a key with a list of resourceVersion `at`, which has it with the
+    /// resourceVersion `listed`. The list began at `began`, and the watch has reached `from`.
+    fn compare(
+        &mut self,
+        key: &ObjectKey,
+        listed: Option<u64>,
+        (began, from, at): (Instant, u64, u64),
+        author: Author,
+    ) {
+        let is_past = self.by_key.get(key).is_none_or(|own| match &own.known {
+            Known::Present(object) => {
+                let revision = Version::of(object).revision;
+                revision <= at && listed.is_none_or(|listed| listed > revision)
+            }
+            Known::Absent { at: revision } | Known::Changed(Until::Reached(revision)) => {
+                *revision <= at
+            }
+            Known::Deleted { .. } | Known::Changed(_) => own.since <= began,
+        });
+        // A write that was answered while the list was under way comes before it or after it.
+        let is_either = !is_past
+            && matches!(
+                self.known(key),
+                Some(Known::Deleted { .. } | Known::Changed(Until::Left { .. }))
+            );
+
+        let known = match listed {
+            _ if is_either => Known::Changed(Until::Asked { certain: true }),
+            _ if !is_past => return,
+            // The store has it in this state.
+            Some(revision) if revision <= from => {
+                self.remove(key);
+                return;
+            }
+            Some(revision) => Known::Changed(Until::Reached(revision)),
+            None => Known::Absent { at },
+        };
+        self.put(key, known, Some(author));
     }
 
     fn known(&self, key: &ObjectKey) -> Option<&Known> {
@@ -310,11 +425,14 @@ impl Overlay {
         };
 
         self.change(|entries| {
-            if store.revision() >= revision {
+            let key = object.key().clone();
+            let is_past = entries
+                .lists
+                .hide(key.namespace.as_deref(), &key.name, revision);
+            if is_past || store.revision() >= revision {
                 return;
             }
 
-            let key = object.key().clone();
             let stored = if is_in_view {
                 Known::Present(object.clone())
             } else {
@@ -545,6 +663,124 @@ impl Overlay {
         self.caught_up.notify_waiters();
     }
 
+    /// Adds a write to objects of a namespace, or of all, that neither the request nor the answer
+    /// names. It is not `certain` if it may not have reached the API server.
+    pub fn changed_some(&self, namespace: Option<&str>, certain: bool, author: Author) {
+        self.change(|entries| {
+            let mut collections = entries.collections.iter_mut();
+            let same = collections.find(|collection| {
+                collection.author == author && collection.namespace.as_deref() == namespace
+            });
+            match same {
+                Some(collection) => {
+                    collection.certain |= certain;
+                    collection.since = Instant::now();
+                }
+                None => entries.collections.push(Collection {
+                    namespace: namespace.map(str::to_owned),
+                    certain,
+                    since: Instant::now(),
+                    author,
+                    turn: Arc::default(),
+                }),
+            }
+        });
+    }
+
+    /// The namespaces of the author's writes without names that a read of a namespace, or of all,
+    /// may concern. None stands for all namespaces.
+    pub fn unlisted(&self, author: Author, namespace: Option<&str>) -> Vec<Option<String>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let entries = self.entries.lock();
+        let concerned = entries.collections.iter().filter(|collection| {
+            collection.author == author
+                && (namespace.is_none()
+                    || collection.namespace.is_none()
+                    || collection.namespace.as_deref() == namespace)
+        });
+        concerned
+            .map(|collection| collection.namespace.clone())
+            .collect()
+    }
+
+    /// Whose turn it is to list a namespace of [`Self::unlisted`]; None if nobody needs to any more.
+    pub fn turn(&self, author: Author, namespace: Option<&str>) -> Option<Arc<Turn<()>>> {
+        let entries = self.entries.lock();
+        let mut collections = entries.collections.iter();
+        let same = collections.find(|collection| {
+            collection.author == author && collection.namespace.as_deref() == namespace
+        });
+        same.map(|collection| collection.turn.clone())
+    }
+
+    /// Adds a list of a namespace, or of all, for the author of writes without names: at
+    /// resourceVersion `at`, the informer's view had these objects with these resourceVersions. The
+    /// list began at `began`.
+    pub fn listed(
+        &self,
+        author: Author,
+        namespace: Option<&str>,
+        began: Instant,
+        at: u64,
+        objects: &BTreeMap<ObjectKey, u64>,
+        store: &Store,
+    ) {
+        self.change(|entries| {
+            entries.collections.retain(|collection| {
+                collection.author != author
+                    || collection.namespace.as_deref() != namespace
+                    || collection.since > began
+            });
+
+            let (from, mut keys) = store.snapshot(|stored| {
+                let walked = stored.walk(&Lookup::All, namespace, None);
+                let keys: BTreeSet<ObjectKey> =
+                    walked.map(|entry| key(&entry.metadata())).collect();
+                (stored.revision(), keys)
+            });
+            if from >= at {
+                return;
+            }
+
+            let written = entries.by_key.keys();
+            let concerned =
+                written.filter(|key| namespace.is_none() || key.namespace.as_deref() == namespace);
+            keys.extend(concerned.cloned());
+            keys.extend(objects.keys().cloned());
+            for key in keys {
+                let listed = objects.get(&key).copied();
+                entries.compare(&key, listed, (began, from, at), author);
+            }
+
+            let later = objects.iter().filter(|(_, revision)| **revision > from);
+            entries.lists.0.push(Arc::new(Listed {
+                namespace: namespace.map(str::to_owned),
+                began,
+                from,
+                at,
+                later: later.map(|(key, _)| key.clone()).collect(),
+            }));
+        });
+        self.caught_up.notify_waiters();
+    }
+
+    /// Drops a write without names that may not have reached the API server, if the API server
+    /// cannot be asked about it. Reports whether there is no other.
+    pub fn gave_up_listing(&self, author: Author, namespace: Option<&str>) -> bool {
+        let mut gave_up = true;
+        self.change(|entries| {
+            entries.collections.retain(|collection| {
+                let is_it =
+                    collection.author == author && collection.namespace.as_deref() == namespace;
+                gave_up &= !(is_it && collection.certain);
+                !is_it || collection.certain
+            });
+        });
+        gave_up
+    }
+
     /// Drops the entry of a write that may not have reached the API server, if the API server
     /// cannot be asked about it. Reports whether the key had no other.
     pub fn gave_up(&self, key: &ObjectKey) -> bool {
@@ -614,6 +850,9 @@ impl Overlay {
             entries
                 .by_key
                 .retain(|_, own| own.known.end().is_some() || !is_old(own));
+            entries
+                .collections
+                .retain(|collection| collection.since.elapsed() < UNCONFIRMED_AGE);
         });
         self.caught_up.notify_waiters();
     }
@@ -625,6 +864,11 @@ impl Overlay {
         let mut gone = Vec::new();
         self.change(|entries| {
             entries.complete_since = Some(Instant::now());
+            entries
+                .collections
+                .retain(|collection| collection.since >= began);
+            let is_later = |list: &Arc<Listed>| list.began >= began && list.at > revision;
+            entries.lists.0.retain(is_later);
             let ends = &mut entries.ends;
             entries.by_key.retain(|key, own| {
                 let end = own.known.end();
@@ -669,6 +913,14 @@ impl Overlay {
             .collect()
     }
 
+    /// The lists that the watch has not caught up with.
+    pub fn lists(&self) -> Lists {
+        if self.is_empty() {
+            return Lists::default();
+        }
+        self.entries.lock().lists.clone()
+    }
+
     /// Whether the watch has received all writes.
     pub fn is_empty(&self) -> bool {
         self.len.load(Ordering::Acquire) == 0
@@ -683,9 +935,9 @@ impl Overlay {
         let mut entries = self.entries.lock();
         // Pretend there is one more entry, so that an event reaching the store while `change` runs
         // waits for the lock, and then removes what it has overtaken.
-        self.len.store(entries.by_key.len() + 1, Ordering::Release);
+        self.len.store(entries.len() + 1, Ordering::Release);
         change(&mut entries);
-        self.len.store(entries.by_key.len(), Ordering::Release);
+        self.len.store(entries.len(), Ordering::Release);
     }
 }
 
