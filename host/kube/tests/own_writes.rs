@@ -1,26 +1,44 @@
-//! The cache of an informer under its host's own writes, against a model that knows every write:
-//! random histories of writers, late watches, relists, and answers in any order.
+//! The caches of informers under their host's own writes, against a model that knows every write:
+//! random histories of writers, late watches, lists under way, answers and questions in any order,
+//! restarts of the host, and views in several versions of the API that come and go.
 //!
-//! After each step, a read of each key is a state that the object had at or after the last answered
-//! write of it, in the view of that informer; or it is unknown, and then what the API server says
-//! when it is asked makes it known. In the end, when the watch has brought everything, the overlay
-//! is empty but for what only time ends. The seed is printed; `OPERETTA_SEED` repeats a run, and
-//! `OPERETTA_HISTORIES` says how many there are.
+//! The invariants, checked after each step:
+//!
+//! - A read of a key is a state that the object had at or after the last answered write of it, in
+//!   the view of that informer; or it is unknown, and then what the API server says when it is asked
+//!   makes it known. A write that names no object counts for all that it changed.
+//! - In a view that starts later, or after a restart, a read is no older than the list that the view
+//!   started with. So restarts need no memory of the writes answered before them.
+//! - A list shows the same as a read of each key.
+//! - In the end, when the watch has brought everything and the questions are answered, reads show
+//!   the objects as they are.
+//!
+//! The seed is printed; `OPERETTA_SEED` repeats a run, and `OPERETTA_HISTORIES` says how many there
+//! are.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use operetta_core::object::{
-    ManagedFields, Object, ObjectKey, kind::GroupVersionKind, prune::Prune, selector::LabelSelector,
+use operetta_core::{
+    gate::operation::Item,
+    object::{
+        ManagedFields, Object, ObjectKey,
+        kind::GroupVersionKind,
+        prune::Prune,
+        selector::{LabelSelector, MetadataFieldSelector},
+    },
 };
 use operetta_kube::store::{
-    Store, Writer,
-    cache::Cache,
+    Lookup, Store, Writer,
+    cache::{Cache, Query, Unknown},
     overlay::{Author, Overlay, Seen, Until},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tokio::time::Instant;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// The most views at a time.
+const MOST_VIEWS: usize = 4;
 
 /// An object's state: what a view shows, and a read returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,38 +64,72 @@ struct Change {
 /// What the answer to a write says.
 #[derive(Clone, Debug)]
 enum Answer {
-    Stored(State),
-    Deleted { uid: u64, existed: Option<u64> },
+    /// The object, in a version of the API.
+    Stored(State, Version),
+    Deleted {
+        uid: u64,
+        existed: Option<u64>,
+    },
     Changed(Until),
+    /// Which objects of a collection were deleted.
+    EachChanged(Vec<(usize, Until)>),
+    /// Nothing: neither the request nor the answer names an object.
+    NoNames {
+        certain: bool,
+    },
+}
+
+/// A version of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
 }
 
 /// A write that is stored and not yet answered.
 struct Unanswered {
-    key: usize,
-    revision: u64,
+    /// The keys it changed, with the resourceVersions.
+    changed: Vec<(usize, u64)>,
     answer: Answer,
     sent: Instant,
 }
 
-/// A question to the API server about a key of a view, on its way back.
+/// A question to the API server, and its answer on the way back.
 struct Question {
-    view: usize,
-    key: usize,
+    /// The view's number.
+    view: u64,
     began: Instant,
     at: u64,
-    found: Option<State>,
+    found: Found,
+}
+
+/// What a question is about, and what the view had then.
+#[derive(Debug)]
+enum Found {
+    Object(usize, Option<State>),
+    Namespace(Vec<(usize, State)>),
 }
 
 /// An informer: what it selects, and how far its watch is.
 struct View {
+    number: u64,
     /// Whether it selects the objects with the label.
     selects: bool,
-    /// Whether it watches another version of the API than the writes are in.
-    is_other_version: bool,
+    version: Version,
     cache: Cache,
     writer: Writer,
     /// The changes that its watch has brought.
     watched: usize,
+    /// The resourceVersion of the list it started with; None until that has arrived.
+    started: Option<u64>,
+    listing: Option<Listing>,
+}
+
+/// A list under way.
+struct Listing {
+    began: Instant,
+    /// The number of changes that the list has; None until the API server reads them.
+    taken: Option<usize>,
 }
 
 struct World {
@@ -91,7 +143,11 @@ struct World {
     questions: Vec<Question>,
     /// The resourceVersion of the last answered write of each key.
     answered: [u64; KEYS.len()],
+    /// The version of the API that the host writes in.
+    version: Version,
     views: Vec<View>,
+    /// The number of views so far.
+    numbers: u64,
     steps: Vec<String>,
 }
 
@@ -134,7 +190,8 @@ fn version(object: &Object) -> (String, u64) {
 }
 
 impl View {
-    fn new(selects: bool, is_other_version: bool) -> Self {
+    /// An informer that has not listed yet.
+    fn new(number: u64, selects: bool, version: Version) -> Self {
         let (store, writer) = Store::new();
         let selector = if selects { "app=x" } else { "" };
         let cache = Cache {
@@ -146,11 +203,14 @@ impl View {
             prune: Prune::managed_fields(),
         };
         Self {
+            number,
             selects,
-            is_other_version,
+            version,
             cache,
             writer,
             watched: 0,
+            started: None,
+            listing: None,
         }
     }
 
@@ -201,32 +261,80 @@ impl View {
         }
     }
 
-    /// Notes an answer, as an informer does.
-    fn note(&self, at: usize, answer: &Answer, sent: Instant, author: Author) {
-        let Cache { overlay, store, .. } = &self.cache;
-        match answer {
-            Answer::Stored(state) if self.is_other_version => {
-                overlay.changed(&key(at), Until::Reached(state.revision), author, store);
+    /// Receives a list that has these changes.
+    fn relist(&mut self, began: Instant, changes: &[Change]) {
+        let mut relist = self.writer.begin_relist();
+        for key in 0..KEYS.len() {
+            let last = changes.iter().rev().find(|change| change.key == key);
+            let state = last.and_then(|change| self.of(change.after.as_ref()));
+            if let Some(state) = state {
+                relist.add(object(key, &state));
             }
-            Answer::Stored(state) => {
+        }
+
+        let at = changes.last().map_or(1, |change| change.revision);
+        self.writer.finish(relist);
+        self.writer.reached(at);
+        self.watched = changes.len();
+        self.started.get_or_insert(at);
+        let Cache { overlay, store, .. } = &self.cache;
+        overlay.relisted(began, at, store);
+    }
+
+    /// Notes an answer, as an informer does. `at` is the key that the write names.
+    fn note(&self, at: Option<usize>, answer: &Answer, sent: Instant, author: Author) {
+        let Cache { overlay, store, .. } = &self.cache;
+        let changed = |at: usize, until: &Until| {
+            overlay.changed(&key(at), until.clone(), author, store);
+        };
+        match (answer, at) {
+            (Answer::Stored(state, version), Some(at)) if *version == self.version => {
                 self.cache.wrote(&object(at, state), author);
             }
-            Answer::Deleted { uid, existed } => {
+            (Answer::Stored(state, _), Some(at)) => {
+                changed(at, &Until::Reached(state.revision));
+            }
+            (Answer::Deleted { uid, existed }, Some(at)) => {
                 overlay.deleted(&key(at), &format!("u-{uid}"), *existed, sent, author, store);
             }
-            Answer::Changed(until) => overlay.changed(&key(at), until.clone(), author, store),
+            (Answer::Changed(until), Some(at)) => changed(at, until),
+            (Answer::EachChanged(left), _) => left.iter().for_each(|(at, left)| changed(*at, left)),
+            (Answer::NoNames { certain }, _) => {
+                overlay.changed_some(Some("n"), *certain, author);
+            }
+            (answer, None) => panic!("{answer:?} is of one object"),
         }
+    }
+
+    /// What this view doesn't know of a key.
+    fn unknown(&self, author: Author, at: usize) -> Unknown {
+        self.cache.unknown(author, Some("n"), Some(KEYS[at]))
+    }
+
+    /// What a list shows.
+    fn listed(&self) -> Vec<(String, u64)> {
+        let query = Query {
+            lookup: Lookup::All,
+            namespace: Some("n"),
+            labels: LabelSelector::default(),
+            fields: MetadataFieldSelector::default(),
+            limit: None,
+            after: None,
+            projection: &[],
+            visible: None,
+        };
+        let page = self.cache.list(&query).expect("room");
+        let versions = page.items.iter().map(|item| match item {
+            Item::Whole(object) => version(object),
+            Item::Projected(_) => panic!("a projection: {}", item.json()),
+        });
+        versions.collect()
     }
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        let views = vec![
-            View::new(false, false),
-            View::new(true, false),
-            View::new(false, true),
-        ];
-        Self {
+        let mut world = Self {
             random: StdRng::seed_from_u64(seed),
             author: Author::unique(),
             revision: 1,
@@ -235,8 +343,69 @@ impl World {
             unanswered: Vec::new(),
             questions: Vec::new(),
             answered: [0; KEYS.len()],
-            views,
+            version: Version::V1,
+            views: Vec::new(),
+            numbers: 0,
             steps: Vec::new(),
+        };
+        for (selects, version) in [
+            (false, Version::V1),
+            (true, Version::V1),
+            (false, Version::V2),
+        ] {
+            world.start(selects, version);
+            let view = world.views.last_mut().expect("a view");
+            view.relist(Instant::now(), &[]);
+        }
+        world
+    }
+
+    /// Starts an informer.
+    fn start(&mut self, selects: bool, version: Version) {
+        self.numbers += 1;
+        self.views.push(View::new(self.numbers, selects, version));
+    }
+
+    /// The host's process ends, and another begins: the overlays are gone with the stores, and so
+    /// is whatever was under way. The API server may have stored it all the same.
+    fn restart(&mut self) {
+        self.steps.push("the host restarts".to_owned());
+        self.author = Author::unique();
+        self.unanswered.clear();
+        self.questions.clear();
+        for View {
+            selects, version, ..
+        } in std::mem::take(&mut self.views)
+        {
+            self.start(selects, version);
+        }
+    }
+
+    /// Another version of the API is written, or watched.
+    fn switch(&mut self) {
+        match self.random.random_range(0..3) {
+            0 => {
+                self.version = match self.version {
+                    Version::V1 => Version::V2,
+                    Version::V2 => Version::V1,
+                };
+                self.steps
+                    .push(format!("the host writes in {:?}", self.version));
+            }
+            1 if self.views.len() < MOST_VIEWS => {
+                let selects = self.random.random_bool(0.3);
+                let versions = [Version::V1, Version::V2];
+                let version = *versions.choose(&mut self.random).expect("one of them");
+                self.start(selects, version);
+                self.steps
+                    .push(format!("view {} of {version:?} starts", self.numbers));
+            }
+            2 if self.views.len() > 1 => {
+                let at = self.random.random_range(0..self.views.len());
+                let view = self.views.remove(at);
+                self.steps.push(format!("view {} ends", view.number));
+            }
+            _ => {}
         }
     }
 
@@ -273,16 +442,17 @@ impl World {
                 is_deleting: false,
             };
             let revision = self.store(at, Some(made.clone()));
-            self.wrote(
-                is_own,
-                at,
-                revision,
-                Answer::Stored(State { revision, ..made }),
-            );
+            // With `generateName`, and without an answer.
+            let answer = if self.random.random_bool(0.1) {
+                Answer::NoNames { certain: false }
+            } else {
+                Answer::Stored(State { revision, ..made }, self.version)
+            };
+            self.wrote(is_own, at, revision, answer);
             return;
         };
 
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..9) {
             // A deletion, answered by a Status, or by the object as it was.
             0..=1 if !state.is_held => {
                 let revision = self.store(at, None);
@@ -297,10 +467,11 @@ impl World {
                     ..state
                 };
                 let revision = self.store(at, Some(deleting.clone()));
-                let answer = Answer::Stored(State {
+                let deleting = State {
                     revision,
                     ..deleting
-                });
+                };
+                let answer = Answer::Stored(deleting, self.version);
                 self.wrote(is_own, at, revision, answer);
             }
             // The last finalizer is removed, which the answer does not show.
@@ -353,6 +524,7 @@ impl World {
                 let asked = Until::Asked { certain: true };
                 self.wrote(is_own, at, revision, Answer::Changed(asked));
             }
+            6 => self.delete_all(is_own),
             _ => {
                 let changed = State {
                     app: self.random.random_bool(0.7),
@@ -360,25 +532,59 @@ impl World {
                     ..state
                 };
                 let revision = self.store(at, Some(changed.clone()));
-                let answer = Answer::Stored(State {
+                let changed = State {
                     revision,
                     ..changed
-                });
+                };
+                let answer = Answer::Stored(changed, self.version);
                 self.wrote(is_own, at, revision, answer);
             }
         }
     }
 
+    /// Deletes a collection, of all objects or of those with the label. The answer has the objects
+    /// as they were, or nothing but cells of a table.
+    fn delete_all(&mut self, is_own: bool) {
+        let by_label = self.random.random_bool(0.5);
+        let mut changed = Vec::new();
+        let mut left = Vec::new();
+        for at in 0..KEYS.len() {
+            let selected = self.now(at).filter(|state| state.app || !by_label);
+            let Some(state) = selected.filter(|state| !state.is_deleting) else {
+                continue;
+            };
+
+            let after = state.is_held.then(|| State {
+                is_deleting: true,
+                ..state.clone()
+            });
+            changed.push((at, self.store(at, after)));
+            let until = Until::Left {
+                uid: format!("u-{}", state.uid),
+                revision: state.revision,
+            };
+            left.push((at, until));
+        }
+
+        let answer = match self.random.random_range(0..4) {
+            0 => Answer::EachChanged(left),
+            1 => Answer::NoNames { certain: false },
+            _ => Answer::NoNames { certain: true },
+        };
+        self.wrote_all(is_own, changed, answer);
+    }
+
     fn wrote(&mut self, is_own: bool, key: usize, revision: u64, answer: Answer) {
+        self.wrote_all(is_own, vec![(key, revision)], answer);
+    }
+
+    fn wrote_all(&mut self, is_own: bool, changed: Vec<(usize, u64)>, answer: Answer) {
         let whose = if is_own { "own" } else { "another's" };
-        self.steps.push(format!(
-            "{whose} write of {} at {revision}: {answer:?}",
-            KEYS[key]
-        ));
+        self.steps
+            .push(format!("{whose} write of {changed:?}: {answer:?}"));
         if is_own {
             self.unanswered.push(Unanswered {
-                key,
-                revision,
+                changed,
                 answer,
                 sent: Instant::now(),
             });
@@ -392,67 +598,79 @@ impl World {
         }
         let at = self.random.random_range(0..self.unanswered.len());
         let Unanswered {
-            key,
-            revision,
+            changed,
             answer,
             sent,
         } = self.unanswered.remove(at);
-        self.steps.push(format!(
-            "answer to the write of {} at {revision}",
-            KEYS[key]
-        ));
-        self.answered[key] = self.answered[key].max(revision);
+        self.steps
+            .push(format!("answer to the write of {changed:?}"));
+        for (key, revision) in &changed {
+            self.answered[*key] = self.answered[*key].max(*revision);
+        }
         for view in &self.views {
-            view.note(key, &answer, sent, self.author);
+            let named = changed.first().map(|(key, _)| *key);
+            view.note(named, &answer, sent, self.author);
         }
     }
 
-    /// A watch brings the next change, a bookmark, or a list.
+    /// A watch brings the next change or a bookmark, or a list goes on.
     fn watch(&mut self) {
         let at = self.random.random_range(0..self.views.len());
         let view = &mut self.views[at];
+        let number = view.number;
+        match view.listing.take() {
+            Some(Listing { began, taken: None }) => {
+                self.steps
+                    .push(format!("the list of view {number} is read"));
+                view.listing = Some(Listing {
+                    began,
+                    taken: Some(self.changes.len()),
+                });
+                return;
+            }
+            Some(Listing {
+                began,
+                taken: Some(taken),
+            }) => {
+                self.steps.push(format!("view {number} gets its list"));
+                view.relist(began, &self.changes[..taken]);
+                return;
+            }
+            None => {}
+        }
+
         let next = self.changes.get(view.watched).cloned();
         match (self.random.random_range(0..12), next) {
-            (0, _) => {
-                let began = Instant::now();
-                self.steps.push(format!("view {at} relists"));
-                let mut relist = view.writer.begin_relist();
-                for key in 0..KEYS.len() {
-                    let last = self.changes.iter().rev().find(|change| change.key == key);
-                    let state = last.and_then(|change| view.of(change.after.as_ref()));
-                    if let Some(state) = state {
-                        relist.add(object(key, &state));
-                    }
-                }
-                view.writer.finish(relist);
-                view.writer.reached(self.revision);
-                view.watched = self.changes.len();
-                view.cache
-                    .overlay
-                    .relisted(began, self.revision, &view.cache.store);
+            (chance, _) if chance == 0 || view.started.is_none() => {
+                self.steps.push(format!("view {number} begins a list"));
+                view.listing = Some(Listing {
+                    began: Instant::now(),
+                    taken: None,
+                });
             }
             (1, None) => {
-                self.steps.push(format!("view {at} gets a bookmark"));
+                self.steps.push(format!("view {number} gets a bookmark"));
                 view.writer.reached(self.revision);
                 view.cache.overlay.passed(self.revision);
             }
             (_, Some(change)) => {
+                let revision = change.revision;
                 self.steps
-                    .push(format!("view {at} gets the change at {}", change.revision));
+                    .push(format!("view {number} gets the change at {revision}"));
                 view.watch(&change);
             }
             (_, None) => {}
         }
     }
 
-    /// Asks the API server for a key of a view that is unknown, or takes an answer.
+    /// Asks the API server about a key of a view that is unknown, or takes an answer.
     fn ask(&mut self) {
         if !self.questions.is_empty() && self.random.random_bool(0.5) {
             let at = self.random.random_range(0..self.questions.len());
             let question = self.questions.remove(at);
             self.steps.push(format!(
-                "view {} learns that {} was {:?} at {}",
-                question.view, KEYS[question.key], question.found, question.at
+                "view {} learns that at {} it was {:?}",
+                question.view, question.at, question.found
             ));
             self.learn(question);
             return;
@@ -460,62 +678,88 @@ impl World {
 
         let unknown: Vec<(usize, usize)> = (0..self.views.len())
             .flat_map(|view| (0..KEYS.len()).map(move |key| (view, key)))
+            // A read waits for the first list.
+            .filter(|(view, _)| self.views[*view].started.is_some())
             .filter(|(view, key)| self.is_unknown(*view, *key))
             .collect();
         if let Some((view, key)) = unknown.choose(&mut self.random).copied() {
-            self.steps
-                .push(format!("view {view} asks for {}", KEYS[key]));
             let question = self.question(view, key);
+            self.steps
+                .push(format!("view {} asks for {}", question.view, KEYS[key]));
             self.questions.push(question);
         }
     }
 
+    /// What a view that doesn't know a key asks, as the API server answers it now.
     fn question(&self, view: usize, key: usize) -> Question {
+        let view = &self.views[view];
+        let now = |key: usize| view.of(self.now(key).as_ref());
+        let found = if view.unknown(self.author, key).by_list.is_empty() {
+            Found::Object(key, now(key))
+        } else {
+            let states = (0..KEYS.len()).filter_map(|key| Some((key, now(key)?)));
+            Found::Namespace(states.collect())
+        };
         Question {
-            view,
-            key,
+            view: view.number,
             began: Instant::now(),
             at: self.revision,
-            found: self.views[view].of(self.now(key).as_ref()),
+            found,
         }
     }
 
     fn learn(&self, question: Question) {
-        let Cache { overlay, store, .. } = &self.views[question.view].cache;
-        let found = question.found.map(|state| object(question.key, &state));
-        overlay.asked(
-            &key(question.key),
-            question.began,
-            question.at,
-            found,
-            store,
-        );
+        let mut views = self.views.iter();
+        let Some(view) = views.find(|view| view.number == question.view) else {
+            return;
+        };
+
+        let Question {
+            began, at, found, ..
+        } = question;
+        let Cache { overlay, store, .. } = &view.cache;
+        match found {
+            Found::Object(asked, state) => {
+                let state = state.map(|state| object(asked, &state));
+                overlay.asked(&key(asked), began, at, state, store);
+            }
+            Found::Namespace(states) => {
+                let states: BTreeMap<ObjectKey, u64> = states
+                    .into_iter()
+                    .map(|(at, state)| (key(at), state.revision))
+                    .collect();
+                overlay.listed(self.author, Some("n"), began, at, &states, store);
+            }
+        }
     }
 
     fn is_unknown(&self, view: usize, at: usize) -> bool {
-        let unknown = self.views[view]
-            .cache
-            .unknown(self.author, Some("n"), Some(KEYS[at]));
-        !unknown.is_empty()
+        !self.views[view].unknown(self.author, at).is_empty()
     }
 
-    /// Reads every key of every view.
+    /// Reads every key of every view that has started.
     fn check(&self) {
         for (number, view) in self.views.iter().enumerate() {
+            let Some(started) = view.started else {
+                continue;
+            };
+
+            let mut reads = Vec::new();
             for (at, name) in KEYS.iter().enumerate() {
                 if self.is_unknown(number, at) {
                     continue;
                 }
 
                 let read = view.cache.get(&key(at)).map(|object| version(&object));
-                // The states that the key has had since its last answered write.
+                // The states that the key has had since its last answered write, or since the list.
+                let since = self.answered[at].max(started);
                 let of_key = self.changes.iter().filter(|change| change.key == at);
                 let mut states: Vec<(u64, Option<State>)> = vec![(0, None)];
                 states
                     .extend(of_key.map(|change| (change.revision, view.of(change.after.as_ref()))));
                 let first = states
                     .iter()
-                    .rposition(|(revision, _)| *revision <= self.answered[at])
+                    .rposition(|(revision, _)| *revision <= since)
                     .expect("the state before all");
                 let allowed = states[first..].iter().any(|(_, state)| {
                     let state = state
@@ -525,9 +769,22 @@ impl World {
                 });
                 assert!(
                     allowed,
-                    "view {number} reads {read:?} of {name} after the answered write at {}; {:#?}\nafter {:#?}",
-                    self.answered[at],
+                    "view {} reads {read:?} of {name} after the write or the list at {since}; {:#?}\nafter {:#?}",
+                    view.number,
                     &states[first..],
+                    self.steps
+                );
+                reads.push(read);
+            }
+
+            // A list costs as much as all other reads.
+            if reads.len() == KEYS.len() && self.steps.len().is_multiple_of(4) {
+                let reads: Vec<_> = reads.into_iter().flatten().collect();
+                assert_eq!(
+                    view.listed(),
+                    reads,
+                    "the list of view {} after {:#?}",
+                    view.number,
                     self.steps
                 );
             }
@@ -536,12 +793,14 @@ impl World {
 
     fn run(mut self) {
         for _ in 0..self.random.random_range(10..60) {
-            match self.random.random_range(0..10) {
-                0..=1 => self.write(true),
-                2 => self.write(false),
-                3..=5 => self.answer(),
-                6..=7 => self.watch(),
-                _ => self.ask(),
+            match self.random.random_range(0..60) {
+                0..=11 => self.write(true),
+                12..=17 => self.write(false),
+                18..=34 => self.answer(),
+                35..=46 => self.watch(),
+                47..=57 => self.ask(),
+                58 => self.restart(),
+                _ => self.switch(),
             }
             self.check();
         }
@@ -552,13 +811,22 @@ impl World {
             self.check();
         }
         for view in 0..self.views.len() {
+            let listing = self.views[view].listing.take();
+            if listing.is_some() || self.views[view].started.is_none() {
+                let began = listing.map_or_else(Instant::now, |listing| listing.began);
+                self.views[view].relist(began, &self.changes);
+                self.check();
+            }
             while let Some(change) = self.changes.get(self.views[view].watched).cloned() {
                 self.views[view].watch(&change);
                 self.check();
             }
             for at in 0..KEYS.len() {
-                if self.is_unknown(view, at) {
-                    self.learn(self.question(view, at));
+                // After a list, an object may have to be asked for.
+                for _ in 0..2 {
+                    if self.is_unknown(view, at) {
+                        self.learn(self.question(view, at));
+                    }
                 }
                 assert!(!self.is_unknown(view, at), "after {:#?}", self.steps);
             }
