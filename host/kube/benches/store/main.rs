@@ -13,7 +13,10 @@
 //! has more than 1,000 objects and 8 MiB: with Pods here, not with the CRDs.
 //!
 //! Time, of the Pods, medians over passes: `store.get` is one cached read of a key by chance until
-//! its text is at hand, `_hot` of one of the same [`HOT`]; `store.list_per_object` is one object of
+//! its text is at hand, `_hot` of one of the same [`HOT`]; `store.get_no_wait` is the same read with
+//! the look at the overlay, by a plugin that need not wait for an own write, `_others` of one of the
+//! same [`HOT`] while another plugin waits for its writes of all of them, and of a collection;
+//! `store.list_per_object` is one object of
 //! a list by index that finds a fifth of them. `store.read` is the reading of one Pod as the API
 //! server sends it.
 //!
@@ -33,9 +36,16 @@ use std::{hint::black_box, path::Path, sync::Arc, time::Instant};
 use memory::Set;
 use operetta_core::{
     manifest::IndexKey,
-    object::{ManagedFields, Object, ObjectKey, kind::GroupVersionKind},
+    object::{
+        ManagedFields, Object, ObjectKey, kind::GroupVersionKind, prune::Prune,
+        selector::LabelSelector,
+    },
 };
-use operetta_kube::store::{IndexUse, Lookup, Store, Writer};
+use operetta_kube::store::{
+    IndexUse, Lookup, Store, Writer,
+    cache::Cache,
+    overlay::{Author, Overlay, Until},
+};
 use operetta_testkit::{
     bench::{Report, Row, Samples, number, only_starts},
     peers::Peers,
@@ -132,6 +142,25 @@ fn times(report: &mut Report, peers: &Peers, file: &Path, count: usize, rounds: 
     report.row(beside("store.get_hot", &both, gets(HOT), &|| {
         get(&store, &hot)
     }));
+    let cache = Cache {
+        store: store.clone(),
+        overlay: Overlay::default(),
+        namespace: None,
+        selects: LabelSelector::default(),
+        metadata_only: false,
+        prune: Prune::managed_fields(),
+    };
+    let no_wait = Samples::of(rounds, || get_no_wait(&cache, &keys));
+    report.row(Row::new("store.get_no_wait", "us", no_wait).target(1.0));
+    let other = Author::unique();
+    for key in hot.iter().take(HOT) {
+        let until = Until::Reached(u64::MAX);
+        cache.overlay.changed(key, until, other, &store);
+    }
+    cache.overlay.changed_some(None, true, other);
+    let others = Samples::of(rounds, || get_no_wait(&cache, &hot));
+    report.row(Row::new("store.get_no_wait_others", "us", others).target(1.0));
+
     let (_used, lookup) = label(&store, &mut writer, &keys[..found]);
     let lists = json!({"passes": PASSES});
     let listed = || list(&store, &lookup, found);
@@ -206,12 +235,26 @@ fn label(store: &Arc<Store>, writer: &mut Writer, keys: &[ObjectKey]) -> (IndexU
     )
 }
 
-/// The median of short passes: being preempted now and then does not count.
 fn get(store: &Store, keys: &[ObjectKey]) -> f64 {
+    per_key(keys, |key| store.get(key))
+}
+
+/// Reads as a plugin without outstanding writes does.
+fn get_no_wait(cache: &Cache, keys: &[ObjectKey]) -> f64 {
+    let author = Author::unique();
+    per_key(keys, |key| {
+        let unknown = cache.unknown(author, key.namespace.as_deref(), Some(&key.name));
+        assert!(unknown.is_empty(), "{key} has no write of this author");
+        cache.get(key)
+    })
+}
+
+/// The median of short passes: being preempted now and then does not count.
+fn per_key(keys: &[ObjectKey], read: impl Fn(&ObjectKey) -> Option<Arc<Object>>) -> f64 {
     let pass = |keys: &[ObjectKey]| {
         let start = Instant::now();
         for key in keys {
-            black_box(store.get(key).expect("it is there").json().len());
+            black_box(read(key).expect("it is there").json().len());
         }
         start.elapsed().as_secs_f64() * 1e6 / keys.len() as f64
     };

@@ -134,14 +134,22 @@ impl Late {
     }
 
     async fn raw(&self, method: &str, path: &str, content_type: &str, body: Option<Value>) {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let request = RawRequest {
             method: method.into(),
-            path: path.replace("NS", &self.namespace),
-            query: query.to_owned(),
             content_type: Some(content_type.to_owned()),
             body: body.map(|body| body.to_string()),
             ..RawRequest::default()
+        };
+        self.send(path, request).await;
+    }
+
+    /// Sends a request to a path that may have a query.
+    async fn send(&self, path: &str, request: RawRequest) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let request = RawRequest {
+            path: path.replace("NS", &self.namespace),
+            query: query.to_owned(),
+            ..request
         };
         let target = request.target().expect("a target");
         let answer = self.api.raw(request, target).await.expect("answered");
@@ -167,6 +175,7 @@ fn deployment(name: &str) -> Value {
     }})
 }
 
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const MERGE: &str = "application/merge-patch+json";
 const SCALE: &str = "/apis/apps/v1/namespaces/NS/deployments/d/scale";
 
@@ -237,9 +246,14 @@ async fn an_object_with_commas_in_its_name_is_asked_for() {
 async fn the_deletion_of_a_collection_is_seen() {
     let late = Late::new("lag-collection").await;
     let kind = config_maps();
-    let path = "/api/v1/namespaces/NS/configmaps";
+    // The last form doesn't even name the objects.
+    let forms = [
+        ("application/json", "/api/v1/namespaces/NS/configmaps"),
+        (TABLE, "/api/v1/namespaces/NS/configmaps"),
+        (TABLE, "/api/v1/namespaces/NS/configmaps?includeObject=None"),
+    ];
 
-    for round in 0..ROUNDS {
+    for (round, (accept, path)) in forms.into_iter().cycle().take(2 * ROUNDS).enumerate() {
         let names = [
             format!("a-{round}"),
             format!("b-{round}"),
@@ -259,7 +273,12 @@ async fn the_deletion_of_a_collection_is_seen() {
             .await;
         }
 
-        late.raw("DELETE", path, "application/json", None).await;
+        let request = RawRequest {
+            method: "DELETE".into(),
+            accept: Some(accept.to_owned()),
+            ..RawRequest::default()
+        };
+        late.send(path, request).await;
         late.shows(&kind, &names[0], |object| object.is_none())
             .await;
         late.shows(&kind, &names[1], |object| object.is_none())
