@@ -296,6 +296,40 @@ async fn the_deletion_of_a_collection_is_seen() {
     }
 }
 
+/// Nobody has told the name that the API server generated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_with_a_generated_name_is_seen_though_its_create_had_no_answer() {
+    let late = Late::new("lag-generated").await;
+    let api = late.rig.unanswered_api();
+    let list = |round: usize| List {
+        kind: config_maps(),
+        options: ListOptions {
+            labels: Some(format!("round={round}")),
+            ..ListOptions::all(Some(late.namespace.clone()), Read::Cached)
+        },
+    };
+    api.list(list(0)).await.expect("synced");
+
+    for round in 0..ROUNDS {
+        let labels = json!({"round": round.to_string()});
+        let metadata = json!({"generateName": "g-", "labels": labels});
+        let made = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let write = Write {
+            kind: config_maps(),
+            action: WriteAction::Create {
+                namespace: Some(late.namespace.clone()),
+                object: made.to_string(),
+            },
+            options: WriteOptions::default(),
+        };
+        let error = api.write(write).await.expect_err("no answer");
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{error:?}");
+
+        let page = api.list(list(round)).await.expect("a list");
+        assert_eq!(page.items.len(), 1, "round {round}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_eviction_is_seen() {
     let late = Late::new("lag-eviction").await;

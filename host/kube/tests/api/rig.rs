@@ -3,6 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::{Request, Response};
+use kube::client::{Body, Client};
 use operetta_core::object::Object;
 use operetta_kube::{
     client::{
@@ -14,6 +16,7 @@ use operetta_kube::{
 };
 use operetta_testkit::{Ask, Fault, FaultProxy, eventually, kinds};
 use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
 
 use crate::{Stage, config_map, informer::Notes};
 
@@ -97,6 +100,23 @@ impl Rig {
     pub fn api(&self) -> Arc<PluginApi> {
         let stage = &self.stage;
         let api_client = ApiClient::new(stage.client.clone(), &Identity::Host).expect("a client");
+        let (discovery, registry) = (stage.discovery.clone(), self.registry.clone());
+        PluginApi::of_host(api_client, discovery, registry, "test".to_owned())
+    }
+
+    /// Same as [`Self::api`], but its writes get no answer, although they are stored.
+    pub fn unanswered_api(&self) -> Arc<PluginApi> {
+        let stage = &self.stage;
+        let client = stage.client.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move {
+                client.send(request).await?;
+                Err::<Response<Body>, BoxError>("the connection was closed".into())
+            }
+        });
+        let client = Client::new(service, stage.namespace.name());
+        let api_client = ApiClient::new(client, &Identity::Host).expect("a client");
         let (discovery, registry) = (stage.discovery.clone(), self.registry.clone());
         PluginApi::of_host(api_client, discovery, registry, "test".to_owned())
     }
