@@ -190,8 +190,7 @@ impl Informer {
         #[derive(Deserialize)]
         struct List {
             metadata: ListMeta,
-            #[serde(default)]
-            items: Vec<Item>,
+            items: Option<Vec<Item>>,
         }
 
         #[derive(Deserialize)]
@@ -219,7 +218,7 @@ impl Informer {
             let page: List =
                 serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
 
-            for Item { metadata } in page.items {
+            for Item { metadata } in page.items.into_iter().flatten() {
                 let revision = revision(&metadata.resource_version)?;
                 let key = ObjectKey {
                     namespace: metadata.namespace,
