@@ -727,6 +727,8 @@ impl Overlay {
         objects: &BTreeMap<ObjectKey, u64>,
         store: &Store,
     ) {
+        // Sort the keys before readers and the watch have to wait for the locks.
+        store.keep_order();
         self.change(|entries| {
             entries.collections.retain(|collection| {
                 collection.author != author
@@ -736,9 +738,9 @@ impl Overlay {
 
             let (from, mut keys) = store.snapshot(|stored| {
                 let walked = stored.walk(&Lookup::All, namespace, None);
-                let keys: BTreeSet<ObjectKey> =
-                    walked.map(|entry| key(&entry.metadata())).collect();
-                (stored.revision(), keys)
+                let keys = walked.map(|entry| key(&entry.metadata()));
+                let unlisted = keys.filter(|key| !objects.contains_key(key));
+                (stored.revision(), unlisted.collect::<BTreeSet<ObjectKey>>())
             });
             if from >= at {
                 return;
@@ -748,19 +750,20 @@ impl Overlay {
             let concerned =
                 written.filter(|key| namespace.is_none() || key.namespace.as_deref() == namespace);
             keys.extend(concerned.cloned());
-            keys.extend(objects.keys().cloned());
+            let later = objects.iter().filter(|(_, revision)| **revision > from);
+            let later: HashSet<ObjectKey> = later.map(|(key, _)| key.clone()).collect();
+            keys.extend(later.iter().cloned());
             for key in keys {
                 let listed = objects.get(&key).copied();
                 entries.compare(&key, listed, (began, from, at), author);
             }
 
-            let later = objects.iter().filter(|(_, revision)| **revision > from);
             entries.lists.0.push(Arc::new(Listed {
                 namespace: namespace.map(str::to_owned),
                 began,
                 from,
                 at,
-                later: later.map(|(key, _)| key.clone()).collect(),
+                later,
             }));
         });
         self.caught_up.notify_waiters();
