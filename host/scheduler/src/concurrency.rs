@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use operetta_core::gate::wait_time::WaitTime;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -65,10 +66,16 @@ impl ConcurrencyLimit {
         now.reconciles = wanted;
     }
 
-    /// Waits for a permit. Cancel safe: a dropped call holds no permit, but loses its place in
-    /// line.
-    pub async fn enter(self: Arc<Self>) -> ConcurrencyPermit {
-        let permit = self.semaphore.clone().acquire_owned().await.ok();
+    /// Waits for a permit, and counts the time in `waits`. Cancel safe: a dropped call holds no
+    /// permit, but loses its place in line.
+    pub async fn enter(self: Arc<Self>, waits: &WaitTime) -> ConcurrencyPermit {
+        let permit = match self.semaphore.clone().try_acquire_owned() {
+            Ok(permit) => Some(permit),
+            Err(_) => {
+                let _waiting = waits.begin();
+                self.semaphore.clone().acquire_owned().await.ok()
+            }
+        };
         ConcurrencyPermit { permit, of: self }
     }
 }

@@ -12,6 +12,8 @@ pub type Ticket = u64;
 pub(super) struct Waiter<W> {
     pub(super) ticket: Ticket,
     pub(super) since: u64,
+    /// For how long limits had throttled its account and its group when it began to wait.
+    pub(super) throttled_before: u64,
     pub(super) wake: W,
 }
 
@@ -21,6 +23,12 @@ pub(super) struct Account<W> {
     pub(super) group: usize,
     /// Sorted by ticket.
     pub(super) waiting: VecDeque<Waiter<W>>,
+    /// For how many nanoseconds its group's limit has kept waiters back, in all times that it was
+    /// ready.
+    pub(super) throttled_by_group: u64,
+    /// For how long that limit had throttled the group when the account became ready; None while it
+    /// is not.
+    pub(super) ready_since: Option<u64>,
 }
 
 /// A slot that can still be taken back.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use operetta_core::gate::wait_time::WaitTime;
+
 use crate::{Account, Group, Share, Usage, concurrency::ConcurrencyLimit, demotion::Demotion};
 
 impl Group {
@@ -20,6 +22,8 @@ impl Group {
             id,
             demotion: Demotion::default(),
             concurrency,
+            own_entry: WaitTime::default(),
+            group_entry: WaitTime::default(),
             group: self.clone(),
         })
     }

@@ -117,6 +117,7 @@ use std::{
     time::Duration,
 };
 
+use operetta_core::gate::wait_time::WaitTime;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     runtime::Handle,
@@ -130,7 +131,7 @@ use demotion::Demotion;
 pub use future::Fair;
 use future::Signal;
 pub use reconciler::FairReconciler;
-pub use share::{Share, Usage};
+pub use share::{EntryWaits, Share, Usage};
 use state::{State, Ticket};
 
 /// The scheduler of all plugins of a host.
@@ -168,6 +169,10 @@ pub struct Account {
     id: usize,
     demotion: Demotion,
     concurrency: Arc<ConcurrencyLimit>,
+    /// How long reconciles waited for the account's own `concurrency`.
+    own_entry: WaitTime,
+    /// How long they waited for the group's.
+    group_entry: WaitTime,
     group: Arc<Group>,
 }
 
@@ -349,8 +354,8 @@ impl Account {
             .update(|state, now, woken| state.set_share(self.id, &share, now, woken));
     }
 
-    /// The account's usage. `throttled` counts only the account's own limit. Throttling by the
-    /// group's limit is counted by the group, and shows up here in `wait`.
+    /// The account's usage. `throttled` counts only the account's own limit; throttling by the
+    /// group's is in `throttled_by_group`.
     pub fn usage(&self) -> Usage {
         self.group
             .scheduler
@@ -360,11 +365,20 @@ impl Account {
     /// Waits until first the account's and then the group's `concurrency` admits another reconcile,
     /// each first come, first served. Cancel safe: a dropped call holds no permit.
     pub async fn enter(&self) -> Permit {
-        let account = self.concurrency.clone().enter().await;
-        let group = self.group.concurrency.clone().enter().await;
+        let account = self.concurrency.clone().enter(&self.own_entry).await;
+        let group = self.group.concurrency.clone();
+        let group = group.enter(&self.group_entry).await;
         Permit {
             _account: account,
             _group: group,
+        }
+    }
+
+    /// How long reconciles have waited in [`Account::enter`].
+    pub fn entry_waits(&self) -> EntryWaits {
+        EntryWaits {
+            account: self.own_entry.total(),
+            group: self.group_entry.total(),
         }
     }
 

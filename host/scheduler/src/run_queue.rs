@@ -44,8 +44,12 @@ struct Used {
     polls: u64,
     throttled: u64,
     throttled_time: u64,
+    /// The same of removed accounts, if it is a group.
+    removed_throttled: u64,
+    removed_throttled_time: u64,
     wait: u64,
     wait_max: u64,
+    turn_wait: u64,
 }
 
 impl Tenant {
@@ -87,17 +91,29 @@ impl Tenant {
         }
     }
 
-    /// Records that a waiter got its slot after `wait` nanoseconds.
-    pub fn waited(&mut self, wait: u64) {
+    /// Records that a waiter got its slot after `wait` nanoseconds, of which a limit throttled it for
+    /// `throttled`.
+    pub fn waited(&mut self, wait: u64, throttled: u64) {
         self.used.wait = self.used.wait.saturating_add(wait);
         self.used.wait_max = self.used.wait_max.max(wait);
+        let turn = wait.saturating_sub(throttled);
+        self.used.turn_wait = self.used.turn_wait.saturating_add(turn);
+    }
+
+    /// For how many nanoseconds its own limit has throttled waiters, up to now. Never decreases.
+    pub fn throttled_time(&self, now: u64) -> u64 {
+        let running = match self.position {
+            Position::Throttled(_) => now.saturating_sub(self.throttled_since),
+            Position::Out | Position::Ready(_) => 0,
+        };
+        self.used.throttled_time + running
     }
 
     /// Adds a removed account's throttling. Its polls and waits were already counted when they
     /// ended.
     pub fn inherit(&mut self, removed: &Self) {
-        self.used.throttled += removed.used.throttled;
-        self.used.throttled_time += removed.used.throttled_time;
+        self.used.removed_throttled += removed.used.throttled;
+        self.used.removed_throttled_time += removed.used.throttled_time;
     }
 
     pub fn position(&self) -> Position {
@@ -109,18 +125,17 @@ impl Tenant {
     }
 
     pub fn usage(&self, now: u64) -> Usage {
-        let running = match self.position {
-            Position::Throttled(_) => now.saturating_sub(self.throttled_since),
-            Position::Out | Position::Ready(_) => 0,
-        };
-
         Usage {
             polled: Duration::from_nanos(self.used.polled),
             polls: self.used.polls,
-            throttled: self.used.throttled,
-            throttled_time: Duration::from_nanos(self.used.throttled_time + running),
+            throttled: self.used.throttled + self.used.removed_throttled,
+            throttled_time: Duration::from_nanos(
+                self.throttled_time(now) + self.used.removed_throttled_time,
+            ),
             wait: Duration::from_nanos(self.used.wait),
             wait_max: Duration::from_nanos(self.used.wait_max),
+            throttled_by_group: Duration::ZERO,
+            turn_wait: Duration::from_nanos(self.used.turn_wait),
         }
     }
 }

@@ -47,4 +47,19 @@ pub struct Usage {
     pub wait: Duration,
     /// The longest such wait.
     pub wait_max: Duration,
+    /// How long the `cpu_limit` of its group kept waiters of an account back, up to now. None of a
+    /// group.
+    pub throttled_by_group: Duration,
+    /// The part of `wait` in which no limit throttled it: others had their turn.
+    pub turn_wait: Duration,
+}
+
+/// How long reconciles of an account have waited to begin because as many as `concurrency` allows
+/// were in flight, summed over all of them. Both only rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryWaits {
+    /// For the account's own limit.
+    pub account: Duration,
+    /// For the limit of its group.
+    pub group: Duration,
 }

@@ -4,7 +4,10 @@
 //!
 //! Time is in nanoseconds since an arbitrary start. `W` is the handle that wakes a waiter.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use slab::Slab;
 
@@ -79,6 +82,8 @@ impl<W: Clone> State<W> {
             tenant,
             group,
             waiting: VecDeque::new(),
+            throttled_by_group: 0,
+            ready_since: None,
         })
     }
 
@@ -146,6 +151,7 @@ impl<W: Clone> State<W> {
             let waiter = Waiter {
                 ticket: self.new_ticket(),
                 since: now,
+                throttled_before: self.throttled_time(id, now),
                 wake,
             };
             let ticket = waiter.ticket;
@@ -169,7 +175,12 @@ impl<W: Clone> State<W> {
         let Some(granted) = self.ungrant(ticket) else {
             return false;
         };
-        self.waited(id, now.saturating_sub(granted.waiter.since));
+        self.waited(
+            id,
+            granted.waiter.since,
+            granted.waiter.throttled_before,
+            now,
+        );
         true
     }
 
@@ -184,8 +195,8 @@ impl<W: Clone> State<W> {
         };
 
         granted.in_background = true;
-        let since = granted.waiter.since;
-        self.waited(id, now.saturating_sub(since));
+        let (since, throttled_before) = (granted.waiter.since, granted.waiter.throttled_before);
+        self.waited(id, since, throttled_before, now);
         true
     }
 
@@ -286,7 +297,16 @@ impl<W: Clone> State<W> {
 
     /// An account's usage.
     pub fn usage(&self, id: usize, now: u64) -> Usage {
-        self.accounts[id].tenant.usage(now)
+        let account = &self.accounts[id];
+        let group = &self.groups[account.group];
+        let running = account.ready_since.map_or(0, |before| {
+            group.tenant.throttled_time(now).saturating_sub(before)
+        });
+
+        Usage {
+            throttled_by_group: Duration::from_nanos(account.throttled_by_group + running),
+            ..account.tenant.usage(now)
+        }
     }
 
     /// Usage of the group's accounts, including removed ones, plus the group's own throttling.
@@ -333,17 +353,30 @@ impl<W: Clone> State<W> {
         is_next
     }
 
-    fn waited(&mut self, id: usize, wait: u64) {
+    /// For how long the limits of an account and of its group have throttled it.
+    fn throttled_time(&self, id: usize, now: u64) -> u64 {
+        let account = &self.accounts[id];
+        let group = &self.groups[account.group];
+        account.tenant.throttled_time(now) + group.tenant.throttled_time(now)
+    }
+
+    fn waited(&mut self, id: usize, since: u64, throttled_before: u64, now: u64) {
+        let wait = now.saturating_sub(since);
+        let throttled = self
+            .throttled_time(id, now)
+            .saturating_sub(throttled_before);
         let account = &mut self.accounts[id];
-        account.tenant.waited(wait);
-        self.groups[account.group].tenant.waited(wait);
+        account.tenant.waited(wait, throttled);
+        self.groups[account.group].tenant.waited(wait, throttled);
     }
 
     fn wait(&mut self, id: usize, wake: W, now: u64) -> Ticket {
         let ticket = self.new_ticket();
+        let throttled_before = self.throttled_time(id, now);
         self.accounts[id].waiting.push_back(Waiter {
             ticket,
             since: now,
+            throttled_before,
             wake,
         });
         self.update_position(id, now);
@@ -458,8 +491,24 @@ impl<W: Clone> State<W> {
             .queue
             .put(id, &mut account.tenant, waits, self.credit, now);
         let after = account.tenant.position();
+        self.update_ready(id, now);
         self.update_throttled(TenantId::Account(id), before, after);
         self.update_group_position(group, now);
+    }
+
+    /// Counts for how long the group's limit has kept the account back while it was ready.
+    fn update_ready(&mut self, id: usize, now: u64) {
+        let account = &mut self.accounts[id];
+        let is_ready = matches!(account.tenant.position(), Position::Ready(_));
+        if is_ready == account.ready_since.is_some() {
+            return;
+        }
+
+        let throttled = self.groups[account.group].tenant.throttled_time(now);
+        match account.ready_since.take() {
+            Some(before) => account.throttled_by_group += throttled.saturating_sub(before),
+            None => account.ready_since = Some(throttled),
+        }
     }
 
     fn update_group_position(&mut self, id: usize, now: u64) {

@@ -341,6 +341,62 @@ async fn permits_are_first_come_first_served() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn waits_to_begin_are_counted_by_limit() {
+    let (scheduler, _) = host(1);
+    let limit = |concurrency| Share {
+        concurrency: Some(concurrency),
+        ..Share::default()
+    };
+    let group = scheduler.group("tenant", limit(2));
+    let [one, other] = [group.account(limit(1)), group.account(Share::default())];
+    let _first = one.enter().await;
+    assert!(timeout(SECOND, one.enter()).await.is_err());
+    let _second = other.enter().await;
+    assert!(timeout(2 * SECOND, other.enter()).await.is_err());
+
+    let own = EntryWaits {
+        account: SECOND,
+        group: Duration::ZERO,
+    };
+    let shared = EntryWaits {
+        account: Duration::ZERO,
+        group: 2 * SECOND,
+    };
+    assert_eq!((one.entry_waits(), other.entry_waits()), (own, shared));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_for_a_processor_are_counted_by_cause() {
+    let (scheduler, clock) = host(1);
+    let limited = Share {
+        cpu_limit: Some(0.25),
+        ..Share::default()
+    };
+    let throttled = scheduler.group("tenant", limited).account(Share::default());
+    throttled.run(spin(clock.clone(), MS, 1_000)).await;
+    let usage = throttled.usage();
+    assert!(
+        usage.throttled_by_group > 2 * SECOND && usage.throttled_time.is_zero(),
+        "{usage:?}"
+    );
+    assert!(usage.turn_wait < SECOND / 10, "{usage:?}");
+    drop(throttled);
+
+    let both = [(); 2].map(|()| account(&scheduler, Share::default()));
+    let guests = both
+        .each_ref()
+        .map(|account| tokio::spawn(account.run(spin(clock.clone(), MS, 200))));
+    for guest in guests {
+        guest.await.expect("no panic");
+    }
+    for account in both {
+        let usage = account.usage();
+        assert!(usage.turn_wait > SECOND / 10, "{usage:?}");
+        assert!(usage.throttled_by_group.is_zero(), "{usage:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn concurrency_limit_changes_while_permits_are_taken() {
     let (scheduler, _) = host(1);
     let limit = |concurrency| Share {

@@ -275,7 +275,7 @@ async fn call_describe(
     budget: &Budget,
     logs: Arc<dyn LogSink>,
 ) -> Result<String, CallError> {
-    let _slot = call::slots(engine, &Tenant::default(), linked.slots).await;
+    let _slot = call::slots(engine, &Tenant::default(), linked.slots, None).await;
     let mut store = call::store(engine, Gate::describing(logs).session(None), budget);
     store.data_mut().evaluated = evaluated.take();
 

@@ -72,6 +72,15 @@ pub struct Flow {
     id: u64,
 }
 
+/// A request that waits for a seat. Dropping it cancels the request.
+pub struct PendingSeat {
+    /// What it waits for.
+    pub delay: Delay,
+    seat: oneshot::Receiver<Seat>,
+    /// Keeps the flow, whose end would drop the sender.
+    _flow: Arc<Flow>,
+}
+
 /// A seat of a request, until it is dropped.
 pub struct Seat {
     flow: Arc<Flow>,
@@ -207,35 +216,48 @@ impl State {
 impl Flow {
     /// Waits for a seat, and returns it with what it waited for. Cancel it by dropping the future.
     pub async fn begin(self: &Arc<Self>) -> (Option<Seat>, Option<Delay>) {
-        let (sender, receiver) = oneshot::channel();
-        let delay = {
-            let mut state = self.seats.0.lock();
-            let clock = state.clock;
-            let waits = state.waiting.contains_key(&self.id);
-            if let Some(flow) = state.flows.get_mut(&self.id)
-                && flow.taken == 0
-                && !waits
-            {
-                flow.served = flow.served.max(clock);
+        match self.request() {
+            Ok(seat) => (Some(seat), None),
+            Err(pending) => {
+                let delay = pending.delay;
+                (pending.granted().await, Some(delay))
             }
+        }
+    }
 
-            // Whoever may have a free seat has it, so a free one here is free for this request.
-            let Some(delay) = state.delay(self.id) else {
-                let charged = state.take(self.id);
-                drop(state);
-                return (Some(Seat::new(self.clone(), charged)), None);
-            };
+    /// Asks for a seat.
+    ///
+    /// # Errors
+    /// The request that has to wait, if no seat is free for it.
+    pub fn request(self: &Arc<Self>) -> Result<Seat, PendingSeat> {
+        let mut state = self.seats.0.lock();
+        let clock = state.clock;
+        let waits = state.waiting.contains_key(&self.id);
+        if let Some(flow) = state.flows.get_mut(&self.id)
+            && flow.taken == 0
+            && !waits
+        {
+            flow.served = flow.served.max(clock);
+        }
 
-            let waiter = Waiter {
-                flow: self.clone(),
-                seat: sender,
-            };
-            state.waiting.entry(self.id).or_default().push_back(waiter);
-            delay
+        // Whoever may have a free seat has it, so a free one here is free for this request.
+        let Some(delay) = state.delay(self.id) else {
+            let charged = state.take(self.id);
+            drop(state);
+            return Ok(Seat::new(self.clone(), charged));
         };
 
-        // The sender is dropped with the flow only, and the flow is held here.
-        (receiver.await.ok(), Some(delay))
+        let (sender, seat) = oneshot::channel();
+        let waiter = Waiter {
+            flow: self.clone(),
+            seat: sender,
+        };
+        state.waiting.entry(self.id).or_default().push_back(waiter);
+        Err(PendingSeat {
+            delay,
+            seat,
+            _flow: self.clone(),
+        })
     }
 
     /// Charges as many requests as this, which are not sent: the API server did as much work.
@@ -251,6 +273,13 @@ impl Flow {
 impl Drop for Flow {
     fn drop(&mut self) {
         self.seats.0.lock().flows.remove(&self.id);
+    }
+}
+
+impl PendingSeat {
+    /// Waits for the seat. None only if the host is stopping.
+    pub async fn granted(self) -> Option<Seat> {
+        self.seat.await.ok()
     }
 }
 

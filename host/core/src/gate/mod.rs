@@ -43,6 +43,7 @@ mod shared;
 mod target;
 pub mod throttle;
 pub mod verb;
+pub mod wait_time;
 pub mod warnings;
 mod write_record;
 
@@ -220,11 +221,7 @@ impl Gate {
         what: String,
         call: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
-        let limit = self.limits.call_timeout;
-        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-            let message = format!("{what} took longer than {} s", limit.as_secs_f32());
-            Err(ApiError::new(ErrorKind::TimedOut, message))
-        })
+        throttle::within(self.limits.call_timeout, what, call).await
     }
 
     /// Opens a session for one reconcile. `reconcile` is None for `describe`.
@@ -236,6 +233,7 @@ impl Gate {
             config,
             calls: 0,
             log_bytes: 0,
+            has_dropped: false,
             response_bytes: None,
             failed: None,
             refusals: Refusals::default(),
@@ -253,6 +251,8 @@ pub struct Session {
     calls: u32,
     /// The log bytes so far, dropped lines included.
     log_bytes: usize,
+    /// True once a notice says that the limit of calls drops log lines and Events.
+    has_dropped: bool,
     /// The memory charged for the last response, until the next call.
     response_bytes: Option<Bytes>,
     /// The failure that the guest has reported, beside the action that it returns.
@@ -488,7 +488,7 @@ impl Session {
             return false;
         }
         if self.admit(Verb::Log, 0).is_err() {
-            self.meter(Duration::ZERO, true);
+            self.drop_call();
             return false;
         }
 
@@ -602,8 +602,24 @@ impl Session {
     pub fn event(&mut self, note: EventNote) {
         match self.admit(Verb::Event, note.note.len()) {
             Ok(()) => self.gate.events.emit(note),
-            Err(_) => self.meter(Duration::ZERO, true),
+            Err(_) => self.drop_call(),
         }
+    }
+
+    /// Counts a log line or an Event as refused. The contract has no error for them, so a notice in
+    /// the log replaces the first one over the limit of calls.
+    fn drop_call(&mut self) {
+        self.meter(Duration::ZERO, true);
+
+        let limit = self.gate.limits.calls;
+        if self.calls < limit || std::mem::replace(&mut self.has_dropped, true) {
+            return;
+        }
+        let words = format!(
+            "this reconcile made more than {limit} calls to the host (limits.hostCalls), which count log lines and Events: the \
+             rest of them is dropped"
+        );
+        self.keep_line(LogLevel::Warn, words, vec![]);
     }
 
     /// Starts a count of the memory that the guest itself uses, charged to its namespace; None
@@ -941,6 +957,26 @@ mod tests {
         assert!(error.status.message.contains("limits.hostCalls"), "{error}");
         assert_eq!(gate.meter().calls(Verb::Get), 3);
         assert_eq!(gate.meter().refused.load(Ordering::Relaxed), 1);
+
+        for _ in 0..2 {
+            session.log(LogLevel::Info, "lost".to_owned(), vec![]);
+            session.event(EventNote {
+                regarding: GroupVersionKind::new("v1", "Node"),
+                key: ObjectKey::cluster_scoped("a"),
+                uid: None,
+                event_type: EventType::Normal,
+                reason: "Lost".to_owned(),
+                action: String::new(),
+                note: String::new(),
+            });
+        }
+        assert!(fake.events.lock().is_empty());
+        let lines = fake.lines.lock().clone();
+        assert!(
+            matches!(&lines[..], [line] if line.contains("limits.hostCalls")),
+            "one line says that the others are dropped: {lines:?}"
+        );
+
         assert!(
             gate.session(None).get(get()).await.is_ok(),
             "the next reconcile starts over"

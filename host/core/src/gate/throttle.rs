@@ -5,6 +5,8 @@
 //! requests in flight, and charges large responses.
 
 use std::{
+    cell::Cell,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,14 +21,54 @@ use crate::{
     gate::{
         in_flight::{Delay, Flow, Seat},
         operation::Verb,
+        wait_time::WaitTime,
     },
     queue::{BucketRateLimiter, RateLimiter as _},
+    status::{ApiError, ErrorKind},
 };
 
 /// The bytes of a response that one request pays for. A larger response counts as one more request
 /// for each further `ANSWER_BYTES`: the API server's work grows with what it encodes, as its own
 /// Priority and Fairness has it for lists.
 pub const ANSWER_BYTES: usize = 16 << 10;
+
+tokio::task_local! {
+    /// What the call that runs on this task waits for. A call that is cut off never clears it.
+    static WAITS_FOR: Cell<Option<Delay>>;
+}
+
+/// Runs a call for at most this time.
+///
+/// # Errors
+/// `TimedOut`, which names the call and the quota it was waiting for at the end, if any.
+pub async fn within<T>(
+    limit: Duration,
+    what: String,
+    call: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    // The call may be large, and each layer around it would hold it once more.
+    let call = pin!(call);
+    let timed = async {
+        tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+            let quota = match WAITS_FOR.with(Cell::get) {
+                None => "",
+                Some(Delay::Rate) => {
+                    ": it was waiting for the quota of requests in each second (apiQps under quotas of the host's configuration)"
+                }
+                Some(Delay::InFlight) => {
+                    ": it was waiting for a request of its namespace to end (apiInFlight of the namespace, under quotas of the \
+                     host's configuration)"
+                }
+                Some(Delay::Shared) => {
+                    ": it was waiting for a request of any namespace to end (quotas.apiInFlight of the host's configuration)"
+                }
+            };
+            let message = format!("{what} took longer than {} s{quota}", limit.as_secs_f32());
+            Err(ApiError::new(ErrorKind::TimedOut, message))
+        })
+    };
+    WAITS_FOR.scope(Cell::new(None), timed).await
+}
 
 /// A rate limiter of requests to the API server: `burst` requests at once, then `qps` per second.
 /// All users of a quota share it.
@@ -75,20 +117,21 @@ impl Throttle {
             return;
         }
 
-        self.meter.delayed(Delay::Rate, wait);
-        tokio::time::sleep(wait).await;
+        self.meter
+            .delay(Delay::Rate, tokio::time::sleep(wait))
+            .await;
     }
 
     /// Waits until one more request may be in flight. The request is in flight until the seat is
     /// dropped. None: there is no limit.
     pub async fn begin(&self) -> Option<Seat> {
-        let flow = self.in_flight.as_ref()?;
-        let began = Instant::now();
-        let (seat, delay) = flow.begin().await;
-        if let Some(delay) = delay {
-            self.meter.delayed(delay, began.elapsed());
+        match self.in_flight.as_ref()?.request() {
+            Ok(seat) => Some(seat),
+            Err(pending) => {
+                let delay = pending.delay;
+                self.meter.delay(delay, pending.granted()).await
+            }
         }
-        seat
     }
 
     /// Charges a response of this size, see [`ANSWER_BYTES`].
@@ -115,8 +158,10 @@ pub struct Meter {
     pub call_micros: AtomicU64,
     /// The number of requests that were delayed.
     pub throttled: AtomicU64,
-    /// How long requests were delayed, in microseconds, for each [`Delay`].
-    delayed_micros: [AtomicU64; Delay::Shared as usize + 1],
+    /// How long requests were delayed, for each [`Delay`].
+    delays: [WaitTime; Delay::Shared as usize + 1],
+    /// How long calls have waited for a slot of the instance pool.
+    pub slot_waits: WaitTime,
     /// The peak linear memory of one instance, in bytes.
     pub peak_memory_bytes: AtomicU64,
 }
@@ -127,22 +172,24 @@ impl Meter {
         self.calls[verb as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one request that was delayed.
-    fn delayed(&self, delay: Delay, wait: Duration) {
+    /// Counts one request that is delayed, for as long as it waits.
+    async fn delay<T>(&self, delay: Delay, wait: impl Future<Output = T>) -> T {
         self.throttled.fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        self.delayed_micros[delay as usize].fetch_add(micros, Ordering::Relaxed);
+        let _waiting = self.delays[delay as usize].begin();
+        let _outside = WAITS_FOR.try_with(|waits_for| waits_for.set(Some(delay)));
+        let result = wait.await;
+        let _outside = WAITS_FOR.try_with(|waits_for| waits_for.set(None));
+        result
     }
 
     /// Returns how long requests have waited for this, added up.
     pub fn delayed_by(&self, delay: Delay) -> Duration {
-        Duration::from_micros(self.delayed_micros[delay as usize].load(Ordering::Relaxed))
+        self.delays[delay as usize].total()
     }
 
     /// Returns how long requests have waited, for whatever, added up.
     pub fn delayed_time(&self) -> Duration {
-        let micros = self.delayed_micros.iter();
-        Duration::from_micros(micros.map(|micros| micros.load(Ordering::Relaxed)).sum())
+        self.delays.iter().map(WaitTime::total).sum()
     }
 
     /// Counts one write that was not sent because it would have changed nothing.
@@ -198,11 +245,54 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(2)).await;
         drop(first);
         assert!(third.await.expect("no panic").is_some());
+        let waited = "the one that was given up, and the one that got its seat";
         assert_eq!(
             throttle.meter.delayed_by(Delay::InFlight),
-            Duration::from_secs(2)
+            Duration::from_secs(5),
+            "{waited}"
         );
-        assert_eq!(throttle.meter.delayed_time(), Duration::from_secs(2));
+        assert_eq!(throttle.meter.delayed_time(), Duration::from_secs(5));
         assert!(Throttle::default().begin().await.is_none(), "no limit");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_cut_off_names_the_quota_it_waited_for() {
+        let limit = Duration::from_secs(10);
+        let seats = Seats::new(1);
+        let throttle = Throttle {
+            in_flight: Some(seats.flow(100, 1)),
+            ..Throttle::default()
+        };
+        let call = |throttle: Throttle| async move {
+            let seat = throttle.begin().await;
+            tokio::time::sleep(limit / 2).await;
+            drop(seat);
+            // Too slow by itself.
+            tokio::time::sleep(limit).await;
+            Ok(())
+        };
+
+        let slow = within(limit, "get a".to_owned(), call(throttle.clone())).await;
+        let slow = slow.expect_err("too slow").status.message;
+        assert_eq!(slow, "get a took longer than 10 s");
+
+        let taken = throttle.begin().await;
+        let waits = within(limit, "get b".to_owned(), call(throttle.clone())).await;
+        let waits = waits.expect_err("it waits").status.message;
+        assert!(
+            waits.starts_with("get b took longer than 10 s: it was waiting")
+                && waits.contains("apiInFlight of the namespace"),
+            "{waits}"
+        );
+        assert_eq!(throttle.meter.delayed_time(), limit);
+
+        let other = Throttle {
+            in_flight: Some(seats.flow(100, 1)),
+            ..Throttle::default()
+        };
+        let shared = within(limit, "get c".to_owned(), call(other)).await;
+        let shared = shared.expect_err("it waits").status.message;
+        assert!(shared.contains("quotas.apiInFlight"), "{shared}");
+        drop(taken);
     }
 }

@@ -27,6 +27,7 @@ use operetta_core::{
         operation::Verb,
         proxied_request::{ProxiedAnswer, are_read},
         raw_request::{RawResponse, Target},
+        throttle::within,
     },
     status::{ApiError, ErrorKind, Status},
 };
@@ -220,13 +221,7 @@ impl PluginApi {
         if is_long_running {
             return begin.await;
         }
-        tokio::time::timeout(RESPONSE_TIMEOUT, begin)
-            .await
-            .unwrap_or_else(|_| {
-                let limit = RESPONSE_TIMEOUT.as_secs();
-                let message = format!("{what} took longer than {limit} s");
-                Err(ApiError::new(ErrorKind::TimedOut, message))
-            })
+        within(RESPONSE_TIMEOUT, what, begin).await
     }
 
     /// Words a denial of the host's impersonation as one of the ServiceAccount. Every client of

@@ -74,7 +74,8 @@ impl Mapper for PluginMapper {
             return Err(Failure::Retry("the plugin has no mapper".to_owned()));
         };
 
-        let _slot = call::slots(engine, &self.tenant, linked.slots).await;
+        let waits = Some(&self.gate.meter().slot_waits);
+        let _slot = call::slots(engine, &self.tenant, linked.slots, waits).await;
         let mut store = call::store(
             engine,
             self.gate.session(Some(request.clone())),

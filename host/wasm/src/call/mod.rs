@@ -11,7 +11,10 @@ pub(crate) mod warm;
 
 use std::time::{Duration, Instant};
 
-use operetta_core::{controller::request::Fault, gate::Session};
+use operetta_core::{
+    controller::request::Fault,
+    gate::{Session, wait_time::WaitTime},
+};
 use tokio::time::error::Elapsed;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -53,8 +56,14 @@ pub(crate) enum CallError {
 #[error("deadline")]
 struct DeadlineReached;
 
-/// Waits for this many slots of the pool. This time does not count against the guest's deadline.
-pub(crate) async fn slots(engine: &Engine, tenant: &Tenant, count: u32) -> SlotPermit {
+/// Waits for this many slots of the pool. This time does not count against the guest's deadline, but
+/// is counted in `waits`.
+pub(crate) async fn slots(
+    engine: &Engine,
+    tenant: &Tenant,
+    count: u32,
+    waits: Option<&WaitTime>,
+) -> SlotPermit {
     if let Some(free) = engine.free_slots() {
         free.record_call();
     }
@@ -62,6 +71,7 @@ pub(crate) async fn slots(engine: &Engine, tenant: &Tenant, count: u32) -> SlotP
         return permit;
     }
 
+    let _waiting = waits.map(WaitTime::begin);
     // Calls come before idle warm instances.
     engine.warm().make_room(count);
     engine.slots().acquire(tenant, count).await

@@ -127,7 +127,8 @@ impl Reconciler for PluginReconciler {
             }
             None => {
                 let linked = self.plugin.linked().await?;
-                let slots = call::slots(engine, &self.tenant, linked.slots).await;
+                let waits = Some(&self.gate.meter().slot_waits);
+                let slots = call::slots(engine, &self.tenant, linked.slots, waits).await;
                 let mut store = call::store(engine, session, budget);
                 store.data_mut().evaluated = self.plugin.evaluated();
                 Instance::new(linked, store, slots)

@@ -89,7 +89,13 @@ pub async fn snapshot(
         .instantiate_pre(&component)
         .map_err(unsupported)?;
 
-    let _slot = call::slots(engine, &Tenant::default(), engine.slots_of(&component)).await;
+    let _slot = call::slots(
+        engine,
+        &Tenant::default(),
+        engine.slots_of(&component),
+        None,
+    )
+    .await;
     let mut store = call::store(engine, Gate::describing(logs).session(None), &BUDGET);
     let started = call::run(engine, &BUDGET, async {
         let instance = pre.instantiate_async(&mut store).await?;

@@ -357,7 +357,8 @@ async fn live(
     };
     // Declared before the store to be dropped after it.
     let tenant = Tenant::from(config.tenant.as_str());
-    let _slots = call::slots(engine, &tenant, linked.slots).await;
+    // It waits once, before it starts: nothing that it does is slow because of that.
+    let _slots = call::slots(engine, &tenant, linked.slots, None).await;
 
     let limit = config.unresponsive_after;
     let state = State::new(config, shared.clone(), network, logs);
