@@ -200,7 +200,9 @@ async fn refuses_component_over_compile_time() {
         .expect_err("refused");
     assert_eq!(error.reason(), "CompileTimedOut", "{error}");
     assert!(
-        error.to_string().contains("1 s of processor time"),
+        error
+            .to_string()
+            .contains("1 s of processor time (compileSeconds of the host)"),
         "{error}"
     );
 }

@@ -1,5 +1,6 @@
 //! A host that is killed while it loads a plugin comes back with all of its plugins. If it dies again
-//! while it loads the same plugin, it comes back without that one.
+//! while it loads the same plugin, it comes back without that one. What a worker compiles meanwhile is
+//! not to blame.
 //!
 //! It is a file of its own because its tests kill the host, and so have control planes of their
 //! own.
@@ -57,6 +58,12 @@ async fn until_loading(host: &Host, plugin: &str) {
     .await;
 }
 
+/// A component that takes its time in `describe`, half of what it may have.
+fn slow_to_describe() -> Vec<u8> {
+    let wait = "(call $block (call $subscribe_duration (i64.const 5000000000))) i32.const 8";
+    Guest::default().describe(wait).build_in("hostile-guest")
+}
+
 /// Waits until the honest plugin has done something new.
 async fn honest_works(namespace: &TestNamespace<'_>, target: &str) {
     namespace.create_touchable(target).await;
@@ -81,9 +88,9 @@ async fn plugin_loaded_at_two_deaths_of_the_host_is_quarantined() {
         .await;
     honest_works(&namespace, "before").await;
 
-    // Nothing is wrong with it except that it takes long to compile. The host is killed meanwhile,
-    // as the OOM killer would do.
-    let slow = Guest::default().with_functions(20_000).build();
+    // Nothing is wrong with it except that it takes long to describe itself. The host is killed
+    // meanwhile, as the OOM killer would do.
+    let slow = slow_to_describe();
     let digest = operetta_testkit::digest(&slow);
     namespace.drop_in(&DropIn::compressed("slow", &slow)).await;
     until_loading(&host, "slow").await;
@@ -396,6 +403,69 @@ async fn plugin_decompressed_or_parsed_at_two_deaths_is_quarantined() {
     host.assert_sound();
 }
 
+/// A worker compiles in a process of its own, and a compilation takes longer than anything else that
+/// the host does for a plugin: it must not be blamed for whatever kills the host meanwhile.
+#[tokio::test]
+async fn component_compiled_by_a_worker_at_a_death_is_not_blamed() {
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let options = HostOptions {
+        compiles_anew: true,
+        ..HostOptions::default()
+    };
+    let mut host = Host::start(&control_plane, &options).await;
+    let namespace = control_plane.namespace("compile").await;
+    namespace.allow_all("plugin").await;
+
+    let slow = Guest::default().with_functions(20_000).build();
+    namespace.drop_in(&DropIn::compressed("slow", &slow)).await;
+    namespace
+        .until_condition("slow", "Loaded", "False", "Loading")
+        .await;
+    until_nothing_is_noted(&host).await;
+    let plugin = namespace.get(kinds::PLUGIN, "slow").await;
+    let plugin = plugin.expect("a Plugin");
+    assert_eq!(
+        plugin["status"]["reason"],
+        json!("NotLoaded"),
+        "it is still being compiled: {plugin}"
+    );
+
+    host.kill();
+    host.start_again();
+    host.until_listening().await;
+    until_journal_is_read(&host).await;
+    assert_eq!(crashes(&host, "load", "slow"), 0);
+    namespace
+        .until_condition("slow", "Loaded", "True", "Loaded")
+        .await;
+    assert!(
+        !host.log().contains("the host crashed while"),
+        "{}",
+        host.log()
+    );
+    host.assert_sound();
+}
+
+/// Waits until the journal has been empty for half a second: what the host does itself is done.
+async fn until_nothing_is_noted(host: &Host) {
+    let mut since = Instant::now();
+    eventually("nothing is noted in the journal", async || {
+        host.assert_sound();
+        match journal(host) {
+            entries if entries.is_empty() => {}
+            entries => {
+                since = Instant::now();
+                return Err(format!("{entries:?}"));
+            }
+        }
+        match since.elapsed() > Duration::from_millis(500) {
+            true => Ok(()),
+            false => Err("not for long".to_owned()),
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn orderly_stop_during_a_load_blames_nobody() {
     let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
@@ -410,7 +480,7 @@ async fn orderly_stop_during_a_load_blames_nobody() {
     let namespace = control_plane.namespace("stop").await;
     namespace.allow_all("plugin").await;
 
-    let slow = Guest::default().with_functions(20_000).build();
+    let slow = slow_to_describe();
     namespace.drop_in(&DropIn::compressed("slow", &slow)).await;
     until_loading(&host, "slow").await;
 

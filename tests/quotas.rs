@@ -296,7 +296,7 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
         lines.iter().filter(|line| status(line)).count()
     };
 
-    let words = "reads of kinds that it does not watch are answered by the API server: its cacheBytes quota is used up";
+    let words = "reads of kinds that it does not watch are answered by the API server, because its cacheBytes quota is used up";
     namespace
         .until(
             kinds::PLUGIN,
@@ -307,6 +307,13 @@ async fn who_makes_the_host_cache_too_much(control_plane: &'static ControlPlane,
             },
         )
         .await;
+    let throttled = namespace
+        .until_condition("reads", "Throttled", "True", "Throttled")
+        .await;
+    assert!(
+        throttled.contains("cacheBytes of the host's configuration"),
+        "{throttled}"
+    );
     eventually("its informer is given up", async || match cached("reads") {
         bytes if bytes < 3_000_000.0 => Ok(()),
         bytes => Err(format!("{bytes} bytes")),

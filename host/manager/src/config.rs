@@ -326,6 +326,33 @@ impl HostConfig {
         )
     }
 
+    /// Says which limits of a Plugin are larger than the maximum, and what it gets instead.
+    pub fn reduced_limits(&self, own: &Limits) -> Vec<String> {
+        let most = &self.max_limits;
+        let reduced = |field: &str, wanted: &str, most: &str| {
+            format!(
+                "spec.limits.{field} is {wanted}, but it gets {most} (maxLimits.{field} of the host's configuration)"
+            )
+        };
+        let number = |field: &str, wanted: Option<u32>, most: Option<u32>| {
+            let (wanted, most) = wanted.zip(most).filter(|(wanted, most)| wanted > most)?;
+            Some(reduced(field, &wanted.to_string(), &most.to_string()))
+        };
+
+        let is_memory_reduced = own
+            .memory_bytes()
+            .zip(most.memory_bytes())
+            .is_some_and(|(wanted, most)| wanted > most);
+        let memory = is_memory_reduced
+            .then(|| own.memory.as_deref().zip(most.memory.as_deref()))
+            .flatten()
+            .map(|(wanted, most)| reduced("memory", wanted, most));
+        let timeout = number("timeoutSeconds", own.timeout_seconds, most.timeout_seconds);
+        let calls = number("hostCalls", own.host_calls, most.host_calls);
+
+        [memory, timeout, calls].into_iter().flatten().collect()
+    }
+
     /// Returns the host's own namespace.
     pub fn own_namespace(&self) -> String {
         const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -537,6 +564,29 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn limits_above_the_maximum_are_named() {
+        let config = HostConfig::default();
+        let limits = |memory: &str, timeout_seconds, host_calls| Limits {
+            memory: Some(memory.to_owned()),
+            timeout_seconds: Some(timeout_seconds),
+            host_calls: Some(host_calls),
+        };
+        let most = config.reduced_limits(&limits("1024Mi", 600, 100_000));
+        assert!(most.is_empty(), "{most:?}");
+
+        let reduced = config.reduced_limits(&limits("2Gi", 601, 100_001));
+        assert_eq!(
+            reduced[0],
+            "spec.limits.memory is 2Gi, but it gets 1Gi (maxLimits.memory of the host's configuration)"
+        );
+        assert!(
+            reduced[1].contains("601, but it gets 600 (maxLimits.timeoutSeconds")
+                && reduced[2].contains("100001, but it gets 100000 (maxLimits.hostCalls"),
+            "{reduced:?}"
+        );
     }
 
     #[test]

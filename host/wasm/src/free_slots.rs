@@ -34,6 +34,7 @@ use tokio::{
 use wasmtime::{Instance, Module, PoolingAllocationConfig, Store};
 
 use crate::{
+    LoadLimits,
     code::{self, Code, link::exported_module},
     engine::WeakEngine,
     slots::{Slots, Tenant},
@@ -230,9 +231,15 @@ impl FreeSlots {
             let _slot = self.calls.try_acquire(&Tenant::default(), 1).ok_or(())?;
 
             let bytes = Arc::new(EMPTY.to_vec());
-            let (obtained, _) = Code::obtain(&owner, bytes, &code::digest(EMPTY), false, None)
-                .await
-                .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))?;
+            let (obtained, _) = Code::obtain(
+                &owner,
+                bytes,
+                &code::digest(EMPTY),
+                false,
+                &LoadLimits::default(),
+            )
+            .await
+            .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))?;
             exported_module(&self.engine, &obtained.component, "m")
                 .map_err(|error| tracing::warn!(%error, "failed to load the empty module"))
         };

@@ -62,7 +62,7 @@ async fn load(
         PluginKind {
             has_mapper: exports_mapper(&inspection),
         },
-        limits.compilations.as_ref(),
+        limits,
     )
     .await?;
 

@@ -104,8 +104,8 @@ pub use call::{
 };
 pub use check::check;
 pub use code::{
-    Code, CodeCache, Format, Inspection, MappedTotals, Origin, Provenance, Worker, WorkerLimits,
-    digest, inspect,
+    Code, CodeCache, Format, Inspection, LoadObserver, LoadStage, MappedTotals, Origin, Provenance,
+    Worker, WorkerLimits, digest, inspect,
 };
 #[cfg(feature = "compiler")]
 pub use compiler::{SectionAt, SnapshotError, rewrite_sections};

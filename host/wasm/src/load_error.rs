@@ -141,15 +141,20 @@ pub enum LoadError {
     },
     /// Compiling takes longer than the host allows.
     #[error(
-        "compiling the component of {} MB takes more than {limit_seconds} s of processor time (compileSeconds of the \
-         host): make it smaller",
-        megabytes(*bytes)
+        "compiling the component of {} MB takes more than {limit_seconds} s of processor time ({}): make it smaller",
+        megabytes(*bytes),
+        match *is_fixed {
+            true => "the limit of a component of less than 1 MiB, which no setting raises",
+            false => "compileSeconds of the host",
+        }
     )]
     CompileTimedOut {
         /// The component's size in bytes.
         bytes: usize,
         /// The limit in seconds of processor time.
         limit_seconds: u64,
+        /// Whether the limit is that of small components, which is not configured.
+        is_fixed: bool,
     },
     /// A [`Program`](crate::Program) outside `operetta dev`.
     #[error(

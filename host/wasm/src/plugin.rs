@@ -22,7 +22,7 @@ use crate::{
     call::{self, Budget, CallError},
     check::{Offered, check_plugin, checked, exports_mapper},
     code::{
-        digest,
+        LoadObserver, LoadStage, digest,
         link::{Linked, PluginKind, PluginParts},
         resident::MappedCode,
     },
@@ -48,6 +48,17 @@ pub struct LoadLimits {
     /// The owner's permits to compile. A component takes one before it queues with those of other
     /// owners, so an owner with many components delays the others by one. None queues at once.
     pub compilations: Option<Arc<Semaphore>>,
+    /// Learns where the component is.
+    pub observer: Option<Arc<dyn LoadObserver>>,
+}
+
+impl LoadLimits {
+    /// Tells the observer that the component is in this stage from now on.
+    pub(crate) async fn enter(&self, stage: LoadStage) {
+        if let Some(observer) = &self.observer {
+            observer.enters(stage).await;
+        }
+    }
 }
 
 impl Default for LoadLimits {
@@ -58,6 +69,7 @@ impl Default for LoadLimits {
             memory_bytes: 256 << 20,
             timeout: Duration::from_secs(10),
             compilations: None,
+            observer: None,
         }
     }
 }
@@ -110,9 +122,8 @@ impl Plugin {
         let kind = PluginKind {
             has_mapper: exports_mapper(&inspection),
         };
-        let compilations = limits.compilations.as_ref();
         let (code, provenance) =
-            MappedCode::obtain(engine, bytes, &inspection, kind, compilations).await?;
+            MappedCode::obtain(engine, bytes, &inspection, kind, limits).await?;
         let manifest = describe(engine, &code, None, limits, logs).await?;
 
         Ok(Self {

@@ -43,7 +43,7 @@ reasons! {
         "Make it smaller, or raise the setting of the host's configuration that the message names together with the Pod's memory limit.";
     /// Compiling the component takes longer than the host allows.
     COMPILE_TIMED_OUT = "CompileTimedOut",
-        "Make it smaller, or raise `compileSeconds` of the host's configuration.";
+        "Make it smaller, or raise the setting that the message names, if it names one.";
     /// The component trapped in `describe`, which returns its manifest.
     DESCRIBE_TRAPPED = "DescribeTrapped",
         "Read the trap message. Code that runs before the first reconcile, such as initializers, must not call the API \

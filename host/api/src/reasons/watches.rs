@@ -39,8 +39,10 @@ reasons! {
     QUOTA_EXCEEDED = "QuotaExceeded",
         "Delete or suspend one of the older Plugins, or raise the quota that the message names. The Plugin then starts by \
          itself.";
-    /// For more than a tenth of the time, the plugin waits for a quota or for its share: of
-    /// processors, of requests in each second, or of requests in flight. It is the reason of the
+    /// For more than a tenth of the time, the plugin waits for a quota: of processor time, of
+    /// reconciles or requests in flight, or of requests in each second. Or it waits for its turn on the
+    /// processors for half of the time, or for an instance. Or its reads are not answered from the
+    /// host's cache any more, because it has used up its part of that. It is the reason of the
     /// condition `Throttled`, not of `Ready` or `Degraded`.
     THROTTLED = "Throttled",
         "If the plugin needs what it asks for, raise the quota that the message names. Otherwise let it ask for less: cached \

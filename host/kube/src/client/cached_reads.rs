@@ -20,7 +20,11 @@
 
 mod parts;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use operetta_core::{
@@ -447,6 +451,7 @@ impl PluginApi {
         let on_demand = on_demand.as_mut()?;
         let key = (resource.kind.clone(), scope.namespace.clone());
         if on_demand.len() >= limit && !on_demand.contains_key(&key) {
+            self.too_many.store(true, Ordering::Relaxed);
             return None;
         }
 

@@ -2,7 +2,13 @@
 //! the plugin's ServiceAccount (cached_reads.rs). Writes without effect are answered from the cache
 //! (unchanged.rs). All other requests go to the API server under the plugin's identity.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use http::StatusCode;
@@ -58,6 +64,8 @@ pub struct PluginApi {
     /// Informers started by cached reads, of a whole kind or of a kind in one namespace; None if
     /// cached reads may not start any.
     pub(crate) on_demand: Mutex<Option<OnDemand>>,
+    /// True once a process has asked for more informers than it may have.
+    pub(crate) too_many: AtomicBool,
     /// Records the permissions needed by calls; None for the host, whose permissions are in
     /// deploy/rbac.
     pub(crate) recorded: Option<Arc<RecordedPermissions>>,
@@ -188,6 +196,7 @@ impl PluginApi {
             field_manager,
             watched,
             on_demand,
+            too_many: AtomicBool::new(false),
             recorded,
             no_ops: NoOps::default(),
             refused,
@@ -219,6 +228,12 @@ impl PluginApi {
     /// Whether [`Self::read_live`] is in effect.
     pub fn reads_live(&self) -> bool {
         self.on_demand.lock().is_none()
+    }
+
+    /// Whether a process has asked for lists or watches of more kinds, or namespaces of a kind, than
+    /// the host has informers for one. The API server answers those.
+    pub fn watches_too_many(&self) -> bool {
+        self.too_many.load(Ordering::Relaxed)
     }
 
     /// Access reviews for cached reads; None for the host.

@@ -1,5 +1,4 @@
-//! The crash journal: what the host was parsing, decompressing, loading or compiling when it
-//! crashed.
+//! The crash journal: what the host was parsing, decompressing or loading when it crashed.
 //!
 //! A host that is killed (by the OOM killer, say) cannot tell what killed it. So it records in a
 //! file which tenant's bytes it is working on, and erases the record at the end. After a crash,
@@ -7,6 +6,10 @@
 //! work. What the host crashed on twice in a row is not tried again until its source changes, or an
 //! administrator asks for it with the annotation `operetta.dev/retry`; where other work was in flight
 //! as well, it takes a third crash.
+//!
+//! What a compile worker does in a process of its own cannot kill the host, so a component is noted
+//! before and after it is compiled there, and not meanwhile: a compilation takes longest of all, and
+//! whatever else killed the host would have it as company.
 //!
 //! The file is rewritten and renamed, without `fsync`: the page cache outlives the process. A power
 //! loss may lose the file, and then nobody is blamed.
@@ -18,7 +21,10 @@ use std::{
     fs, io,
     io::Write,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -33,6 +39,9 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// How soon to ask again after [`CrashJournal::begin`] returned None.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How often paused work that the host died during before asks whether it may go on.
+const RESUME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// When a suspect is tried even if others are still being loaded.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -63,6 +72,7 @@ struct Start {
 pub struct InFlight {
     journal: Arc<CrashJournal>,
     work: Work,
+    is_paused: AtomicBool,
 }
 
 impl CrashJournal {
@@ -111,21 +121,25 @@ impl CrashJournal {
     /// Notes that a work begins. Returns None if it must wait: a suspect for another one of its
     /// namespace.
     pub fn begin(self: &Arc<Self>, work: Work) -> Option<InFlight> {
-        let mut table = self.table.lock();
-        let is_suspect = table.verdict(&work) != Verdict::Ordinary;
-        if is_suspect && table.has_suspect_in_flight(&work.namespace) {
-            return None;
-        }
-
-        if table.begin(&work) {
-            self.write(&table);
-        }
-
-        drop(table);
-        Some(InFlight {
+        self.note(&work).then(|| InFlight {
             journal: self.clone(),
             work,
+            is_paused: AtomicBool::new(false),
         })
+    }
+
+    /// Notes that a work begins, unless it must wait. Reports whether it did.
+    fn note(&self, work: &Work) -> bool {
+        let mut table = self.table.lock();
+        let is_suspect = table.verdict(work) != Verdict::Ordinary;
+        if is_suspect && table.has_suspect_in_flight(&work.namespace) {
+            return false;
+        }
+
+        if table.begin(work) {
+            self.write(&table);
+        }
+        true
     }
 
     /// Records that a Plugin was reconciled since the start.
@@ -194,6 +208,30 @@ impl CrashJournal {
                 let _removed = fs::remove_file(entry.path());
             }
         }
+    }
+}
+
+impl InFlight {
+    /// Records that the work goes on outside of this process, until [`InFlight::resume`].
+    pub fn pause(&self) {
+        if self.is_paused.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut table = self.journal.table.lock();
+        table.pause(&self.work);
+        self.journal.write(&table);
+    }
+
+    /// Records that the work comes back into this process, once it may: a suspect waits for another
+    /// one of its namespace.
+    pub async fn resume(&self) {
+        if !self.is_paused.load(Ordering::Acquire) {
+            return;
+        }
+        while !self.journal.note(&self.work) {
+            tokio::time::sleep(RESUME_INTERVAL).await;
+        }
+        self.is_paused.store(false, Ordering::Release);
     }
 }
 
@@ -317,6 +355,36 @@ mod tests {
         let _other = journal.begin(other).expect("of another namespace");
         drop(one);
         drop(begin(&journal, "two"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn suspects_hold_up_nobody_while_a_worker_compiles_them() {
+        let place = tempfile::tempdir().expect("a directory");
+        let journal = CrashJournal::open(Some(place.path()), "uid-1");
+        // As after a kill: nothing is dropped.
+        for name in ["one", "two"] {
+            std::mem::forget(begin(&journal, name));
+        }
+        let journal = CrashJournal::open(Some(place.path()), "uid-1");
+
+        let one = begin(&journal, "one");
+        one.resume().await;
+        one.pause();
+        let two = begin(&journal, "two");
+        let comes_back = tokio::time::timeout(5 * RESUME_INTERVAL, one.resume()).await;
+        assert!(comes_back.is_err(), "the other suspect is in flight");
+        two.pause();
+        one.resume().await;
+        assert!(journal.begin(work("two")).is_none(), "one at a time again");
+
+        std::mem::forget((one, two));
+        let deaths = |name: &str| {
+            let journal = CrashJournal::open(Some(place.path()), "uid-1");
+            let suspects = journal.suspects();
+            let of_name = suspects.iter().find(|entry| entry.work.name == name);
+            of_name.map(|entry| entry.deaths)
+        };
+        assert_eq!((deaths("one"), deaths("two")), (Some(2), Some(1)));
     }
 
     #[test]

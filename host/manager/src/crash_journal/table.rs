@@ -24,7 +24,7 @@ pub enum Step {
     Decompress,
     /// Parsing the ConfigMaps and Secrets in a Plugin's `spec.configFrom`.
     ParseConfig,
-    /// Checking, compiling, linking and describing a Plugin's component.
+    /// Checking, linking and describing a Plugin's component, and compiling it where no worker does.
     Load,
 }
 
@@ -183,6 +183,17 @@ impl Table {
         true
     }
 
+    /// Records that work goes on outside of the host's process, where it can't kill it. Its deaths
+    /// stay until [`Table::begin`].
+    pub fn pause(&mut self, work: &Work) {
+        self.entries
+            .retain(|entry| entry.work != *work || entry.deaths > 0);
+        let of_work = |entry: &&mut Entry| entry.work == *work;
+        if let Some(entry) = self.entries.iter_mut().find(of_work) {
+            entry.in_flight = false;
+        }
+    }
+
     /// Records that work ended and the host is still alive, which clears it of all suspicion.
     pub fn end(&mut self, work: &Work) {
         self.entries.retain(|entry| entry.work != *work);
@@ -293,6 +304,29 @@ mod tests {
             Verdict::Quarantined,
             "at last it was alone"
         );
+    }
+
+    #[test]
+    fn paused_work_is_not_blamed_and_keeps_its_deaths() {
+        let (suspect, other) = (load("suspect", "sha256:1"), load("other", "sha256:2"));
+        let mut table = Table::default();
+        table.begin(&suspect);
+        let mut table = table.after_death();
+
+        table.begin(&suspect);
+        table.begin(&other);
+        table.pause(&suspect);
+        table.pause(&other);
+        assert!(!table.is_busy() && !table.has_suspect_in_flight("team"));
+        let mut table = table.after_death();
+        assert_eq!(table.verdict(&suspect), Verdict::Suspect, "still one death");
+        assert_eq!(table.verdict(&other), Verdict::Ordinary);
+
+        table.begin(&suspect);
+        table.pause(&suspect);
+        table.begin(&suspect);
+        let table = table.after_death();
+        assert_eq!(table.verdict(&suspect), Verdict::Quarantined);
     }
 
     #[test]

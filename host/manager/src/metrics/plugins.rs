@@ -153,7 +153,14 @@ impl Usage {
     fn add(&mut self, labels: Labels, metered: &Metered, cached_bytes: u64) {
         let usage = metered.account.usage();
         let meter = &metered.throttle.meter;
-        for (quota, time) in [("cpu", usage.throttled_time), ("api", meter.delayed_time())] {
+        let entry = metered.account.entry_waits();
+        for (quota, time) in [
+            ("cpu", usage.throttled_time),
+            ("namespaceCpu", usage.throttled_by_group),
+            ("concurrency", entry.account + entry.group),
+            ("instances", meter.slot_waits.total()),
+            ("api", meter.delayed_time()),
+        ] {
             self.throttled
                 .push((with(&labels, "quota", quota), time.as_secs_f64()));
         }

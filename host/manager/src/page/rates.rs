@@ -79,7 +79,8 @@ async fn count_one(hosted: &HostedPlugin, end: Instant) -> Option<Counts> {
     if let Some(metered) = running.metered() {
         let usage = metered.account.usage();
         counts.cpu = usage.polled;
-        counts.throttled = usage.throttled_time + metered.throttle.meter.delayed_time();
+        counts.throttled =
+            usage.throttled_time + usage.throttled_by_group + metered.throttle.meter.delayed_time();
         counts.memory_bytes = metered
             .throttle
             .meter

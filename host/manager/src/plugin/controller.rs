@@ -845,6 +845,7 @@ impl PluginController {
         } = plugin;
         let quotas = self.context.tenants.quotas();
         let mut observed = observe(object, hosted, &state, quotas, self.context.admin_address());
+        observed.reduced_limits = self.context.config.reduced_limits(&object.spec.limits);
         let current = self.informers.plugins.cache.get(key);
         let current = current.filter(|current| current.uid() == hosted.uid);
         if current.as_ref().is_some_and(|current| current.deleting()) {
@@ -852,6 +853,9 @@ impl PluginController {
         }
         if hosted.is_leading() {
             self.reporter.report_denials(key, &observed, &mut state);
+        }
+        // Each replica waits for itself.
+        if hosted.is_owner() {
             self.reporter.report_throttling(key, &observed, &mut state);
         }
         let component = state.component.as_ref();

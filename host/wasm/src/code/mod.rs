@@ -14,6 +14,7 @@ pub(crate) mod link;
 mod obtain;
 pub(crate) mod privileges;
 pub(crate) mod resident;
+mod stage;
 mod trusted;
 pub(crate) mod worker;
 
@@ -32,6 +33,7 @@ pub use cache::{CacheError, CodeCache};
 pub use inspect::{Format, Inspection, digest, inspect};
 pub use privileges::{PrivilegeError, drop_for_host};
 pub use resident::MappedTotals;
+pub use stage::{LoadObserver, LoadStage};
 pub use worker::WorkerLimits;
 
 /// Where compiled code comes from. By default nothing is cached and this process compiles

@@ -9,16 +9,19 @@ use std::{
 
 use operetta_core::nondeterminism;
 use sha2::{Digest, Sha256};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 use wasmtime::component::Component;
 
-use super::{Code, CodeCache, LARGE, Obtained, Origin, Provenance, trusted};
-use crate::{LoadError, engine::Engine, hex, load_error::short_message};
+use super::{Code, CodeCache, LARGE, LoadStage, Obtained, Origin, Provenance, trusted};
+use crate::{LoadError, LoadLimits, engine::Engine, hex, load_error::short_message};
 
 impl Code {
     /// Returns the code of a component, compiled if necessary. `digest` is the hash of its bytes.
-    /// Before it is compiled, a component waits for a permit of its owner, `compilations`. A process
-    /// has limits of its own in the compile worker.
+    /// Before it is compiled, a component waits for a permit of its owner,
+    /// [`LoadLimits::compilations`]. A process has limits of its own in the compile worker.
     ///
     /// # Errors
     /// Returns a [`LoadError`] if the component does not compile within the limits.
@@ -27,7 +30,7 @@ impl Code {
         bytes: Arc<Vec<u8>>,
         digest: &str,
         is_process: bool,
-        compilations: Option<&Arc<Semaphore>>,
+        limits: &LoadLimits,
     ) -> Result<(Obtained, Provenance), LoadError> {
         let key = key(engine, digest);
         let code = engine.code();
@@ -36,23 +39,22 @@ impl Code {
         }
 
         let waiting_since = Instant::now();
-        let _permit = match compilations {
-            Some(compilations) => Some(acquire(compilations).await?),
+        let _permit = match &limits.compilations {
+            Some(compilations) => Some(acquire(compilations, limits).await?),
             None => None,
         };
+        let lane = match bytes.len() < LARGE {
+            true => &code.small,
+            false => &code.large,
+        };
+        let _one_at_a_time = acquire(lane, limits).await?;
 
-        let _one_at_a_time = acquire(if bytes.len() < LARGE {
-            &code.small
-        } else {
-            &code.large
-        })
-        .await?;
-
-        if waiting_since.elapsed() > Duration::from_millis(1)
-            && let Some(cached) = obtain_cached(engine, &key).await?
-        {
-            // The same component was compiled meanwhile.
-            return Ok(cached);
+        if waiting_since.elapsed() > Duration::from_millis(1) {
+            limits.enter(LoadStage::Here).await;
+            if let Some(cached) = obtain_cached(engine, &key).await? {
+                // The same component was compiled meanwhile.
+                return Ok(cached);
+            }
         }
 
         let started = Instant::now();
@@ -64,9 +66,11 @@ impl Code {
                     rustix::fs::memfd_create("operetta-compiled", rustix::fs::MemfdFlags::CLOEXEC);
                 let output = File::from(output.map_err(|error| no_file(error.into()))?);
 
+                limits.enter(LoadStage::InWorker).await;
                 worker
                     .compile(&bytes, is_process, engine.compatibility(), &output)
                     .await?;
+                limits.enter(LoadStage::Here).await;
                 let component =
                     blocking(engine, &key, move |engine, key| adopt(engine, key, output)).await?;
                 Ok((
@@ -78,6 +82,7 @@ impl Code {
                 ))
             }
             None => {
+                limits.enter(LoadStage::Here).await;
                 let component = blocking(engine, &key, move |engine, key| {
                     compile(engine, key, &bytes)
                 })
@@ -111,7 +116,15 @@ async fn obtain_cached(
     }))
 }
 
-async fn acquire(semaphore: &Semaphore) -> Result<tokio::sync::SemaphorePermit<'_>, LoadError> {
+async fn acquire<'a>(
+    semaphore: &'a Semaphore,
+    limits: &LoadLimits,
+) -> Result<SemaphorePermit<'a>, LoadError> {
+    if let Ok(permit) = semaphore.try_acquire() {
+        return Ok(permit);
+    }
+
+    limits.enter(LoadStage::Waiting).await;
     semaphore
         .acquire()
         .await

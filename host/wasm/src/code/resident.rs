@@ -22,7 +22,7 @@ use std::{
 
 use operetta_core::nondeterminism;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use wasmtime::component::Component;
 
 use super::{
@@ -30,7 +30,7 @@ use super::{
     link::{Kind, Linked},
     trusted,
 };
-use crate::{Engine, LoadError};
+use crate::{Engine, LoadError, LoadLimits};
 
 /// The code of all plugins, or all processes, of one digest.
 pub(crate) struct MappedCode<K: Kind> {
@@ -102,7 +102,7 @@ impl<K: Kind> MappedCode<K> {
         bytes: Arc<Vec<u8>>,
         inspection: &Inspection,
         kind: K,
-        compilations: Option<&Arc<Semaphore>>,
+        limits: &LoadLimits,
     ) -> Result<(Arc<Self>, Provenance), LoadError> {
         let digest = &inspection.digest;
         if let Some(shared) = engine.resident_set().get(digest) {
@@ -117,7 +117,7 @@ impl<K: Kind> MappedCode<K> {
 
         let is_process = inspection.is_process;
         let (obtained, provenance) =
-            Code::obtain(engine, bytes, digest, is_process, compilations).await?;
+            Code::obtain(engine, bytes, digest, is_process, limits).await?;
         Ok((Self::link(engine, obtained, digest, kind)?, provenance))
     }
 

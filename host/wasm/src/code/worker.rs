@@ -222,6 +222,7 @@ fn outcome(
         (_, Some(OUT_OF_TIME)) => Err(LoadError::CompileTimedOut {
             bytes,
             limit_seconds: limits.cpu_seconds,
+            is_fixed: bytes < LARGE && limits.cpu_seconds >= SMALL_CPU_SECONDS,
         }),
         // The compiler panicked, with Rust's exit code 101 or an abort. A retry would not help.
         (Some(101), _) | (_, Some(ABORTED)) => Err(LoadError::CompileFailed(format!(
@@ -232,5 +233,37 @@ fn outcome(
             "the compile worker ended with {status}: {}",
             cut(message, 4096)
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_setting_of_the_limit_that_was_reached() {
+        for (bytes, cpu_seconds, words) in [
+            (10, SMALL_CPU_SECONDS, "60 s of processor time (the limit"),
+            (
+                10,
+                30,
+                "30 s of processor time (compileSeconds of the host)",
+            ),
+            (
+                LARGE,
+                60,
+                "60 s of processor time (compileSeconds of the host)",
+            ),
+        ] {
+            let limits = WorkerLimits {
+                cpu_seconds,
+                ..WorkerLimits::default()
+            };
+            // SIGXCPU.
+            let status = ExitStatus::from_raw(24);
+            let ended = outcome(limits, memory_setting(false), status, String::new(), bytes);
+            let error = ended.expect_err("out of time").to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -50,9 +50,8 @@ impl ProcessProgram {
         inspection: Inspection,
         limits: &LoadLimits,
     ) -> Result<Self, LoadError> {
-        let compilations = limits.compilations.as_ref();
         let (code, provenance) =
-            MappedCode::obtain(engine, bytes, &inspection, ProcessKind, compilations).await?;
+            MappedCode::obtain(engine, bytes, &inspection, ProcessKind, limits).await?;
 
         Ok(Self {
             engine: engine.clone(),

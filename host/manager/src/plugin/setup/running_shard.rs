@@ -607,6 +607,14 @@ impl RunningShard {
             .is_some_and(|api| api.reads_live())
     }
 
+    /// Reports whether its process watches more than the host's cache answers for one.
+    pub fn watches_too_many(&self) -> bool {
+        self.identity
+            .api
+            .as_ref()
+            .is_some_and(|api| api.watches_too_many())
+    }
+
     /// Returns the hot loops among its keys.
     pub fn loops(&self) -> &HotLoops {
         &self.loops

@@ -238,6 +238,11 @@ impl RunningShards {
         self.iter().any(RunningShard::reads_live)
     }
 
+    /// Reports whether its process watches more than the host's cache answers for one.
+    pub fn watches_too_many(&self) -> bool {
+        self.iter().any(RunningShard::watches_too_many)
+    }
+
     /// Forgets the hot loops among its keys, because the next [`Self::update`] brings other code or
     /// another configuration.
     pub fn forget_loops(&self) {

@@ -9,8 +9,9 @@ pub mod path;
 pub mod recent;
 pub mod state;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, mem, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
 use operetta_api::{annotations::COMPONENT_DIGEST, reasons};
 use operetta_core::{
@@ -19,7 +20,8 @@ use operetta_core::{
     ports::{EventType, LogLevel},
     status::{ApiError, ErrorKind},
 };
-use operetta_wasm::{Component, LoadError, LoadLimits};
+use operetta_wasm::{Component, LoadError, LoadLimits, LoadObserver, LoadStage};
+use parking_lot::Mutex;
 use tokio::{
     sync::oneshot,
     task::JoinSet,
@@ -36,6 +38,7 @@ use crate::{
         drop_in::is_drop_in,
         host_informers::{HostInformers, watch_object},
         hosted_plugin::{PluginRef, State},
+        queue::PluginQueue,
         status::report::Reporter,
         teardown::{is_held, is_terminating},
     },
@@ -73,6 +76,38 @@ struct Source {
     bytes: Vec<u8>,
     digest: String,
     version: Version,
+}
+
+/// Keeps a load in the crash journal while the component is in this process, and shows where it is.
+struct LoadNote {
+    in_flight: InFlight,
+    stage: Arc<Mutex<LoadStage>>,
+    plugin: ObjectKey,
+    queue: PluginQueue,
+}
+
+impl fmt::Debug for LoadNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadNote")
+            .field("plugin", &self.plugin)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl LoadObserver for LoadNote {
+    async fn enters(&self, stage: LoadStage) {
+        match stage {
+            LoadStage::Here => self.in_flight.resume().await,
+            LoadStage::Waiting | LoadStage::InWorker => self.in_flight.pause(),
+        }
+
+        // The status says so.
+        let before = mem::replace(&mut *self.stage.lock(), stage);
+        if (before == LoadStage::Waiting) != (stage == LoadStage::Waiting) {
+            self.queue.enqueue(&self.plugin);
+        }
+    }
 }
 
 /// Loads the components of Plugins.
@@ -453,8 +488,16 @@ impl Loader {
         let Source { bytes, version, .. } = source;
         let (sender, result) = oneshot::channel();
         let namespace = plugin.key.namespace.as_deref().unwrap_or_default();
+        let stage = Arc::new(Mutex::new(LoadStage::Here));
+        let note = LoadNote {
+            in_flight,
+            stage: stage.clone(),
+            plugin: plugin.key.clone(),
+            queue: self.context.queue.clone(),
+        };
         let limits = LoadLimits {
             compilations: Some(self.context.tenants.compilations(namespace)),
+            observer: Some(Arc::new(note)),
             ..self.context.config.load_limits()
         };
 
@@ -464,7 +507,8 @@ impl Loader {
         let mut task = JoinSet::new();
         task.spawn(async move {
             let loaded = Component::load(&context.engine, bytes, &limits, log).await;
-            drop(in_flight);
+            // Erases the note.
+            drop(limits);
             // The version may have been replaced; then nobody waits for it.
             if sender.send(loaded).is_ok() {
                 context.queue.enqueue(&key);
@@ -473,6 +517,7 @@ impl Loader {
         Loading {
             version,
             config_map,
+            stage,
             result,
             _task: task,
         }

@@ -1,8 +1,11 @@
 //! What the host knows about the source of a Plugin's code.
 
+use std::sync::Arc;
+
 use operetta_core::object::ObjectKey;
 use operetta_kube::informer::Subscription;
-use operetta_wasm::{Component, LoadError};
+use operetta_wasm::{Component, LoadError, LoadStage};
+use parking_lot::Mutex;
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
 /// A source's version, including the digests allowed when it was read.
@@ -36,10 +39,20 @@ pub struct Loading {
     pub(super) version: Version,
     /// The ConfigMap it is from, for Events about it.
     pub(super) config_map: Option<ObjectKey>,
+    /// Where the component is now.
+    pub(super) stage: Arc<Mutex<LoadStage>>,
     /// The result. The Plugin is enqueued when it is there.
     pub(super) result: oneshot::Receiver<Result<Component, LoadError>>,
     /// Dropping this aborts the task.
     pub(super) _task: JoinSet<()>,
+}
+
+impl Loading {
+    /// Reports whether the component waits for the compiler. The Plugin is enqueued when it begins
+    /// or ends to.
+    pub fn waits_for_compiler(&self) -> bool {
+        *self.stage.lock() == LoadStage::Waiting
+    }
 }
 
 /// Watches one source ConfigMap.

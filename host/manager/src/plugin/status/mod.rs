@@ -213,8 +213,16 @@ impl Holds {
     }
 }
 
+/// What a component waits for that waits for the compiler.
+const COMPILER_BUSY: &str = "waits for the compiler: the host compiles one component of a namespace at a time, and of all \
+                             namespaces one of less than 1 MiB and one larger";
+
 fn loaded(observed: &Observed) -> Holds {
     match (&observed.loaded, &observed.problems.load) {
+        (Some(code), _) if observed.waits_for_compiler => Holds::yes(
+            reasons::LOADED,
+            format!("{} is loaded; a newer version {COMPILER_BUSY}", code.digest),
+        ),
         (Some(code), _) => Holds::yes(reasons::LOADED, format!("{} is loaded", code.digest)),
         (None, Some(problem)) => Holds {
             holds: false,
@@ -224,6 +232,9 @@ fn loaded(observed: &Observed) -> Holds {
             reasons::NOT_PERMITTED,
             "the component is not loaded: the Plugin may not run here",
         ),
+        (None, None) if observed.waits_for_compiler => {
+            Holds::no(reasons::LOADING, format!("the component {COMPILER_BUSY}"))
+        }
         (None, None) => Holds::no(reasons::LOADING, "the component is being loaded"),
     }
 }
@@ -297,10 +308,15 @@ fn ready(observed: &Observed) -> Holds {
         );
     }
 
+    let reduced = observed
+        .reduced_limits
+        .iter()
+        .map(|reduced| format!("; {reduced}"))
+        .collect::<String>();
     match &observed.process {
         Some(process) if process.is_running() => {
             return match process.unready() {
-                None => Holds::yes(reasons::RUNNING, "the process runs"),
+                None => Holds::yes(reasons::RUNNING, format!("the process runs{reduced}")),
                 Some(why) => Holds::no(reasons::PROCESS_NOT_READY, why),
             };
         }
@@ -325,7 +341,7 @@ fn ready(observed: &Observed) -> Holds {
 
     Holds::yes(
         reasons::RUNNING,
-        format!("controllers: {}{partial}", names.join(", ")),
+        format!("controllers: {}{partial}{reduced}", names.join(", ")),
     )
 }
 
@@ -458,6 +474,36 @@ mod tests {
             ..running()
         };
         assert!(status(&declared, &before, "t").finalizers.is_empty());
+    }
+
+    #[test]
+    fn component_that_waits_for_the_compiler_says_so() {
+        let loads = Observed {
+            waits_for_compiler: true,
+            ..Observed::default()
+        };
+        let now = status(&loads, &PluginStatus::default(), "t0");
+        assert_eq!(now.reason.as_deref(), Some("NotLoaded"));
+        let message = now.message.unwrap_or_default();
+        assert!(
+            message.starts_with("the component waits for the compiler"),
+            "{message}"
+        );
+
+        let updated = Observed {
+            waits_for_compiler: true,
+            ..running()
+        };
+        let now = status(&updated, &PluginStatus::default(), "t0");
+        let loaded = &now.conditions[0];
+        assert_eq!(loaded.status, "True");
+        assert!(
+            loaded
+                .message
+                .contains("sha256:a is loaded; a newer version waits"),
+            "{}",
+            loaded.message
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::{
         hosted_plugin::{HostedPlugin, Problems, State},
         process::state::ProcessState,
         setup::{running_shard::Watching, running_shards::RunningShards},
+        source::state::Loading,
         status::{health::ControllerHealth, throttling::Waits},
         teardown::{Remaining, undeclared},
     },
@@ -52,10 +53,14 @@ pub struct Observed {
     pub controllers: Vec<ObservedController>,
     /// Its process, if the component is one.
     pub process: Option<ProcessState>,
-    /// What it waits for, if it is throttled.
+    /// What it waits for, if it is throttled, or what it may not have of the host's cache.
     pub throttled: Option<String>,
     /// The finalizers that it was seen to set, and doesn't declare. None while its code is not known.
     pub finalizers: Option<Vec<KindFinalizers>>,
+    /// The limits that it sets and does not get, because they are above the host's maximum.
+    pub reduced_limits: Vec<String>,
+    /// True while a version of its code waits for the compiler.
+    pub waits_for_compiler: bool,
     /// What waits for it, if it is deleted.
     pub remaining: Option<Remaining>,
     /// The resources that it has used.
@@ -156,19 +161,52 @@ pub fn observe(
         refused,
         controllers,
         process: running.and_then(RunningShards::process),
-        throttled: metered.and_then(|metered| {
-            let throttled = hosted.throttling(Waits::of(metered))?;
-            let namespace = plugin.metadata.namespace.as_deref().unwrap_or_default();
-            Some(throttled.message(quotas, namespace))
-        }),
+        reduced_limits: Vec::new(),
+        throttled: throttled(plugin, hosted, running, quotas),
         finalizers: state.component.as_ref().map(|component| {
             let seen = hosted.finalizers.all();
             undeclared(component.manifest(), &plugin.spec, &seen)
         }),
+        waits_for_compiler: state
+            .source
+            .loading
+            .as_ref()
+            .is_some_and(Loading::waits_for_compiler),
         remaining: None,
         usage: metered.map(|metered| metered.usage(cached_bytes)),
         host: host.to_owned(),
     }
+}
+
+/// Says which quotas make a plugin slow.
+fn throttled(
+    plugin: &Plugin,
+    hosted: &HostedPlugin,
+    running: Option<&RunningShards>,
+    quotas: &Quotas,
+) -> Option<String> {
+    let running = running?;
+    let namespace = plugin.metadata.namespace.as_deref().unwrap_or_default();
+    let waits = running
+        .metered()
+        .and_then(|metered| hosted.throttling(Waits::of(metered)))
+        .map(|throttled| throttled.message(quotas, namespace));
+    let live = running.reads_live().then(|| {
+        let is_own = quotas.plugin.cache_bytes.is_some();
+        let path = quotas.path(is_own, namespace, "cacheBytes");
+        format!(
+            "reads of kinds that it does not watch are answered by the API server, because its cacheBytes quota is used up: use \
+             selectors and prune, or raise {path} of the host's configuration"
+        )
+    });
+    let process = running.watches_too_many().then(|| {
+        "its process watches more kinds, or namespaces of a kind, than the 100 for which the host has a cache: the API server \
+         answers the others; let it watch all namespaces at once"
+            .to_owned()
+    });
+
+    let all: Vec<String> = [waits, live, process].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn observe_controller(
@@ -269,10 +307,6 @@ fn observe_watches(state: &State, controllers: &[ObservedController]) -> Observe
             .for_each(|((kind, ..), views)| add_views_by_namespace(&kind, &views, &mut observed));
     }
 
-    if running.reads_live() {
-        let live = "reads of kinds that it does not watch are answered by the API server: its cacheBytes quota is used up";
-        observed.partial.push(live.to_owned());
-    }
     observed
 }
 

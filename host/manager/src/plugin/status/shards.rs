@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use operetta_api::{
-    conditions::{DEGRADED, READY},
+    conditions::{DEGRADED, READY, THROTTLED},
     reasons,
 };
 use operetta_core::{gate::finalizers::is_same_kind, replicas::Epoch};
@@ -165,8 +165,21 @@ fn aggregate(
     if let Some((reason, message)) = degraded {
         set(&mut whole, DEGRADED, "False", "True", &reason, &message);
     }
+    // A replica's summary says that it is throttled if nothing else is wrong with it.
+    let throttled = |view: &&ReplicaStatus| {
+        view.reason.as_deref() == Some(reasons::THROTTLED.as_str()) && view.ready
+    };
+    if let Some((reason, message)) = replicas.iter().find(throttled).map(named) {
+        add_throttled(&mut whole);
+        set(&mut whole, THROTTLED, "False", "True", &reason, &message);
+    }
 
-    let summary = [(DEGRADED, "True"), (READY, "False"), (READY, "True")];
+    let summary = [
+        (DEGRADED, "True"),
+        (READY, "False"),
+        (THROTTLED, "True"),
+        (READY, "True"),
+    ];
     let find = |(type_, status): (&str, &str)| {
         whole
             .conditions
@@ -210,6 +223,26 @@ fn aggregate(
         .filter_map(|view| view.usage.clone())
         .reduce(sum);
     whole
+}
+
+/// Adds the condition of throttled plugins, which most don't have.
+fn add_throttled(whole: &mut PluginStatus) {
+    let has_it = whole
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == THROTTLED);
+    if has_it {
+        return;
+    }
+
+    whole.conditions.push(Condition {
+        type_: THROTTLED.to_owned(),
+        status: "False".to_owned(),
+        reason: reasons::AS_EXPECTED.into(),
+        message: String::new(),
+        last_transition_time: String::new(),
+        observed_generation: whole.observed_generation,
+    });
 }
 
 /// Changes a condition, if it has the status `from`.
@@ -426,6 +459,36 @@ mod tests {
                 [since(conditions[0], "True"), since(conditions[1], "False")]
             );
         }
+    }
+
+    #[test]
+    fn throttled_replica_throttles_the_whole() {
+        let all = owners(Some(("b", Epoch(2))));
+        let mut waits = seen(1, true, false);
+        waits.reason = Some("Throttled".to_owned());
+        waits.message = Some("it waits".to_owned());
+
+        let status = computed(seen(1, true, false), Some(waits.clone()), &all);
+        assert_eq!(
+            (status.reason.as_deref(), status.message.as_deref()),
+            (Some("Throttled"), Some("replica b: it waits"))
+        );
+        let throttled = &status.conditions[3];
+        assert_eq!(
+            (
+                throttled.type_.as_str(),
+                throttled.status.as_str(),
+                throttled.reason.as_str(),
+                throttled.last_transition_time.as_str()
+            ),
+            ("Throttled", "True", "Throttled", "t2")
+        );
+        assert_eq!(status.conditions[1].status, "True", "it is still ready");
+
+        let degraded = computed(seen(1, true, true), Some(waits), &all);
+        assert_eq!(degraded.reason.as_deref(), Some("ReconcileTrapped"));
+        let well = computed(seen(1, true, false), Some(seen(1, true, false)), &all);
+        assert_eq!(well.conditions.len(), 3, "most plugins never wait");
     }
 
     #[test]
