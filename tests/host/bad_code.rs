@@ -516,15 +516,15 @@ async fn a_kind_that_is_deleted_and_made_again_is_followed() {
     let after = keys.each_ref().map(|key| reconciles(&stage, key));
     assert_eq!(after, before.map(|count| count + 1), "{keys:?}");
 
-    // A second version is added; then the plugin's is no longer served, and is served again. The
-    // suggestion comes from discovery, which is read once in ten seconds at most.
+    // A second version is added; then the plugin's is no longer served, and is served again. Which
+    // versions are served comes from discovery, which is read once in ten seconds at most.
     let two = |is_served| recycled_in_two_versions("recycledthings", "Cluster", is_served);
     control_plane.apply(&two(true).to_string());
     tokio::time::sleep(Duration::from_secs(11)).await;
     control_plane.apply(&two(false).to_string());
     let message = followed(&stage, "v1 not served", "False", "KindNotFound").await;
     assert!(
-        message.contains("did you mean Recycled in recycled.example/v2?"),
+        message.contains("it serves Recycled of recycled.example in v2, not in v1"),
         "{message}"
     );
     let before = reconciles(&stage, "second");

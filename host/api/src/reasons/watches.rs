@@ -17,7 +17,8 @@ reasons! {
     /// The API server does not serve a kind of the manifest. Only the condition `Ready` shows it,
     /// without an Event.
     KIND_NOT_FOUND = "KindNotFound",
-        "Install the CRD: the plugin starts by itself then. Or correct the kind: the message suggests similar ones.";
+        "Install the CRD: the plugin starts by itself then. Or correct the kind: the message names the versions that are \
+         served, or suggests similar kinds.";
     /// The API server could not answer what the host asks to set the Plugin up: usually an aggregated
     /// API server is down, and the message has what its APIService says. The host retries with
     /// backoff.

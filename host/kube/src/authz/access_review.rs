@@ -232,6 +232,7 @@ mod tests {
             namespaced: true,
             subresources: vec![],
             watchable: true,
+            former_plural: None,
         };
         let access = reading(&resource, ReadVerb::Get, None, Some("b"));
         let (need, name) = need(&access);

@@ -186,8 +186,12 @@ pub fn right_to_watch(
     namespace: Option<&str>,
 ) -> Advice {
     let access = reading(resource, ReadVerb::Watch, namespace, None);
+    let renamed = resource
+        .renamed()
+        .map(|renamed| format!(" ({renamed})"))
+        .unwrap_or_default();
     let right = format!(
-        "ServiceAccount {}/{} may not list and {access}",
+        "ServiceAccount {}/{} may not list and {access}{renamed}",
         account.namespace, account.name
     );
 
@@ -640,6 +644,7 @@ mod tests {
             namespaced: true,
             subresources: vec![],
             watchable: true,
+            former_plural: None,
         };
         InformerRegistry::new(api_client).informer(&Arc::new(resource), Scope::everything())
     }

@@ -160,6 +160,7 @@ mod tests {
             namespaced,
             subresources: vec![],
             watchable: true,
+            former_plural: None,
         }
     }
 

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::{sync::watch, time::Instant};
 
-pub use similar::SimilarKinds;
+pub use similar::{SimilarKinds, Suggestion};
 
 use crate::client::api_client::ApiClient;
 
@@ -57,9 +57,22 @@ pub struct ApiResource {
     pub subresources: Vec<String>,
     /// Whether the resource can be listed and watched.
     pub watchable: bool,
+    /// The name that the resource had before, if the kind was served under another one: rules of
+    /// RBAC may still have that.
+    pub former_plural: Option<String>,
 }
 
 impl ApiResource {
+    /// Says which name rules of RBAC may still have instead of the resource's; None if it has had no
+    /// other, as far as this host knows.
+    pub fn renamed(&self) -> Option<String> {
+        let former = self.former_plural.as_ref()?;
+        let Self { kind, plural, .. } = self;
+        Some(format!(
+            "{kind} is served as {plural} now, and was served as {former} before, which rules may still name"
+        ))
+    }
+
     /// The collection's path, within a namespace if one is given.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
         let root = if self.kind.group().is_empty() {
@@ -153,8 +166,15 @@ pub struct Discovery {
     known: Mutex<HashMap<GroupVersionKind, Arc<ApiResource>>>,
     /// When kinds and plurals of an `apiVersion` were found to be missing.
     missing: Mutex<HashMap<String, HashMap<String, Instant>>>,
+    /// The plural of each kind that was found, and the one before.
+    plurals: Mutex<HashMap<GroupVersionKind, Plural>>,
     /// Counts CustomResourceDefinition changes.
     changes: watch::Sender<u64>,
+}
+
+struct Plural {
+    now: String,
+    former: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -180,6 +200,7 @@ impl Discovery {
             api_client,
             known: Mutex::default(),
             missing: Mutex::default(),
+            plurals: Mutex::default(),
             changes: watch::Sender::new(0),
         })
     }
@@ -302,10 +323,12 @@ impl Discovery {
             )
         })?;
 
-        let Some(resource) = find(&list).map(Arc::new) else {
+        let Some(mut resource) = find(&list) else {
             self.note_missing(api_version, name);
             return Ok(None);
         };
+        resource.former_plural = self.former_plural(&resource);
+        let resource = Arc::new(resource);
 
         // A response from before a change must not be cached.
         if generation == *self.changes.borrow() {
@@ -314,6 +337,22 @@ impl Discovery {
         }
 
         Ok(Some(resource))
+    }
+
+    /// Notes the plural of a kind, and returns the one that it had before.
+    fn former_plural(&self, resource: &ApiResource) -> Option<String> {
+        let mut plurals = self.plurals.lock();
+        let plural = &resource.plural;
+        let known = plurals
+            .entry(resource.kind.clone())
+            .or_insert_with(|| Plural {
+                now: plural.clone(),
+                former: None,
+            });
+        if known.now != *plural {
+            known.former = Some(std::mem::replace(&mut known.now, plural.clone()));
+        }
+        known.former.clone()
     }
 
     /// What the APIService of a group and version says about the aggregated API server behind it;
@@ -466,6 +505,7 @@ fn find(list: &ResourceList, kind: &GroupVersionKind) -> Option<ApiResource> {
         watchable: ["list", "watch"]
             .iter()
             .all(|verb| main.verbs.iter().any(|one| one == verb)),
+        former_plural: None,
     })
 }
 
@@ -502,6 +542,38 @@ mod tests {
         assert_eq!(found.expect("in time").plural, "pods");
     }
 
+    #[tokio::test]
+    async fn kind_served_under_another_name_has_its_former_one() {
+        let plurals = ["gadgets", "gadgets", "gizmos", "gizmos"];
+        let asked = Arc::new(AtomicUsize::new(0));
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let plural = plurals[asked.fetch_add(1, Ordering::Relaxed)];
+            let list = format!(
+                r#"{{"resources":[{{"name":"{plural}","kind":"Gadget","namespaced":true,"verbs":["list","watch"]}}]}}"#
+            );
+            let body = kube::client::Body::from(list.into_bytes());
+            async move { Ok::<_, Infallible>(http::Response::new(body)) }
+        });
+        let api_client = ApiClient::new(kube::Client::new(service, "default"), &Identity::Host)
+            .expect("a client");
+        let discovery = Discovery::new(api_client);
+        let gadget = GroupVersionKind::new("example.com/v1", "Gadget");
+
+        let mut found = Vec::new();
+        for _ in plurals {
+            found.push(discovery.resolve(&gadget).await.expect("served"));
+            discovery.invalidate(Some("example.com"));
+        }
+        assert_eq!((found[0].renamed(), found[1].renamed()), (None, None));
+        assert_eq!(found[2].former_plural.as_deref(), Some("gadgets"));
+        assert_eq!(found[2], found[3], "it is the same resource as before");
+        let renamed = found[3].renamed().expect("renamed");
+        assert!(
+            renamed.contains("served as gizmos now, and was served as gadgets before"),
+            "{renamed}"
+        );
+    }
+
     #[test]
     fn dead_api_service_is_described_in_its_own_words() {
         let of = |status: &str| {
@@ -529,6 +601,7 @@ mod tests {
             namespaced: true,
             subresources: subresources.iter().map(|&name| name.to_owned()).collect(),
             watchable: true,
+            former_plural: None,
         };
         let custom = of("example.com/v1", "CronTab", "crontabs", &["scale"]);
         let pod = of("v1", "Pod", "pods", &["eviction", "status"]);

@@ -238,6 +238,7 @@ impl Served {
             watchable: ["list", "watch"]
                 .iter()
                 .all(|verb| self.verbs.iter().any(|one| one == verb)),
+            former_plural: None,
         })
     }
 }

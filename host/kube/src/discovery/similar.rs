@@ -30,6 +30,15 @@ const KEEP: Duration = Duration::from_secs(10);
 /// How many accounts have their documents kept.
 const MAX_ACCOUNTS: usize = 4;
 
+/// What is served instead of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suggestion {
+    /// The kind itself, in these versions of its group, the preferred one first.
+    Versions(Vec<String>),
+    /// A kind with a similar name.
+    Similar(GroupVersionKind),
+}
+
 /// Suggests kinds for those not served. Each account's discovery documents are read at most once in
 /// ten seconds, however many plugins ask.
 pub struct SimilarKinds {
@@ -55,8 +64,9 @@ impl SimilarKinds {
         }
     }
 
-    /// Finds a kind with a name similar to one not served: another group or version of it, its
-    /// plural, or a typo. Discovery is read as `account`, so that no hidden kinds are revealed.
+    /// Finds what is served instead of a kind: other versions of it, or a kind with a similar name,
+    /// such as one of another group, its plural, or a typo. Discovery is read as `account`, so that no
+    /// hidden kinds are revealed.
     ///
     /// # Errors
     /// The API server's error, or `Other` if it has no aggregated discovery.
@@ -64,8 +74,8 @@ impl SimilarKinds {
         &self,
         account: &ServiceAccount,
         kind: &GroupVersionKind,
-    ) -> Result<Option<GroupVersionKind>, ApiError> {
-        Ok(most_similar(&self.groups(account).await?, kind))
+    ) -> Result<Option<Suggestion>, ApiError> {
+        Ok(suggestion(&self.groups(account).await?, kind))
     }
 
     async fn groups(&self, account: &ServiceAccount) -> Result<Arc<Vec<Group>>, ApiError> {
@@ -104,6 +114,32 @@ impl SimilarKinds {
 
         Ok(groups)
     }
+}
+
+fn suggestion(groups: &[Group], kind: &GroupVersionKind) -> Option<Suggestion> {
+    let versions = other_versions(groups, kind);
+    match versions.is_empty() {
+        true => most_similar(groups, kind).map(Suggestion::Similar),
+        false => Some(Suggestion::Versions(versions)),
+    }
+}
+
+/// The other versions of a kind's group in which the kind is served, and can be watched.
+fn other_versions(groups: &[Group], kind: &GroupVersionKind) -> Vec<String> {
+    let mut versions = Vec::new();
+    let is_group = |group: &&Group| group.metadata.name == kind.group();
+    for group in groups.iter().filter(is_group) {
+        for version in &group.versions {
+            let resources = version.resources.iter();
+            let is_served = resources
+                .filter_map(|served| served.in_version(&group.metadata.name, &version.version))
+                .any(|found| found.watchable && found.kind.kind == kind.kind);
+            if is_served && version.version != kind.version() {
+                versions.push(version.version.clone());
+            }
+        }
+    }
+    versions
 }
 
 /// The most similar watchable kind; among equally similar ones, the first in the API server's
@@ -253,6 +289,46 @@ mod tests {
                 "{kind} in {api_version}"
             );
         }
+    }
+
+    #[test]
+    fn kind_of_another_version_is_suggested_with_all_of_its_versions() {
+        let served = |version: &str, verbs: &str| {
+            format!(
+                r#"{{"version":"{version}","resources":[{{"resource":"gadgets","responseKind":{{"kind":"Gadget"}},
+                    "scope":"Namespaced","verbs":[{verbs}]}}]}}"#
+            )
+        };
+        let watchable = r#""get","list","watch""#;
+        let versions = [
+            served("v2", watchable),
+            served("v1", watchable),
+            served("v0", r#""create""#),
+        ];
+        let groups = read(&format!(
+            r#"{{"kind":"APIGroupDiscoveryList","items":[{{"metadata":{{"name":"example.com"}},"versions":[{}]}}]}}"#,
+            versions.join(",")
+        ))
+        .expect("groups");
+
+        let of = |api_version: &str, kind: &str| {
+            suggestion(&groups, &GroupVersionKind::new(api_version, kind))
+        };
+        let versions = |all: &[&str]| {
+            let all = all.iter().map(|&version| version.to_owned());
+            Some(Suggestion::Versions(all.collect()))
+        };
+        assert_eq!(of("example.com/v1beta1", "Gadget"), versions(&["v2", "v1"]));
+        assert_eq!(
+            of("example.com/v1", "Gadget"),
+            versions(&["v2"]),
+            "discovery may be older than the change"
+        );
+        let similar = GroupVersionKind::new("example.com/v2", "Gadget");
+        assert_eq!(
+            of("example.com/v2", "Gadgets"),
+            Some(Suggestion::Similar(similar))
+        );
     }
 
     #[test]

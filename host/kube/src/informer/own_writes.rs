@@ -435,6 +435,7 @@ mod tests {
                 namespaced: true,
                 subresources: vec![],
                 watchable: true,
+                former_plural: None,
             };
             let settings = Settings {
                 timing: Timing::default(),

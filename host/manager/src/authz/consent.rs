@@ -68,30 +68,40 @@ pub fn check_not_reserved(
 /// ServiceAccount.
 pub fn not_granted(account: &ServiceAccount, host: &str) -> Problem {
     let ServiceAccount { namespace, name } = account;
-    let arguments = ["operetta", "grant", name, "-n", namespace].map(str::to_owned);
-    let mut arguments = arguments.to_vec();
-    match host
-        .strip_prefix("system:serviceaccount:")
-        .and_then(|host| host.split_once(':'))
-    {
-        Some(("operetta-system", "operetta")) => {}
-        Some((home, host)) => {
-            arguments.push("--host-service-account".to_owned());
-            arguments.push(format!("{home}/{host}"));
-        }
-        None => {
-            let message = format!(
-                "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run the \
-                 host as a ServiceAccount, and use operetta grant"
-            );
-            return Problem::new(reasons::HOST_FORBIDDEN, message);
-        }
+    let Some(arguments) = grant_arguments(account, host) else {
+        let message = format!(
+            "the host (user {host:?}) may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: run the \
+             host as a ServiceAccount, and use operetta grant"
+        );
+        return Problem::new(reasons::HOST_FORBIDDEN, message);
     };
+
     let message = format!(
         "the host may not impersonate ServiceAccount {name:?} in namespace {namespace:?}: an administrator grants it"
     );
     let advice = Advice::from(message).with(" with ", Remedy::new(arguments));
     Problem::new(reasons::HOST_FORBIDDEN, advice)
+}
+
+/// Returns the command that grants the host (user name `host`) what a ServiceAccount may do. None if
+/// the host is no ServiceAccount.
+pub fn grant_command(account: &ServiceAccount, host: &str) -> Option<Remedy> {
+    Remedy::new(grant_arguments(account, host)?)
+}
+
+fn grant_arguments(account: &ServiceAccount, host: &str) -> Option<Vec<String>> {
+    let ServiceAccount { namespace, name } = account;
+    let arguments = ["operetta", "grant", name, "-n", namespace].map(str::to_owned);
+    let mut arguments = arguments.to_vec();
+
+    let (home, host) = host
+        .strip_prefix("system:serviceaccount:")?
+        .split_once(':')?;
+    if (home, host) != ("operetta-system", "operetta") {
+        arguments.push("--host-service-account".to_owned());
+        arguments.push(format!("{home}/{host}"));
+    }
+    Some(arguments)
 }
 
 /// Checks that a namespace is opted in. Pass None if it doesn't exist.

@@ -6,6 +6,7 @@ use operetta_core::{
     authz::access_review::ServiceAccount,
     object::{ObjectKey, kind::GroupVersionKind},
 };
+use operetta_kube::discovery::Suggestion;
 use tokio::task::JoinSet;
 
 use crate::context::Context;
@@ -21,8 +22,8 @@ const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct MissingKinds {
     /// Sorted.
     pub kinds: Vec<GroupVersionKind>,
-    /// A similar served kind for each missing one, if found.
-    pub(in crate::plugin) similar: BTreeMap<GroupVersionKind, GroupVersionKind>,
+    /// What is served instead of each missing kind, if anything was found.
+    pub(in crate::plugin) similar: BTreeMap<GroupVersionKind, Suggestion>,
     /// The ServiceAccount used to look for similar kinds.
     account: Option<ServiceAccount>,
     /// Tasks that wait for the kinds. Dropping this aborts them.
@@ -70,14 +71,14 @@ impl MissingKinds {
     }
 }
 
-/// Finds served kinds with names similar to the missing ones. Reads discovery as the
+/// Finds what is served instead of the missing kinds. Reads discovery as the
 /// ServiceAccount, so that the status doesn't reveal kinds hidden from it. Returns no suggestions
 /// if the API server doesn't respond.
 async fn similar_kinds(
     context: &Context,
     account: &ServiceAccount,
     missing: &[GroupVersionKind],
-) -> BTreeMap<GroupVersionKind, GroupVersionKind> {
+) -> BTreeMap<GroupVersionKind, Suggestion> {
     let mut similar = BTreeMap::new();
     let search = async {
         for kind in missing.iter().take(MAX_SUGGESTIONS) {

@@ -281,8 +281,18 @@ fn ready(observed: &Observed) -> Holds {
             [] => String::new(),
             similar => format!(" did you mean {}?", similar.join(", ")),
         };
-        let message =
-            format!("waiting for the API server to serve {kinds} (is the CRD installed?{similar})");
+        let hint = match &watches.other_versions[..] {
+            [] => format!("is the CRD installed?{similar}"),
+            versions => format!(
+                "{}; serve that version again in its CustomResourceDefinition, or update the plugin{}",
+                versions.join("; "),
+                match similar.is_empty() {
+                    true => String::new(),
+                    false => format!(";{similar}"),
+                }
+            ),
+        };
+        let message = format!("waiting for the API server to serve {kinds} ({hint})");
         return Holds::no(reasons::KIND_NOT_FOUND, message);
     }
 
@@ -858,6 +868,28 @@ mod tests {
         assert_eq!(
             message(&["Deployment in apps/v1"]),
             format!("{waiting} did you mean Deployment in apps/v1?)")
+        );
+    }
+
+    #[test]
+    fn version_that_is_not_served_is_reported_with_those_that_are() {
+        let watches = ObservedWatches {
+            missing_kinds: vec!["Foo.example.com/v1alpha1".into()],
+            other_versions: vec!["it serves Foo of example.com in v1, not in v1alpha1".into()],
+            ..ObservedWatches::default()
+        };
+        let observed = Observed {
+            watches,
+            ..running()
+        };
+        let now = status(&observed, &PluginStatus::default(), "t");
+        assert_eq!(now.reason.as_deref(), Some("KindNotFound"));
+        assert_eq!(
+            now.message.as_deref(),
+            Some(
+                "waiting for the API server to serve Foo.example.com/v1alpha1 (it serves Foo of example.com in v1, not in v1alpha1; \
+                 serve that version again in its CustomResourceDefinition, or update the plugin)"
+            )
         );
     }
 

@@ -10,15 +10,17 @@ use operetta_core::{
     hot_loop::Summary,
     manifest::{Controller, Namespaces},
     object::{ObjectKey, kind::GroupVersionKind},
-    remedy::Advice,
+    remedy::{Advice, Remedy},
 };
 use operetta_kube::{
     authz::filtered_view::{FilteredView, ViewState},
     client::object_api::Refusal,
-    informer::Informer,
+    discovery::{ApiResource, Suggestion},
+    informer::{Informer, Scope},
 };
 
 use crate::{
+    authz::consent::grant_command,
     plugin::{
         crd::{KindFinalizers, Plugin, Usage},
         hosted_plugin::{HostedPlugin, Problems, State},
@@ -83,6 +85,8 @@ pub struct LoadedCode {
 pub struct ObservedWatches {
     /// The kinds not served by the API server.
     pub missing_kinds: Vec<String>,
+    /// The missing kinds that are served in other versions, each with these.
+    pub other_versions: Vec<String>,
     /// The served kinds that are similar to the missing ones.
     pub similar_kinds: Vec<String>,
     /// The kinds that are not synced yet.
@@ -157,7 +161,7 @@ pub fn observe(
             size_bytes: component.size(),
         }),
         running: running.is_some(),
-        watches: observe_watches(state, &controllers),
+        watches: observe_watches(plugin, state, &controllers),
         refused,
         controllers,
         process: running.and_then(RunningShards::process),
@@ -248,21 +252,51 @@ fn add_remedy(observed: &mut ObservedController, refusal: &Refusal) -> bool {
 /// which one if there are several.
 fn similar_kinds(state: &State) -> Vec<String> {
     let several = state.missing.kinds.len() > 1;
-    let format = |(missing, similar): (&GroupVersionKind, &GroupVersionKind)| {
+    let format = |(missing, suggestion): (&GroupVersionKind, &Suggestion)| {
+        let Suggestion::Similar(similar) = suggestion else {
+            return None;
+        };
         let for_which = if several {
             format!(" for {missing}")
         } else {
             String::new()
         };
-        format!("{} in {}{for_which}", similar.kind, similar.api_version)
+        Some(format!(
+            "{} in {}{for_which}",
+            similar.kind, similar.api_version
+        ))
     };
-    state.missing.similar.iter().map(format).collect()
+    state.missing.similar.iter().filter_map(format).collect()
+}
+
+/// Formats the missing kinds of which other versions are served.
+fn other_versions(state: &State) -> Vec<String> {
+    let format = |(missing, suggestion): (&GroupVersionKind, &Suggestion)| {
+        let Suggestion::Versions(versions) = suggestion else {
+            return None;
+        };
+        let group = match missing.group() {
+            "" => "the core group",
+            group => group,
+        };
+        Some(format!(
+            "it serves {} of {group} in {}, not in {}",
+            missing.kind,
+            versions.join(", "),
+            missing.version()
+        ))
+    };
+    state.missing.similar.iter().filter_map(format).collect()
 }
 
 /// The views of sources that the host watches in single namespaces, by kind and selectors.
 type ViewsByNamespace<'a> = BTreeMap<(String, &'a String, &'a String), Vec<&'a FilteredView>>;
 
-fn observe_watches(state: &State, controllers: &[ObservedController]) -> ObservedWatches {
+fn observe_watches(
+    plugin: &Plugin,
+    state: &State,
+    controllers: &[ObservedController],
+) -> ObservedWatches {
     let missing_kinds = state
         .missing
         .kinds
@@ -271,6 +305,7 @@ fn observe_watches(state: &State, controllers: &[ObservedController]) -> Observe
         .collect();
     let mut observed = ObservedWatches {
         missing_kinds,
+        other_versions: other_versions(state),
         similar_kinds: similar_kinds(state),
         ..ObservedWatches::default()
     };
@@ -286,7 +321,7 @@ fn observe_watches(state: &State, controllers: &[ObservedController]) -> Observe
         let mut by_namespace = ViewsByNamespace::new();
 
         for Watching { view, part } in running.views(&controller.name) {
-            add_informer(view.informer(), &mut observed);
+            add_informer(view.informer(), plugin, &mut observed);
             let Informer {
                 resource, scope, ..
             } = &**view.informer();
@@ -310,14 +345,14 @@ fn observe_watches(state: &State, controllers: &[ObservedController]) -> Observe
     observed
 }
 
-fn add_informer(informer: &Informer, observed: &mut ObservedWatches) {
+fn add_informer(informer: &Informer, plugin: &Plugin, observed: &mut ObservedWatches) {
     let state = informer.state().borrow().clone();
     let kind = informer.resource.kind.to_string();
 
     match state.error {
         Some(error) if state.forbidden => add(
             &mut observed.host_forbidden,
-            host_forbidden(informer, &error),
+            host_forbidden(&informer.resource, &informer.scope, plugin, &error),
         ),
         Some(error) if state.throttled => {
             add(&mut observed.throttled, format!("{kind}: {error}").into());
@@ -329,9 +364,8 @@ fn add_informer(informer: &Informer, observed: &mut ObservedWatches) {
 }
 
 /// Describes what the host itself may not watch, with the command that grants it.
-fn host_forbidden(informer: &Informer, error: &str) -> Advice {
-    let resource = &informer.resource;
-    let namespace = informer.scope.namespace.as_deref();
+fn host_forbidden(resource: &ApiResource, scope: &Scope, plugin: &Plugin, error: &str) -> Advice {
+    let namespace = scope.namespace.as_deref();
     let location = match namespace {
         Some(namespace) => format!(" in namespace {namespace:?}, nor in all namespaces"),
         None => String::new(),
@@ -347,6 +381,14 @@ fn host_forbidden(informer: &Informer, error: &str) -> Advice {
         return message.into();
     };
 
+    // A grant mirrors the names that were served when it was made.
+    if let Some(renamed) = resource.renamed()
+        && let Some(grant) = grant_anew(plugin, home, name)
+    {
+        let message = format!("{message}; {renamed}: an administrator grants it anew");
+        return Advice::from(message).with(" with ", Some(grant));
+    }
+
     let account = ServiceAccount {
         namespace: home.to_owned(),
         name: name.to_owned(),
@@ -358,6 +400,15 @@ fn host_forbidden(informer: &Informer, error: &str) -> Advice {
         namespace,
     );
     Advice::from(message).with(": ", remedy)
+}
+
+/// Returns the command that grants the host, a ServiceAccount in `home`, what the plugin's may do now.
+fn grant_anew(plugin: &Plugin, home: &str, host: &str) -> Option<Remedy> {
+    let account = ServiceAccount {
+        namespace: plugin.metadata.namespace.clone()?,
+        name: plugin.spec.service_account_name.clone()?,
+    };
+    grant_command(&account, &format!("system:serviceaccount:{home}:{host}"))
 }
 
 /// Adds what is known about a kind that the host may watch only in some namespaces.
@@ -423,5 +474,47 @@ fn add_denial(view: &FilteredView, observed: &mut ObservedWatches) {
 fn add<T: PartialEq>(to: &mut Vec<T>, new: T) {
     if !to.contains(&new) {
         to.push(new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn grant_of_a_kind_with_another_name_is_made_anew() {
+        let plugin: Plugin = serde_json::from_value(json!({
+            "apiVersion": "operetta.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "p", "namespace": "team"},
+            "spec": {"source": {"configMap": {"name": "code"}}, "serviceAccountName": "account"},
+        }))
+        .expect("a Plugin");
+        let mut resource = ApiResource {
+            kind: GroupVersionKind::new("example.com/v1", "Gadget"),
+            plural: "gizmos".to_owned(),
+            namespaced: true,
+            subresources: Vec::new(),
+            watchable: true,
+            former_plural: None,
+        };
+        let error = r#"gizmos.example.com is forbidden: User "system:serviceaccount:operetta-system:operetta" cannot list"#;
+        let said = |resource: &ApiResource| {
+            host_forbidden(resource, &Scope::everything(), &plugin, error).text
+        };
+
+        let never_renamed = said(&resource);
+        assert!(
+            never_renamed.contains("kubectl create clusterrole"),
+            "{never_renamed}"
+        );
+        resource.former_plural = Some("gadgets".to_owned());
+        let renamed = said(&resource);
+        assert!(
+            renamed.contains("was served as gadgets before")
+                && renamed.ends_with("anew with operetta grant account -n team"),
+            "{renamed}"
+        );
     }
 }
