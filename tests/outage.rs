@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use operetta_testkit::{
-    Ask, ControlPlane, DropIn, Fault, FaultProxy, Host, HostOptions, Kind, TestNamespace,
-    eventually, guest, kinds,
+    AggregatedApi, Ask, ControlPlane, DropIn, Fault, FaultProxy, Host, HostOptions, Kind, LogLine,
+    TestNamespace, eventually, guest, kinds, needs_real_server, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -195,4 +195,77 @@ async fn code_of_a_deleted_plugin_is_not_run_for_its_successor() {
     );
 
     host.stop();
+}
+
+/// How often a plugin has reconciled a thing.
+fn reconciles(host: &Host, namespace: &TestNamespace<'_>, name: &str) -> usize {
+    let key = format!("{}/{name}", namespace.name());
+    let lines = host.logs(namespace.name(), "follows");
+    let is_it = |line: &&LogLine| line.key == key && line.message == "reconciled";
+    lines.iter().filter(is_it).count()
+}
+
+async fn until_reconciled(host: &Host, namespace: &TestNamespace<'_>, name: &str) {
+    eventually(&format!("{name} is reconciled"), async || {
+        host.assert_sound();
+        match reconciles(host, namespace, name) {
+            0 => Err("it has not been reconciled".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn aggregated_api_that_dies_is_named_and_followed_once_it_is_back() {
+    if needs_real_server("the embedded API server has no aggregated APIs") {
+        return;
+    }
+    let control_plane = ControlPlane::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let api = AggregatedApi::start(&control_plane, "things.test");
+    let host = Host::start(&control_plane, &HostOptions::default()).await;
+    let namespace = control_plane.namespace("aggregated").await;
+    namespace.allow_all("plugin").await;
+    api.add(namespace.name(), "first");
+
+    let source = json!({"apiVersion": "things.test/v1", "kind": "Thing"});
+    let guest = Guest::default()
+        .controllers(&json!([{"name": "c", "for": source}]))
+        .text("reconciled")
+        .reconcile(
+            "(call $log (i32.const 2) (global.get $text) (global.get $text_len)
+               (i32.const 0) (i32.const 0))
+             i32.const 16",
+        );
+    namespace
+        .drop_in(&DropIn::new("follows", guest.build()))
+        .await;
+    namespace
+        .until_condition("follows", "Ready", "True", "Running")
+        .await;
+    until_reconciled(&host, &namespace, "first").await;
+    // The new binding may restart the watch once, which delivers its objects again.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before = reconciles(&host, &namespace, "first");
+
+    api.die();
+    let words = format!("APIService {} is not available (", api.registration());
+    let message = namespace
+        .until_degraded("follows", "WatchFailing", &[&words])
+        .await;
+    println!("while it is dead: {message}");
+
+    // It is back with a change that nobody has seen.
+    api.add(namespace.name(), "second");
+    api.revive();
+    namespace
+        .until_condition("follows", "Ready", "True", "Running")
+        .await;
+    until_reconciled(&host, &namespace, "second").await;
+    assert_eq!(
+        reconciles(&host, &namespace, "first"),
+        before,
+        "it has not changed"
+    );
+    host.assert_sound();
 }

@@ -544,3 +544,114 @@ async fn a_kind_that_is_deleted_and_made_again_is_followed() {
     control_plane.kubectl(&["delete", "clusterrolebinding", "recycled"]);
     stage.others_keep_working().await;
 }
+
+/// The definition of a kind with these versions: their names, and whether each is served and stored.
+fn moved(versions: &[(&str, bool, bool)]) -> Value {
+    let mut definition = crd(
+        "moved.example",
+        "Moved",
+        "moveds",
+        "Namespaced",
+        &any_schema(),
+    );
+    let version = |(name, served, storage): &(&str, bool, bool)| {
+        json!({
+            "name": name, "served": served, "storage": storage,
+            "schema": {"openAPIV3Schema": any_schema()},
+        })
+    };
+    definition["spec"]["versions"] = versions.iter().map(version).collect();
+    definition
+}
+
+#[tokio::test]
+async fn versions_of_a_kind_move_without_an_event_lost_or_doubled() {
+    const OLD: Kind = Kind("moved.example/v1alpha1", "Moved");
+    const NEW: Kind = Kind("moved.example/v1", "Moved");
+    let stage = Stage::new("kind-moved").await;
+    let namespace = &stage.namespace;
+    let control_plane = namespace.control_plane();
+    control_plane.apply(&moved(&[("v1alpha1", true, true)]).to_string());
+
+    let source = json!({"apiVersion": OLD.0, "kind": OLD.1});
+    let guest = Guest::default()
+        .controllers(&json!([{"name": "c", "for": source}]))
+        .text("reconciled")
+        .reconcile(
+            "(call $log (i32.const 2) (global.get $text) (global.get $text_len)
+               (i32.const 0) (i32.const 0))
+             i32.const 16",
+        );
+    namespace
+        .drop_in(&DropIn::new("follows", guest.build()))
+        .await;
+    namespace
+        .until_condition("follows", "Ready", "True", "Running")
+        .await;
+
+    let key = |name: &str| format!("{}/{name}", namespace.name());
+    for name in ["kept", "changed", "deleted"] {
+        namespace
+            .create_object(OLD, json!({"metadata": {"name": name}}))
+            .await;
+        until_reconciled(&stage, &key(name)).await;
+    }
+    // The new binding may restart the watch once, which delivers its objects again.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let counts =
+        || ["kept", "changed", "deleted", "made"].map(|name| reconciles(&stage, &key(name)));
+    let [kept, changed, deleted, _] = counts();
+
+    // Both versions are served, and the new one is stored from now on.
+    let both = moved(&[("v1alpha1", true, false), ("v1", true, true)]).to_string();
+    control_plane.apply(&both);
+    eventually("v1 is served", async || {
+        let list = ["get", "moveds.v1.moved.example", "-n", namespace.name()];
+        let output = control_plane.kubectl_output(&list);
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    })
+    .await;
+
+    let began = Instant::now();
+    namespace
+        .create_object(NEW, json!({"metadata": {"name": "made"}}))
+        .await;
+    namespace
+        .patch(NEW, "changed", json!({"spec": {"size": 2}}))
+        .await;
+    namespace.delete(NEW, "deleted").await;
+    let each_once = [kept, changed + 1, deleted + 1, 1];
+    eventually("each change is delivered", async || match counts() {
+        found if found == each_once => Ok(()),
+        found => Err(format!("{found:?}, not {each_once:?}")),
+    })
+    .await;
+    let took = began.elapsed();
+    println!("stored in another version: followed after {took:?}");
+    assert!(took < FOLLOWED, "{took:?}");
+
+    // What was delivered twice would be so when the watch begins again.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(counts(), each_once);
+
+    let only_new = moved(&[("v1alpha1", false, false), ("v1", true, true)]).to_string();
+    control_plane.apply(&only_new);
+    let message = followed(&stage, "v1alpha1 not served", "False", "KindNotFound").await;
+    assert!(
+        message.contains("it serves Moved of moved.example in v1, not in v1alpha1"),
+        "{message}"
+    );
+
+    namespace
+        .create_object(NEW, json!({"metadata": {"name": "late"}}))
+        .await;
+    control_plane.apply(&both);
+    followed(&stage, "v1alpha1 served again", "True", "Running").await;
+    until_reconciled(&stage, &key("late")).await;
+
+    control_plane.kubectl(&["delete", "crd", "moveds.moved.example"]);
+    stage.others_keep_working().await;
+}

@@ -38,6 +38,7 @@
 //! For benches: [`mod@bench`] writes reports, [`peers`] runs the programs that are measured beside
 //! the host, [`pods`] generates Pods, and [`usage`] reads the resource usage of a process.
 
+mod aggregated;
 mod apply;
 pub mod audit;
 mod audit_tail;
@@ -68,6 +69,7 @@ pub mod wait;
 pub mod wat_guest;
 pub mod webhook;
 
+pub use aggregated::AggregatedApi;
 pub use audit::{AuditEvent, AuditLog, AuthenticationMetadata};
 pub use audit_tail::AuditTail;
 pub use clock::SteppedClock;

@@ -41,7 +41,11 @@ use operetta_core::{
     status::{ApiError, ErrorKind},
 };
 use serde::{Deserialize, de::IgnoredAny};
-use tokio::{sync::MutexGuard, task::JoinSet, time::Instant};
+use tokio::{
+    sync::MutexGuard,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use crate::{
     authz::consent::{self, Consent, OptIn},
@@ -60,7 +64,11 @@ use crate::{
             running_shards::RunningShards,
         },
         source::{Loader, state::SourceState},
-        status::{is_settled, observed::observe, report::Reporter},
+        status::{
+            is_settled,
+            observed::{ObservedWatches, observe},
+            report::Reporter,
+        },
         teardown::{self, Remaining},
     },
     problem::Problem,
@@ -81,6 +89,10 @@ const GRANT_RETRY: Duration = Duration::from_secs(60);
 /// The longest delay after which a Plugin is set up again if the API server could not answer. No
 /// event says that an aggregated API server is back.
 const UNAVAILABLE_RETRY: Duration = Duration::from_secs(30);
+
+/// How many APIServices are asked why watches fail, and how long each may take to answer.
+const MAX_API_SERVICES: usize = 4;
+const API_SERVICE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why requests of a deleted plugin are refused.
 const DELETED: &str = "the Plugin was deleted";
@@ -864,6 +876,11 @@ impl PluginController {
             !teardown::known(component.manifest(), &object.spec, &seen).is_empty()
         });
         drop(state);
+        if !observed.watches.failing_apis.is_empty() {
+            self.ask_api_services(&mut observed.watches).await;
+            // The API server notices only after a while that an aggregated one is down.
+            self.context.queue.enqueue_after(key, UNAVAILABLE_RETRY);
+        }
 
         // A Plugin that cannot run is settled as well: the owner then reports why.
         let prepared: Vec<Shard> = hosted
@@ -897,6 +914,18 @@ impl PluginController {
             }
             // The code isn't known or doesn't run yet, so the finalizer may be needed.
             (None, _) => Ok(()),
+        }
+    }
+
+    /// Adds what the APIServices of failing watches say about the aggregated API servers behind them:
+    /// the API server itself only says that they do not answer.
+    async fn ask_api_services(&self, watches: &mut ObservedWatches) {
+        let discovery = &self.context.cluster.discovery;
+        for api_version in watches.failing_apis.iter().take(MAX_API_SERVICES) {
+            let why = timeout(API_SERVICE_TIMEOUT, discovery.unavailable_api(api_version));
+            if let Ok(Some(why)) = why.await {
+                watches.errors.push(why.into());
+            }
         }
     }
 

@@ -97,6 +97,8 @@ pub struct ObservedWatches {
     pub host_forbidden: Vec<Advice>,
     /// The API server's errors, each with its kind.
     pub errors: Vec<Advice>,
+    /// The `apiVersion`s of the kinds with such an error.
+    pub failing_apis: BTreeSet<String>,
     /// The permissions without which the plugin sees nothing of a kind, with the commands that
     /// grant them.
     pub denied: Vec<Advice>,
@@ -357,7 +359,11 @@ fn add_informer(informer: &Informer, plugin: &Plugin, observed: &mut ObservedWat
         Some(error) if state.throttled => {
             add(&mut observed.throttled, format!("{kind}: {error}").into());
         }
-        Some(error) => add(&mut observed.errors, format!("{kind}: {error}").into()),
+        Some(error) => {
+            let api_version = &informer.resource.kind.api_version;
+            observed.failing_apis.insert(api_version.clone());
+            add(&mut observed.errors, format!("{kind}: {error}").into());
+        }
         None if !state.synced => add(&mut observed.syncing_kinds, kind),
         None => {}
     }
