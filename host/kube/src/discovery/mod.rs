@@ -415,6 +415,13 @@ impl Discovery {
         });
     }
 
+    /// Follows the kinds that are served: it changes whenever they may have changed with a
+    /// CustomResourceDefinition, and a bit later once more. What an aggregated API server serves can
+    /// change without.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     /// Waits until one of these kinds is served by another resource, or no longer served. To
     /// cancel, drop the future.
     pub async fn until_served_otherwise(&self, resources: &[Arc<ApiResource>]) {

@@ -15,7 +15,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Asked},
+    stream::{self, Asked, Refresh},
 };
 use crate::admin::{
     access::Required,
@@ -60,7 +60,7 @@ pub(super) async fn api(
 ) -> Result<Response, Failure> {
     let asked = Asked::new(page, session, &headers, Some(required()));
     let read = |page: Arc<Page>, _session| async move { Ok(list(&page).await) };
-    stream::answer(asked, "informers", INTERVAL, read).await
+    stream::answer(asked, "informers", Refresh::every(INTERVAL), read).await
 }
 
 /// Serves `/page/informers` as a plain table.

@@ -25,7 +25,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Asked},
+    stream::{self, Asked, Refresh},
     table::{self, Row},
     table_stream::{About, Selection, TableStream, read_page},
 };
@@ -37,8 +37,9 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 const MAX_DISCOVERY: usize = 16 << 20;
 /// The maximum number of concurrent requests for one discovery.
 const AT_ONCE: usize = 4;
-/// How often an open list of kinds is refreshed.
-const INTERVAL: Duration = Duration::from_secs(3);
+/// How often an open list of kinds is refreshed while no definition changes: aggregated API servers
+/// have none.
+const INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct KindEntry {
@@ -226,11 +227,14 @@ pub(super) async fn api(
     Extension(session): Extension<Session>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
+    // The kinds are read as the user, but the host's own discovery knows when they change.
+    let changes = page.manager.context.cluster.discovery.changes();
+    let refresh = Refresh::with(INTERVAL, changes);
     let asked = Asked::new(page, session, &headers, None);
     let read = |page: Arc<Page>, session: Session| async move {
         Ok(json!({"kinds": all(&page, &session.api).await?}))
     };
-    stream::answer(asked, "kinds", INTERVAL, read).await
+    stream::answer(asked, "kinds", refresh, read).await
 }
 
 /// Serves `/page/kinds` as a plain table.

@@ -22,7 +22,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Asked, Events, Gone},
+    stream::{self, Asked, Events, Gone, Refresh},
     summaries::{ShownPlugin, Summary},
 };
 use crate::{
@@ -253,7 +253,7 @@ pub(super) async fn api(
         let key = key.clone();
         async move { details(&page, &key).await.ok_or_else(|| no_plugin(&key)) }
     };
-    stream::answer(asked, "plugin", INTERVAL, read).await
+    stream::answer(asked, "plugin", Refresh::every(INTERVAL), read).await
 }
 
 /// Serves `/page/api/plugins/NAMESPACE/NAME/log`, only as events: `/logs` has it as lines.

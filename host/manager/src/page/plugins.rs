@@ -17,7 +17,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Asked},
+    stream::{self, Asked, Refresh},
     summaries::{INTERVAL, Summary},
 };
 
@@ -52,9 +52,12 @@ pub(super) async fn api(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let asked = Asked::new(page, session, &headers, None);
-    stream::answer(asked, "plugins", INTERVAL, |page, session| async move {
-        visible(&page, &session).await
-    })
+    stream::answer(
+        asked,
+        "plugins",
+        Refresh::every(INTERVAL),
+        |page, session| async move { visible(&page, &session).await },
+    )
     .await
 }
 

@@ -16,9 +16,12 @@ use operetta_api::reasons;
 use serde::Serialize;
 use serde_json::json;
 use tokio::{
-    sync::mpsc::{self, Receiver, Sender},
+    sync::{
+        mpsc::{self, Receiver, Sender},
+        watch,
+    },
     task::JoinSet,
-    time::{MissedTickBehavior, interval},
+    time::{Interval, MissedTickBehavior, interval},
 };
 
 use super::{
@@ -41,6 +44,54 @@ const REFUSED: u32 = 10;
 
 /// The delay between attempts to reach the API server.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The shortest time between two reads of a value that is read again because of a change, however
+/// often it changes.
+const GAP: Duration = Duration::from_secs(1);
+
+/// When the value of a stream is read again.
+pub(super) struct Refresh {
+    period: Duration,
+    changes: Option<watch::Receiver<u64>>,
+}
+
+impl Refresh {
+    /// Reads it in each period.
+    pub(super) fn every(period: Duration) -> Self {
+        Self {
+            period,
+            changes: None,
+        }
+    }
+
+    /// Reads it after each of these changes, and in each period.
+    pub(super) fn with(period: Duration, changes: watch::Receiver<u64>) -> Self {
+        Self {
+            period,
+            changes: Some(changes),
+        }
+    }
+
+    /// Waits until the value is to be read again.
+    async fn wait(&mut self, ticks: &mut Interval) {
+        let Some(changes) = &mut self.changes else {
+            ticks.tick().await;
+            return;
+        };
+
+        tokio::select! {
+            _ = ticks.tick() => {}
+            changed = changes.changed() => match changed {
+                Ok(()) => {
+                    tokio::time::sleep(GAP).await;
+                    changes.mark_unchanged();
+                }
+                // Nothing changes any more: the host is stopping.
+                Err(_) => self.changes = None,
+            },
+        }
+    }
+}
 
 /// The connection to the API server, as a stream's reader sees it.
 #[derive(Default)]
@@ -189,7 +240,7 @@ where
 pub(super) async fn answer<T, R>(
     asked: Asked,
     event: &'static str,
-    period: Duration,
+    refresh: Refresh,
     read: impl Fn(Arc<Page>, Session) -> R + Send + 'static,
 ) -> Result<Response, Failure>
 where
@@ -211,7 +262,7 @@ where
 
     let reader = (page.clone(), session.clone());
     Ok(respond(&page, &session, required, |events| {
-        repeat(reader, events, event, period, read)
+        repeat(reader, events, event, refresh, read)
     }))
 }
 
@@ -219,7 +270,7 @@ async fn repeat<T, R>(
     (page, session): (Arc<Page>, Session),
     events: Events,
     event: &'static str,
-    period: Duration,
+    mut refresh: Refresh,
     read: impl Fn(Arc<Page>, Session) -> R,
 ) -> Result<(), Failure>
 where
@@ -227,12 +278,12 @@ where
     R: Future<Output = Result<T, Failure>>,
 {
     let mut last = String::new();
-    let mut ticks = interval(period);
+    let mut ticks = interval(refresh.period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
 
     let mut outage = Outage::default();
     loop {
-        ticks.tick().await;
+        refresh.wait(&mut ticks).await;
         let sent = match read(page.clone(), session.clone()).await {
             Ok(value) => {
                 let text = serde_json::to_string(&value).unwrap_or_default();
@@ -247,7 +298,12 @@ where
                 events.send_text(event, &last).await
             }
             // The API server doesn't respond: keep showing the last value.
-            Err(failure) if failure.status >= 500 => outage.begin(&events, &failure.message).await,
+            Err(failure) if failure.status >= 500 => {
+                if refresh.period > RETRY {
+                    ticks.reset_after(RETRY);
+                }
+                outage.begin(&events, &failure.message).await
+            }
             Err(failure) => return Err(failure),
         };
         if sent.is_err() {

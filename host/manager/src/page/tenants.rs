@@ -18,7 +18,7 @@ use super::{
     session::Session,
     shell,
     state::Page,
-    stream::{self, Asked},
+    stream::{self, Asked, Refresh},
     summaries::Summary,
 };
 use crate::admin::access::Required;
@@ -155,7 +155,7 @@ pub(super) async fn api(
 ) -> Result<Response, Failure> {
     let asked = Asked::new(page, session, &headers, None);
     let read = |page: Arc<Page>, session: Session| async move { visible(&page, &session).await };
-    stream::answer(asked, "tenants", INTERVAL, read).await
+    stream::answer(asked, "tenants", Refresh::every(INTERVAL), read).await
 }
 
 /// Serves `/page/tenants` as a plain table.
