@@ -2,13 +2,16 @@
 
 use std::{os::unix::fs::PermissionsExt, process::Stdio, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use operetta_core::ports::Nowhere;
 use operetta_testkit::wat_guest::Guest;
 use operetta_wasm::{
-    Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, Origin, Plugin, Worker,
-    WorkerLimits, process::ProcessProgram,
+    Code, CodeCache, Engine, EngineConfig, LoadError, LoadLimits, LoadObserver, LoadStage, Origin,
+    Plugin, Worker, WorkerLimits, process::ProcessProgram,
 };
+use parking_lot::Mutex;
 use rustix::thread::{CapabilitySet, capabilities};
+use tokio::sync::Semaphore;
 
 /// The worker of `operetta-host`.
 fn worker(limits: WorkerLimits) -> Worker {
@@ -110,6 +113,50 @@ async fn a_small_component_does_not_wait_for_a_large_one() {
     let ((large, large_at), (small, small_at)) = tokio::join!(compiling, meanwhile);
     assert_eq!((large, small), (Origin::Worker, Origin::Worker));
     assert!(small_at < large_at, "it waited");
+}
+
+/// The stages of a load, in order.
+#[derive(Debug, Default)]
+struct Stages(Mutex<Vec<LoadStage>>);
+
+#[async_trait]
+impl LoadObserver for Stages {
+    async fn enters(&self, stage: LoadStage) {
+        self.0.lock().push(stage);
+    }
+}
+
+#[tokio::test]
+async fn load_says_when_the_component_waits_and_leaves_the_process() {
+    let engine = engine(None, WorkerLimits::default());
+    let stages = Arc::new(Stages::default());
+    let owner = Arc::new(Semaphore::new(1));
+    let limits = LoadLimits {
+        compilations: Some(owner.clone()),
+        observer: Some(stages.clone()),
+        ..LoadLimits::default()
+    };
+
+    let another = owner.acquire().await.expect("a permit");
+    let wasm = Guest::default().build();
+    let loading = Plugin::load(&engine, wasm, &limits, Arc::new(Nowhere));
+    let end_of_another = async {
+        while stages.0.lock().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(another);
+    };
+    let (loaded, ()) = tokio::join!(loading, end_of_another);
+    assert_eq!(loaded.expect("loads").provenance().origin, Origin::Worker);
+    assert_eq!(
+        *stages.0.lock(),
+        [
+            LoadStage::Waiting,
+            LoadStage::Here,
+            LoadStage::InWorker,
+            LoadStage::Here
+        ]
+    );
 }
 
 #[tokio::test]

@@ -14,11 +14,16 @@ use std::{
 
 use crate::status::{ApiError, ErrorKind};
 
+/// The setting that has the limit of a namespace.
+const MEMORY_BYTES: &str = "memoryBytes";
+
 /// A memory budget in bytes.
 #[derive(Debug)]
 pub struct ByteBudget {
     /// The owner's name, for messages.
     name: String,
+    /// The setting of the host's configuration that has the limit.
+    setting: &'static str,
     limit: u64,
     used: AtomicU64,
     parent: Option<Arc<Self>>,
@@ -33,12 +38,14 @@ pub struct Bytes {
 
 /// A charge exceeded its budget.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("memory quota of {name} exceeded: at most {limit} bytes at once (memoryBytes)")]
+#[error("memory quota of {name} exceeded: at most {limit} bytes at once ({setting})")]
 pub struct NoRoom {
     /// The budget's owner.
     pub name: String,
     /// The budget's limit, in bytes.
     pub limit: u64,
+    /// The setting of the host's configuration that has the limit.
+    pub setting: &'static str,
 }
 
 impl From<NoRoom> for ApiError {
@@ -48,10 +55,22 @@ impl From<NoRoom> for ApiError {
 }
 
 impl ByteBudget {
+    /// Creates the budget of all plugins of a host.
+    pub fn of_host(limit: u64) -> Arc<Self> {
+        Arc::new(Self {
+            name: "the host".to_owned(),
+            setting: "pluginMemoryMiB",
+            limit,
+            used: AtomicU64::new(0),
+            parent: None,
+        })
+    }
+
     /// Creates a budget with this limit.
     pub fn new(name: impl Into<String>, limit: u64) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
+            setting: MEMORY_BYTES,
             limit,
             used: AtomicU64::new(0),
             parent: None,
@@ -62,6 +81,7 @@ impl ByteBudget {
     pub fn child(self: &Arc<Self>, name: impl Into<String>, limit: u64) -> Arc<Self> {
         Arc::new(Self {
             name: name.into(),
+            setting: MEMORY_BYTES,
             limit,
             used: AtomicU64::new(0),
             parent: Some(self.clone()),
@@ -91,6 +111,7 @@ impl ByteBudget {
             return Err(NoRoom {
                 name: self.name.clone(),
                 limit: self.limit,
+                setting: self.setting,
             });
         }
 
@@ -172,18 +193,23 @@ mod tests {
 
     #[test]
     fn bytes_count_in_the_budget_and_its_parent() {
-        let host = ByteBudget::new("the host", 100);
+        let host = ByteBudget::of_host(100);
         let one = host.child("namespace one", 60);
         let two = host.child("namespace two", 60);
         let mut first = one.open();
         first.take(60).expect("room");
-        assert_eq!(first.take(1).expect_err("full").name, "namespace one");
+        let full = first.take(1).expect_err("full");
+        assert_eq!(
+            (&*full.name, full.setting),
+            ("namespace one", "memoryBytes")
+        );
         let mut second = two.open();
         assert_eq!(
             second.take(41),
             Err(NoRoom {
                 name: "the host".into(),
-                limit: 100
+                limit: 100,
+                setting: "pluginMemoryMiB",
             })
         );
         second.take(40).expect("room");

@@ -63,7 +63,7 @@ impl Tenants {
             Some(background) => FairScheduler::with_background(slots, background.handle().clone()),
             None => FairScheduler::new(slots),
         };
-        let memory = ByteBudget::new("the host", memory_bytes);
+        let memory = ByteBudget::of_host(memory_bytes);
         let seats = quotas.seats();
         let requests = Mutex::default();
         let memory_of = Mutex::default();
