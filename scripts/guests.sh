@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${CARGO_TARGET_DIR:-target}
 
 rust="sample-controller pod-tracker hostile conformance-rust"
-fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-own-writes fixture-touch-v1 fixture-touch-v2"
+fixtures="fixture-bench fixture-mapper fixture-misbehave fixture-own-writes fixture-process-rust fixture-touch-v1 fixture-touch-v2"
 # Built separately: otherwise every guest would have the SDK features that these need.
 featured="fixture-kube-rs"
 # NAME FOLDER SDK

@@ -9,18 +9,16 @@ use crate::{
     CONTRACT_VERSION, Format, Inspection, LoadError, LoadLimits,
     code::{compile_cost, inspect},
     cut,
-    imports::{self, InterfaceName, SOURCE},
+    imports::{self, CONTROLLER, InterfaceName, SOURCE},
     load_error::MAX_MESSAGE,
     process,
     program::Program,
 };
 
-const PACKAGE: &str = "operetta:controller";
-
 /// Checks the size and the structure of a file, as [`crate::Plugin::load`] and
 /// [`crate::ProcessProgram::load`] do before compilation. A file passes if it is a plugin, which
-/// exports a reconciler and imports only interfaces of this host, or a process, whose module
-/// imports only functions of this host. Its code is not validated.
+/// exports a reconciler and imports only interfaces of this host, or a process, which imports only
+/// functions or WASI interfaces of this host. Its code is not validated.
 ///
 /// # Errors
 /// Returns a [`LoadError`] for the first mistake.
@@ -31,7 +29,7 @@ pub fn check(bytes: &[u8], limits: &LoadLimits) -> Result<Inspection, LoadError>
 
     let inspection = check_component(bytes, limits)?;
     if inspection.is_process {
-        check_module(bytes, &inspection)?;
+        check_program(bytes, &inspection)?;
     } else {
         check_interfaces(&inspection, Offered::Contract)?;
     }
@@ -74,7 +72,7 @@ pub(crate) fn check_plugin(
 ) -> Result<Inspection, LoadError> {
     let inspection = check_component(bytes, limits)?;
     if inspection.is_process {
-        check_module(bytes, &inspection)?;
+        check_program(bytes, &inspection)?;
         return Err(LoadError::NotPlugin);
     }
 
@@ -95,9 +93,27 @@ pub(crate) fn check_process(bytes: &[u8], limits: &LoadLimits) -> Result<Inspect
         });
     }
 
-    check_module(bytes, &inspection)?;
+    check_program(bytes, &inspection)?;
     check_cost(bytes)?;
     Ok(inspection)
+}
+
+/// Checks what a process needs of the host.
+fn check_program(bytes: &[u8], inspection: &Inspection) -> Result<(), LoadError> {
+    if !inspection.is_command {
+        return check_module(bytes, inspection);
+    }
+
+    let missing: Vec<String> = inspection
+        .imports
+        .iter()
+        .filter(|name| !imports::is_offered_to_commands(name))
+        .cloned()
+        .collect();
+    if !missing.is_empty() {
+        return Err(LoadError::MissingProcessImport { missing });
+    }
+    Ok(())
 }
 
 /// Checks the size and the format of a component.
@@ -152,7 +168,7 @@ fn check_interfaces(inspection: &Inspection, offered: Offered) -> Result<(), Loa
     {
         let other_version = exports.iter().find(|name| {
             InterfaceName::parse(name)
-                .is_some_and(|name| name.package == PACKAGE && name.interface == "reconciler")
+                .is_some_and(|name| name.package == CONTROLLER && name.interface == "reconciler")
         });
 
         return Err(match other_version {
@@ -171,7 +187,7 @@ fn check_interfaces(inspection: &Inspection, offered: Offered) -> Result<(), Loa
         .cloned()
         .collect();
     let is_other_version = |name: &&String| {
-        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == PACKAGE)
+        InterfaceName::parse(name).is_some_and(|parsed| parsed.package == CONTROLLER)
             && !is_contract(name, None)
     };
 
@@ -201,7 +217,7 @@ fn check_cost(bytes: &[u8]) -> Result<(), LoadError> {
 fn check_module(bytes: &[u8], inspection: &Inspection) -> Result<(), LoadError> {
     let invalid = |why: &str| Err(LoadError::InvalidProcess(why.to_owned()));
     let is_plugin =
-        |name: &String| InterfaceName::parse(name).is_some_and(|name| name.package == PACKAGE);
+        |name: &String| InterfaceName::parse(name).is_some_and(|name| name.package == CONTROLLER);
 
     if inspection.exports.iter().any(is_plugin) {
         return Err(LoadError::ProcessAndPlugin);
@@ -315,7 +331,7 @@ fn is_contract(name: &str, interface: Option<&str>) -> bool {
         .rsplit_once('.')
         .map_or(CONTRACT_VERSION, |(major_minor, _)| major_minor);
     InterfaceName::parse(name).is_some_and(|name| {
-        name.package == PACKAGE
+        name.package == CONTROLLER
             && interface.is_none_or(|interface| interface == name.interface)
             && name.agrees_with(major_minor)
     })

@@ -148,6 +148,8 @@ struct Shared {
     linker: Linker<StoreData>,
     /// The same for processes.
     process_linker: wasmtime::Linker<process::State>,
+    /// The same for processes that are commands of WASI 0.2.
+    command_linker: Linker<process::Command>,
     /// Makes calls wait for a slot. wasmtime itself fails a call if the pool is full.
     slots: Arc<Slots>,
     warm: Arc<WarmPool>,
@@ -205,6 +207,8 @@ impl Engine {
 
         let process_linker = process::linker(&wasmtime)
             .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
+        let command_linker = process::command_linker(&wasmtime)
+            .map_err(|error| EngineError::Engine(format!("{error:#}")))?;
 
         let ticker = if config.ticks {
             Ticker::start(wasmtime.clone())
@@ -233,6 +237,7 @@ impl Engine {
                 wasmtime,
                 linker,
                 process_linker,
+                command_linker,
                 slots,
                 warm,
                 code,
@@ -273,6 +278,10 @@ impl Engine {
 
     pub(crate) fn process_linker(&self) -> &wasmtime::Linker<process::State> {
         &self.shared.process_linker
+    }
+
+    pub(crate) fn command_linker(&self) -> &Linker<process::Command> {
+        &self.shared.command_linker
     }
 
     /// Returns how many slots a call of this component takes: several if its memories or tables

@@ -90,12 +90,13 @@ pub enum LoadError {
     IncompatibleImport(String),
     /// The component is a process, loaded as a plugin.
     #[error(
-        "the component is a process (it exports the core module \"{PROCESS}\"), and has no reconciler to call"
+        "the component is a process (it exports the core module \"{PROCESS}\" or wasi:cli/run), and has no reconciler \
+         to call"
     )]
     NotPlugin,
     /// The component is no process.
     #[error(
-        "the component is not a process: it exports no core module \"{PROCESS}\", but {}",
+        "the component is not a process: it exports neither a core module \"{PROCESS}\" nor wasi:cli/run@0.2, but {}",
         list(exports)
     )]
     NotProcess {
@@ -119,6 +120,17 @@ pub enum LoadError {
     )]
     MissingFunction {
         /// The missing imports, as `module.name`.
+        missing: Vec<String>,
+    },
+    /// A process that is a command of WASI 0.2 imports interfaces that this host does not offer to
+    /// processes.
+    #[error(
+        "the process imports interfaces that this host does not provide: {}; provided: {}",
+        list(missing),
+        imports::offered_to_commands()
+    )]
+    MissingProcessImport {
+        /// The missing interfaces.
         missing: Vec<String>,
     },
     /// The code is invalid, exceeds the compile cost, needs an unsupported feature, or exceeds a
@@ -213,7 +225,9 @@ impl LoadError {
             }
             Self::MissingInterpreter { .. } => reasons::SOURCE_UNREADABLE,
             Self::MissingMapper { .. } => reasons::MISSING_MAPPER,
-            Self::MissingImport { .. } | Self::MissingFunction { .. } => reasons::MISSING_IMPORT,
+            Self::MissingImport { .. }
+            | Self::MissingFunction { .. }
+            | Self::MissingProcessImport { .. } => reasons::MISSING_IMPORT,
             Self::IncompatibleImport(_) => reasons::INCOMPATIBLE_IMPORT,
             Self::CompileFailed(_) => reasons::COMPILE_FAILED,
             Self::CompileMemoryExceeded { .. } => reasons::COMPILE_MEMORY_EXCEEDED,

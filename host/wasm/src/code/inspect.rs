@@ -4,7 +4,11 @@
 use sha2::{Digest, Sha256};
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
-use crate::{PROCESS, hex};
+use crate::{
+    PROCESS, hex,
+    imports::{CONTROLLER, InterfaceName},
+    process,
+};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +34,12 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// The exports, in order.
     pub exports: Vec<String>,
-    /// True if a component exports a core module as [`PROCESS`](crate::PROCESS): it runs as a
-    /// process instead of being called.
+    /// True if a component runs as a process instead of being called: it exports a core module as
+    /// [`PROCESS`](crate::PROCESS), or it is a command.
     pub is_process: bool,
+    /// True if a component is a command of WASI 0.2: it exports `wasi:cli/run`, and neither a process
+    /// nor an interface of `operetta:controller`.
+    pub is_command: bool,
     /// Why the file does not parse. The imports and exports are then those before the mistake.
     pub error: Option<String>,
 }
@@ -46,6 +53,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
         imports: vec![],
         exports: vec![],
         is_process: false,
+        is_command: false,
         error: None,
     };
 
@@ -54,7 +62,19 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
     {
         inspection.error = Some(error.to_string());
     }
+
+    // Some compilers give every component a main.
+    inspection.is_command = inspection.format == Format::Component
+        && !inspection.is_process
+        && !inspection.exports.iter().any(|name| is_contract(name))
+        && inspection.exports.iter().any(|name| process::is_run(name));
+    inspection.is_process |= inspection.is_command;
     inspection
+}
+
+/// Reports whether a name is an interface of the contract, in whatever version.
+fn is_contract(name: &str) -> bool {
+    InterfaceName::parse(name).is_some_and(|name| name.package == CONTROLLER)
 }
 
 /// Returns the digest of a plugin: `sha256:` and the hash of the bytes in hex.

@@ -48,11 +48,14 @@ impl HasData for HasHostFunctions {
     type Data<'a> = HostFunctions<'a>;
 }
 
+/// The package of the contract.
+pub(crate) const CONTROLLER: &str = "operetta:controller";
+
 /// The interfaces linked by this host. Each stands for every version with the same `major.minor`
 /// (the same `major` from 1 on).
 const OFFERED: &[(&str, &str, &[&str])] = &[
     (
-        "operetta:controller",
+        CONTROLLER,
         "0.1",
         &[
             "config", "events", "log", "objects", "outcome", "raw", "types", "warnings",
@@ -130,9 +133,21 @@ pub fn offered() -> Vec<String> {
 
 /// [`offered`] in one line, by package.
 pub(crate) fn offered_by_package() -> String {
-    let packages = OFFERED.iter().map(|(package, version, interfaces)| {
-        format!("{package}@{version} ({})", interfaces.join(", "))
-    });
+    by_package(|_| true)
+}
+
+/// The interfaces that a process can import, in one line: WASI's.
+pub(crate) fn offered_to_commands() -> String {
+    by_package(|package| package != CONTROLLER)
+}
+
+fn by_package(is_offered: impl Fn(&str) -> bool) -> String {
+    let packages = OFFERED
+        .iter()
+        .filter(|(package, ..)| is_offered(package))
+        .map(|(package, version, interfaces)| {
+            format!("{package}@{version} ({})", interfaces.join(", "))
+        });
     packages.collect::<Vec<_>>().join("; ")
 }
 
@@ -146,6 +161,12 @@ pub(crate) fn is_offered(import: &str) -> bool {
             && interfaces.contains(&name.interface)
             && name.agrees_with(version)
     })
+}
+
+/// Reports whether the host offers this import to a process.
+pub(crate) fn is_offered_to_commands(import: &str) -> bool {
+    is_offered(import)
+        && InterfaceName::parse(import).is_some_and(|name| name.package != CONTROLLER)
 }
 
 /// The parts of `package/interface@version`.

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use super::state::State;
+use super::state::Life;
 use crate::{
     call::trap_text,
     cut,
@@ -93,11 +93,14 @@ impl Exit {
     }
 
     /// The exit of a guest that returned, exited or trapped.
-    pub(super) fn of(state: &mut State, outcome: Result<(), wasmtime::Error>) -> Self {
-        state.output.end();
-        let printed = match state.output.lines.take_message() {
-            Some(TrapMessage::Reason(text) | TrapMessage::LastLine(text)) => text,
-            None => std::mem::take(&mut state.output.last),
+    pub(super) fn of(life: &Life, outcome: Result<(), wasmtime::Error>) -> Self {
+        let printed = {
+            let mut output = life.output.lock();
+            output.end();
+            match output.lines.take_message() {
+                Some(TrapMessage::Reason(text) | TrapMessage::LastLine(text)) => text,
+                None => std::mem::take(&mut output.last),
+            }
         };
 
         let error = match outcome {
@@ -118,11 +121,11 @@ impl Exit {
 
         // Go's runtime asks for memory, prints that there is none, and exits with 2. The exit code
         // alone would not tell.
-        let refused = match state.limiter.no_room() {
+        let refused = match life.limiter.no_room() {
             Some(no_room) => Some(no_room.to_string()),
-            None if state.limiter.refused() => Some(format!(
+            None if life.limiter.refused() => Some(format!(
                 "the memory limit of {} MiB was reached",
-                state.limiter.limit_bytes() >> 20
+                life.limiter.limit_bytes() >> 20
             )),
             None => None,
         };
@@ -157,8 +160,10 @@ fn trap(error: &wasmtime::Error, printed: &str) -> String {
 
 /// A process ran for too long without waiting.
 #[derive(Debug, thiserror::Error)]
-#[error("the process ran for {} s without waiting (poll_oneoff); stack: {stack}", .limit.as_secs_f32())]
+#[error("the process ran for {} s without waiting ({waits}); stack: {stack}", .limit.as_secs_f32())]
 pub(super) struct Unresponsive {
     pub limit: Duration,
+    /// The call in which it would have waited.
+    pub waits: &'static str,
     pub stack: String,
 }

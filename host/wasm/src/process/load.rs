@@ -1,10 +1,12 @@
-//! Loading a process: the same path as a plugin's, up to a core module that is ready to start.
+//! Loading a process: the same path as a plugin's, up to a core module or a command that is ready to
+//! start.
 
 use std::{borrow::Cow, sync::Arc};
 
 use wasmtime::{ExternType, InstancePre, Linker, Module, component::Component};
+use wasmtime_wasi::p2::bindings::CommandPre;
 
-use super::{linker::original, state::State};
+use super::{command::Command, linker::original, state::State};
 use crate::{
     Engine, Inspection, LoadError, LoadLimits, PROCESS, Provenance,
     check::{check_process, checked},
@@ -28,7 +30,7 @@ pub struct ProcessProgram {
 }
 
 impl ProcessProgram {
-    /// Checks, compiles and links a component with a process. The limits of `describe()` don't
+    /// Checks, compiles and links a component that is or contains a process. The limits of `describe()` don't
     /// apply.
     ///
     /// # Errors
@@ -50,8 +52,11 @@ impl ProcessProgram {
         inspection: Inspection,
         limits: &LoadLimits,
     ) -> Result<Self, LoadError> {
+        let kind = ProcessKind {
+            is_command: inspection.is_command,
+        };
         let (code, provenance) =
-            MappedCode::obtain(engine, bytes, &inspection, ProcessKind, limits).await?;
+            MappedCode::obtain(engine, bytes, &inspection, kind, limits).await?;
 
         Ok(Self {
             engine: engine.clone(),
@@ -88,19 +93,32 @@ impl ProcessProgram {
 
 /// Code of a process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProcessKind;
+pub(crate) struct ProcessKind {
+    /// True for a command, false for a component around a core module.
+    is_command: bool,
+}
 
 /// The linked code of a process.
 pub(crate) struct ProcessParts {
-    pub pre: InstancePre<State>,
+    pub program: Linkable,
     /// The pool slots of one instance.
     pub slots: u32,
+}
+
+/// A program whose imports are resolved.
+pub(crate) enum Linkable {
+    Module(InstancePre<State>),
+    Command(CommandPre<Command>),
 }
 
 impl Kind for ProcessKind {
     type Linked = ProcessParts;
 
     fn link(&self, engine: &Engine, component: &Component) -> Result<ProcessParts, LoadError> {
+        if self.is_command {
+            return link_command(engine, component);
+        }
+
         // Even the instance of a component that instantiates nothing takes a slot of the pool.
         let slot = engine.slots().try_acquire(&Tenant::default(), 1);
         let slot =
@@ -138,10 +156,26 @@ impl Kind for ProcessKind {
         let linker = with_duplicates(engine.process_linker(), &module).map_err(incompatible)?;
         let pre = linker.instantiate_pre(&module).map_err(incompatible)?;
         Ok(ProcessParts {
-            pre,
+            program: Linkable::Module(pre),
             slots: engine.slots_for(Some(required)),
         })
     }
+}
+
+fn link_command(engine: &Engine, component: &Component) -> Result<ProcessParts, LoadError> {
+    let pre = engine
+        .command_linker()
+        .instantiate_pre(component)
+        .map_err(|error| LoadError::IncompatibleImport(short_message(&error)))?;
+    let pre = CommandPre::new(pre).map_err(|error| LoadError::IncompatibleExport {
+        interface: "wasi:cli/run",
+        message: short_message(&error),
+    })?;
+
+    Ok(ProcessParts {
+        program: Linkable::Command(pre),
+        slots: engine.slots_of(component),
+    })
 }
 
 /// Returns a linker that also has the names under which a module imports a function again.

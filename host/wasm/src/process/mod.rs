@@ -1,15 +1,21 @@
 //! Processes: programs that run for days in one instance, instead of being called.
 //!
-//! An operator in Go keeps its `main`: it starts, builds its caches, and waits. Whatever it waits
-//! for is a descriptor, and `poll_oneoff` is the only call in which it waits. So a process is a
-//! future: it can be polled by whoever schedules guests, it yields at each tick of the epoch, and
-//! dropping it ends it. While it waits it costs memory, but no time.
+//! An operator keeps its `main`: it starts, builds its caches, and waits. There is one call in which
+//! it waits, whatever for. So a process is a future: it can be polled by whoever schedules guests, it
+//! yields at each tick of the epoch, and dropping it ends it. While it waits it costs memory, but no
+//! time.
 //!
-//! A process comes as a component that exports one core module as `process` and does nothing else.
-//! The module is a WASI preview 1 command, with the functions of `operetta_process` for connections,
-//! listeners, names and signals. docs/decisions/0047-operators-are-processes.md has the reasons.
+//! There are two ways in, and one house behind them: network, files, signals, limits and exits.
 //!
-//! Whatever its module does, a process cannot
+//! - Go's programs come as a component that exports one core module as `process` and does nothing
+//!   else. The module is a WASI preview 1 command, with the functions of `operetta_process` for
+//!   connections, listeners, names and signals. Whatever it waits for is a descriptor, and it waits
+//!   in `poll_oneoff`. docs/decisions/0047-operators-are-processes.md has the reasons.
+//! - Rust's programs come as a command of WASI 0.2, a component that exports `wasi:cli/run`
+//!   (`command/`). It waits in `wasi:io/poll`. Its reasons are in
+//!   docs/decisions/0051-commands-are-processes.md.
+//!
+//! Whatever its code does, a process cannot
 //!
 //! - wait anywhere else, hold a thread for longer than an epoch tick, or run for ever without
 //!   waiting;
@@ -59,6 +65,7 @@
 //! # }
 //! ```
 
+mod command;
 mod descriptor;
 mod errno;
 mod exit;
@@ -95,8 +102,17 @@ use operetta_core::{
 };
 use tokio::sync::watch;
 use wasmtime::{Store, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
 
-use self::{exit::Unresponsive, signals::Signals, socket::Ports, wake::ProcessWaker};
+pub(crate) use self::{
+    command::{Command, is_run, linker as command_linker},
+    linker::{is_offered, linker, offered_by_module},
+    state::State,
+};
+use self::{
+    exit::Unresponsive, load::Linkable, signals::Signals, socket::Ports, state::Door,
+    wake::ProcessWaker,
+};
 pub use self::{
     exit::{Exit, ExitReason},
     files::{EmptyDir, FileError, Files, Projected},
@@ -105,14 +121,11 @@ pub use self::{
     network::{Destination, Host, Network, Stream},
     pipe::{CAPACITY, Pipe, pipe},
 };
-pub(crate) use self::{
-    linker::{is_offered, linker, offered_by_module},
-    state::State,
-};
 use crate::{
     call,
     slots::Tenant,
     store::long_run::{self, LONG},
+    ticker::Clock,
 };
 
 /// SIGTERM, with which a process is asked to end.
@@ -361,23 +374,63 @@ async fn live(
     let _slots = call::slots(engine, &tenant, linked.slots, None).await;
 
     let limit = config.unresponsive_after;
-    let state = State::new(config, shared.clone(), network, logs);
-    let mut store = Store::new(engine.wasmtime(), state);
-    store.limiter(|state| &mut state.limiter);
+    let clock = engine.clock();
+    match &linked.program {
+        Linkable::Module(pre) => {
+            let state = State::new(config, shared.clone(), network, logs);
+            let mut store = guarded(engine.wasmtime(), state, clock, limit);
+            let guest = async {
+                let instance = pre.instantiate_async(&mut store).await?;
+                let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
+                start.call_async(&mut store, ()).await
+            };
+            let outcome = clock.run(guest).await;
+            ended(&mut store, outcome)
+        }
+        Linkable::Command(pre) => {
+            let command = Command::new(config, shared.clone(), network, logs);
+            let mut store = guarded(engine.wasmtime(), command, clock, limit);
+            Command::limit(&mut store);
+            let guest = async {
+                let command = pre.instantiate_async(&mut store).await?;
+                let main = command.wasi_cli_run().call_run(&mut store).await?;
+                main.map_err(|()| I32Exit(1).into())
+            };
+            let outcome = clock.run(guest).await;
+            ended(&mut store, outcome)
+        }
+    }
+}
+
+/// Returns a store whose guest has limited memory, yields at each tick of the epoch, and ends if it
+/// does not wait for too long.
+fn guarded<D: Door>(
+    engine: &wasmtime::Engine,
+    door: D,
+    clock: &Arc<Clock>,
+    limit: Duration,
+) -> Store<D> {
+    let mut store = Store::new(engine, door);
+    store.limiter(|door| &mut door.life().limiter);
     store.set_epoch_deadline(1);
 
-    let clock = engine.clock().clone();
+    let clock = clock.clone();
     // Not called while the guest waits: only WebAssembly code looks at the epoch.
     store.epoch_deadline_callback(move |mut context| {
         let now = Instant::now();
         clock.ticked(now);
-        let run_time = &mut context.data_mut().run_time;
+        let run_time = &mut context.data_mut().life().run_time;
         let is_long = run_time.tick(now);
         let is_too_long = run_time.ran() >= limit;
 
         if is_too_long {
-            let stack = long_run::stack(&context);
-            return Err(Unresponsive { limit, stack }.into());
+            let (waits, stack) = (D::WAITS, long_run::stack(&context));
+            return Err(Unresponsive {
+                limit,
+                waits,
+                stack,
+            }
+            .into());
         }
         if is_long {
             let message = format!(
@@ -385,20 +438,16 @@ async fn live(
                 LONG.as_secs(),
                 long_run::stack(&context)
             );
-            let output = &context.data().output;
-            output.log(LogLevel::Warn, message, "host");
+            let output = &context.data_mut().life().output;
+            output.lock().log(LogLevel::Warn, message, "host");
         }
         Ok(UpdateDeadline::Yield(1))
     });
+    store
+}
 
-    let guest = async {
-        let instance = linked.pre.instantiate_async(&mut store).await?;
-        let start = instance.get_typed_func::<(), ()>(&mut store, "_start")?;
-        start.call_async(&mut store, ()).await
-    };
-    let outcome = engine.clock().run(guest).await;
-
-    let exit = Exit::of(store.data_mut(), outcome);
+fn ended<D: Door>(store: &mut Store<D>, outcome: wasmtime::Result<()>) -> Exit {
+    let exit = Exit::of(store.data_mut().life(), outcome);
     store.data().publish();
     exit
 }

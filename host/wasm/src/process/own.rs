@@ -1,7 +1,7 @@
 //! The functions of `operetta_process`: connections, listeners, names and signals, for which
 //! preview 1 has none. Only descriptors and addresses cross this border.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use super::{
     descriptor::{Descriptor, Fd},
@@ -22,23 +22,7 @@ impl State {
     pub(super) fn dial(&mut self, guest: &mut Guest<'_>, address: u32, length: u32) -> Result<Fd> {
         let to = Destination::parse(guest.text(address, length, MAX_ADDRESS)?)?;
         self.descriptors.check_room()?;
-        let waker = &self.shared.waker;
-        let port = self.shared.ports.pick();
-
-        let socket = if to.is_own(self.address) {
-            let mut remote = to.address();
-            if remote.ip().is_unspecified() {
-                remote.set_ip(loopback_like(remote.ip()));
-            }
-            let local = SocketAddr::new(loopback_like(remote.ip()), port);
-            match self.shared.ports.connect(to.port, local, true) {
-                Ok(stream) => Socket::connected(Box::new(stream), local, remote, waker),
-                Err(error) => Socket::failed(Errno::from(&error), local, remote, waker),
-            }
-        } else {
-            let local = SocketAddr::new(self.address, port);
-            Socket::connect(self.network.clone(), to, local, waker)
-        };
+        let socket = Socket::dial(&self.network, self.address, &self.life.shared, to);
         self.descriptors.add(Descriptor::Socket(Box::new(socket)))
     }
 
@@ -71,7 +55,7 @@ impl State {
         guest.bytes(local, ADDRESS_SIZE)?;
         self.descriptors.check_room()?;
 
-        let listening = self.shared.ports.listen(&at, self.address)?;
+        let listening = self.life.shared.ports.listen(&at, self.address)?;
         let address = listening.listener.local();
         let number = self.descriptors.add(Descriptor::Listener(listening))?;
         guest.put(local, &address_bytes(address))?;
@@ -103,21 +87,14 @@ impl State {
     pub(super) fn resolve(&mut self, guest: &mut Guest<'_>, name: u32, length: u32) -> Result<Fd> {
         let host = Host::parse(guest.text(name, length, MAX_ADDRESS)?)?;
         self.descriptors.check_room()?;
-        let lookup = Lookup::new(self.network.clone(), host, &self.shared.waker);
+        let lookup = Lookup::new(self.network.clone(), host, &self.life.shared.waker);
         self.descriptors.add(Descriptor::Lookup(Box::new(lookup)))
     }
 
     /// Opens the descriptor of signals. A process has only one.
     pub(super) fn signals(&mut self, _: &mut Guest<'_>) -> Result<Fd> {
         self.descriptors.check_room()?;
-        let signals = self.shared.signals.open()?;
+        let signals = self.life.shared.signals.open()?;
         self.descriptors.add(Descriptor::Signals(signals))
-    }
-}
-
-fn loopback_like(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     }
 }

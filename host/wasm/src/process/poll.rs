@@ -14,10 +14,9 @@ use super::{
     guest::Guest,
     preview1::{MONOTONIC, REALTIME},
     socket::Ready,
-    state::{State, enter},
+    state::{Door, State, enter},
     time::wall_clock,
 };
-use crate::store::long_run::RunTime;
 
 /// The most subscriptions of a call. Go has a limit of 65,535.
 const MAX_SUBSCRIPTIONS: u32 = 1 << 16;
@@ -63,7 +62,7 @@ pub(super) async fn poll_oneoff(
     guest.bytes(subscriptions, count * SUBSCRIPTION)?;
     guest.bytes(events, count * EVENT)?;
     guest.bytes(ready, 4)?;
-    state.shared.polled();
+    state.life.shared.polled();
     state.publish();
 
     let began = Began {
@@ -79,13 +78,13 @@ pub(super) async fn poll_oneoff(
             };
 
             // Before the look, so that whatever happens after it wakes the process.
-            state.shared.waker.register(cx.waker());
+            state.life.shared.waker.register(cx.waker());
             let (found, deadline) = match look(&guest, state, subscriptions, count, began) {
                 Ok(looked) => looked,
                 Err(error) => return Poll::Ready(Err(error)),
             };
             if !found.is_empty() {
-                state.shared.waker.clear();
+                state.life.shared.waker.clear();
                 return Poll::Ready(Ok(found));
             }
 
@@ -101,8 +100,7 @@ pub(super) async fn poll_oneoff(
     let found = found.await?;
 
     let (mut guest, state) = enter(&mut caller)?;
-    state.run_time = RunTime::start(std::time::Instant::now());
-    state.shared.polled();
+    state.life.waited();
     for (index, event) in (0_u32..).zip(&found) {
         // In bounds: the space for all events was checked above.
         guest.put(events + index * EVENT, event)?;

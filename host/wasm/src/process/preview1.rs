@@ -407,8 +407,8 @@ impl State {
         let length = transfer(buffers, |buffer| {
             let bytes = guest.bytes(buffer.at, buffer.length)?;
             match descriptor {
-                Descriptor::Stdout => self.output.write(Output::STDOUT, bytes),
-                Descriptor::Stderr => self.output.write(Output::STDERR, bytes),
+                Descriptor::Stdout => self.life.output.lock().write(Output::STDOUT, bytes),
+                Descriptor::Stderr => self.life.output.lock().write(Output::STDERR, bytes),
                 Descriptor::File(file) => file.write(bytes)?,
                 Descriptor::Socket(socket) => return socket.write(bytes),
                 Descriptor::Listener(_) => return Err(Errno::NOTCONN),

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    Shared,
     errno::Errno,
     network::{Destination, Host, Network, Stream, ip_bytes, is_localhost},
     pipe::{Pipe, pipe},
@@ -83,8 +84,28 @@ impl Socket {
         Self::new(State::Connected(stream), local, remote, process)
     }
 
+    /// Begins the connection of a process with this address: to itself, or to wherever its network
+    /// leads.
+    pub fn dial(network: &Arc<dyn Network>, own: IpAddr, shared: &Shared, to: Destination) -> Self {
+        let waker = &shared.waker;
+        let port = shared.ports.pick();
+        if !to.is_own(own) {
+            return Self::connect(network.clone(), to, SocketAddr::new(own, port), waker);
+        }
+
+        let mut remote = to.address();
+        if remote.ip().is_unspecified() {
+            remote.set_ip(loopback_like(remote.ip()));
+        }
+        let local = SocketAddr::new(loopback_like(remote.ip()), port);
+        match shared.ports.connect(to.port, local, true) {
+            Ok(stream) => Self::connected(Box::new(stream), local, remote, waker),
+            Err(error) => Self::failed(Errno::from(&error), local, remote, waker),
+        }
+    }
+
     /// Begins a connection.
-    pub fn connect(
+    fn connect(
         network: Arc<dyn Network>,
         to: Destination,
         local: SocketAddr,
@@ -98,7 +119,7 @@ impl Socket {
     }
 
     /// A connection that was refused.
-    pub fn failed(
+    fn failed(
         error: Errno,
         local: SocketAddr,
         remote: SocketAddr,
@@ -359,10 +380,17 @@ impl Listener {
 
 /// The address of an accepted connection: the peer's view of a listener on all addresses.
 fn own_address(listening: IpAddr, peer: IpAddr) -> IpAddr {
-    match (listening.is_unspecified(), peer) {
-        (false, _) => listening,
-        (true, IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
-        (true, IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+    if listening.is_unspecified() {
+        loopback_like(peer)
+    } else {
+        listening
+    }
+}
+
+fn loopback_like(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     }
 }
 
@@ -502,7 +530,22 @@ impl Ports {
     }
 }
 
-type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+pub(super) type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Looks up a name, for at most 64 addresses. Addresses and `localhost` answer for themselves.
+pub(super) fn resolve(network: Arc<dyn Network>, host: Host) -> Resolving {
+    match host {
+        Host::Address(address) => Box::pin(async move { Ok(vec![address]) }),
+        Host::Name(name) if is_localhost(&name) => {
+            Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]) })
+        }
+        Host::Name(name) => Box::pin(async move {
+            let mut addresses = network.resolve(&name).await?;
+            addresses.truncate(MAX_ADDRESSES);
+            Ok(addresses)
+        }),
+    }
+}
 
 /// The answer of a lookup.
 pub(super) struct Lookup {
@@ -524,18 +567,10 @@ impl Lookup {
     const NO_SUCH_HOST: u8 = 1;
     const TEMPORARY: u8 = 2;
 
-    /// Begins to look up a name. Addresses and `localhost` answer for themselves.
+    /// Begins to look up a name.
     pub fn new(network: Arc<dyn Network>, host: Host, process: &Arc<ProcessWaker>) -> Self {
-        let resolving: Resolving = match host {
-            Host::Address(address) => Box::pin(async move { Ok(vec![address]) }),
-            Host::Name(name) if is_localhost(&name) => {
-                Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]) })
-            }
-            Host::Name(name) => Box::pin(async move { network.resolve(&name).await }),
-        };
-
         let mut lookup = Self {
-            resolving: Some(resolving),
+            resolving: Some(resolve(network, host)),
             event: Event::new(process),
             answer: VecDeque::new(),
         };
@@ -562,8 +597,7 @@ impl Lookup {
                 } else {
                     Self::FOUND
                 });
-                let addresses = addresses.into_iter().take(MAX_ADDRESSES);
-                self.answer.extend(addresses.flat_map(ip_bytes));
+                self.answer.extend(addresses.into_iter().flat_map(ip_bytes));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.answer.push_back(Self::NO_SUCH_HOST);

@@ -3,7 +3,11 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use operetta_core::ports::{LogLevel, LogRecord, LogSink};
+use operetta_core::{
+    gate::bytes::Bytes,
+    ports::{LogLevel, LogRecord, LogSink},
+};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use wasmtime::{Caller, Extern, Memory};
 
@@ -24,22 +28,66 @@ const CLOCK_START: Duration = Duration::from_secs(1);
 /// The most bytes of one read or write.
 pub(super) const MAX_TRANSFER: u32 = 256 << 10;
 
+/// What the host knows of every process, however it enters.
+pub(crate) struct Life {
+    pub limiter: MemoryLimiter,
+    /// Shared with the standard streams of a command.
+    pub output: Arc<Mutex<Output>>,
+    pub shared: Arc<Shared>,
+    /// How long it has run since it last waited.
+    pub run_time: RunTime,
+}
+
+impl Life {
+    pub fn new(
+        memory_bytes: usize,
+        memory: Option<Bytes>,
+        shared: Arc<Shared>,
+        logs: Arc<dyn LogSink>,
+    ) -> Self {
+        Self {
+            limiter: MemoryLimiter::new(memory_bytes, memory).for_process(),
+            output: Arc::new(Mutex::new(Output {
+                lines: Lines::default(),
+                logs,
+                last: String::new(),
+            })),
+            shared,
+            run_time: RunTime::start(std::time::Instant::now()),
+        }
+    }
+
+    /// Called when the process stops waiting.
+    pub fn waited(&mut self) {
+        self.run_time = RunTime::start(std::time::Instant::now());
+        self.shared.polled();
+    }
+}
+
+/// The data of a process's store. There are two kinds: [`State`], of a core module, and
+/// [`Command`](super::command::Command), of a component.
+pub(crate) trait Door: Send + 'static {
+    /// The call in which such a process waits.
+    const WAITS: &'static str;
+
+    fn life(&mut self) -> &mut Life;
+
+    /// Updates what the host sees of the process from outside.
+    fn publish(&self);
+}
+
 pub(crate) struct State {
     /// The guest's memory; None before its first host call.
     memory: Option<Memory>,
-    pub(super) limiter: MemoryLimiter,
+    pub(super) life: Life,
     pub(super) descriptors: Descriptors,
     pub(super) files: Files,
     /// Each without a zero byte.
     pub(super) args: Vec<Vec<u8>>,
     /// The same, as `name=value`.
     pub(super) env: Vec<Vec<u8>>,
-    pub(super) output: Output,
     pub(super) network: Arc<dyn Network>,
     pub(super) address: IpAddr,
-    pub(super) shared: Arc<Shared>,
-    /// How long it has run since it last waited.
-    pub(super) run_time: RunTime,
     started: Instant,
 }
 
@@ -72,20 +120,13 @@ impl State {
 
         Self {
             memory: None,
-            limiter: MemoryLimiter::new(config.memory_bytes, config.memory).for_process(),
+            life: Life::new(config.memory_bytes, config.memory, shared, logs),
             descriptors,
             files: config.files,
             args: config.args.into_iter().map(until_zero).collect(),
             env: env.collect(),
-            output: Output {
-                lines: Lines::default(),
-                logs,
-                last: String::new(),
-            },
             network,
             address: config.address,
-            shared,
-            run_time: RunTime::start(std::time::Instant::now()),
             started: Instant::now(),
         }
     }
@@ -100,11 +141,19 @@ impl State {
         let since_start = Duration::from_nanos(nanos).saturating_sub(CLOCK_START);
         self.started.checked_add(since_start)
     }
+}
 
-    /// Updates what the host sees of the process from outside.
-    pub(super) fn publish(&self) {
-        self.shared
-            .publish(self.limiter.used_bytes(), self.descriptors.count());
+impl Door for State {
+    const WAITS: &'static str = "poll_oneoff";
+
+    fn life(&mut self) -> &mut Life {
+        &mut self.life
+    }
+
+    fn publish(&self) {
+        let memory_bytes = self.life.limiter.used_bytes();
+        let shared = &self.life.shared;
+        shared.publish(memory_bytes, self.descriptors.count());
     }
 }
 
@@ -130,7 +179,7 @@ pub(super) fn enter<'a>(
 }
 
 /// The lines that a process prints, on their way to its log.
-pub(super) struct Output {
+pub(crate) struct Output {
     pub lines: Lines,
     pub logs: Arc<dyn LogSink>,
     /// The last line on stdout.

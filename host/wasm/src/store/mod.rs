@@ -3,7 +3,7 @@
 
 pub(crate) mod limiter;
 pub(crate) mod long_run;
-mod nondeterminism;
+pub(crate) mod nondeterminism;
 pub(crate) mod output;
 pub(crate) mod trap_message;
 mod wasi;

@@ -3,6 +3,7 @@
 //! A guest checks the host itself: `(call $check GOT WANT NUMBER)` exits with the code
 //! `NUMBER * 1000 + GOT` if the two differ. So a guest that completes has seen what it expected.
 
+mod command;
 mod files;
 mod life;
 mod load;

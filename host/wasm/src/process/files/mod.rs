@@ -393,8 +393,8 @@ fn absolute(base: &[String], path: &str) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// An open file, with its position.
-#[derive(Debug)]
+/// An open file, with its position. A clone is the same file, and has a position of its own.
+#[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     file: Arc<File>,
     position: u64,
@@ -403,6 +403,14 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
+    /// Returns the same file at another position.
+    pub fn at(&self, position: u64) -> Self {
+        Self {
+            position,
+            ..self.clone()
+        }
+    }
+
     pub fn stat(&self) -> Stat {
         self.file.stat()
     }
