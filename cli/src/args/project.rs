@@ -45,7 +45,7 @@ pub struct BuildArgs {
     /// Compress quickly, and leave the compile check to the host: for development
     #[arg(long)]
     pub fast: bool,
-    /// Build a Go program that runs as a process, even if its module requires Operetta's SDK
+    /// Build a Go or Rust program that runs as a process, even if it requires Operetta's SDK
     #[arg(long)]
     pub process: bool,
     #[command(flatten)]
@@ -55,17 +55,17 @@ pub struct BuildArgs {
     pub compiler_args: Vec<String>,
 }
 
-/// Which program of a Go module is built, and how.
+/// Which program of a Go module or a Rust package is built, and how.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramArgs {
     /// A program's main package, such as ./cmd/controller [default: DIR, ./cmd, ./cmd/manager, ./cmd/NAME
-    /// or the only one]
+    /// or the only one]; in Rust, the name of the program
     #[arg(long, value_name = "PACKAGE")]
     pub main: Option<String>,
-    /// A program's build tags, separated by commas
+    /// A Go program's build tags, separated by commas
     #[arg(long, value_name = "TAGS")]
     pub tags: Option<String>,
-    /// A program's flags for Go's linker, such as "-X main.version=1.2.3"
+    /// A Go program's flags for the linker, such as "-X main.version=1.2.3"
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub ldflags: Option<String>,
 }

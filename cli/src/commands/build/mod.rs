@@ -4,7 +4,7 @@
 //! The language's own toolchain compiles. If the output is a core module, a component is made from
 //! it here. The component is then stripped, checked as the host checks it, and written atomically.
 //!
-//! A Go program that was not written for Operetta takes its own way, see [`process`].
+//! A program in Go or Rust that was not written for Operetta takes its own way, see [`process`].
 
 mod c;
 mod component;
@@ -52,7 +52,7 @@ pub async fn build(args: &BuildArgs) -> Result<()> {
 /// component.
 pub async fn build_with(args: &BuildArgs, progress: Progress) -> Result<()> {
     let project = if args.process {
-        Project::find_go(&args.dir)
+        Project::find_program(&args.dir)
     } else {
         Project::find(&args.dir)
     }?;

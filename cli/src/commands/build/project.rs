@@ -10,7 +10,7 @@ use crate::args::Language;
 
 /// The file by which each language is detected.
 const MARKS: &[(&str, Language)] = &[
-    ("Cargo.toml", Language::Rust),
+    (RUST_MARK, Language::Rust),
     (GO_MARK, Language::Go),
     ("package.json", Language::TypeScript),
     ("pyproject.toml", Language::Python),
@@ -20,6 +20,7 @@ const MARKS: &[(&str, Language)] = &[
 ];
 
 const GO_MARK: &str = "go.mod";
+const RUST_MARK: &str = "Cargo.toml";
 
 /// A plugin's project, or an operator's.
 #[derive(Clone)]
@@ -57,13 +58,15 @@ impl Project {
             }
             several => {
                 let marks: Vec<_> = several.iter().map(|(mark, _)| *mark).collect();
-                let go = if marks.contains(&GO_MARK) {
+                let program = if marks.contains(&GO_MARK) {
                     ", or build its Go program with --process"
+                } else if marks.contains(&RUST_MARK) {
+                    ", or build its Rust program with --process"
                 } else {
                     ""
                 };
                 let message = format!(
-                    "{} is in several languages: it has {}; keep one{go}",
+                    "{} is in several languages: it has {}; keep one{program}",
                     dir.display(),
                     marks.join(" and ")
                 );
@@ -74,8 +77,27 @@ impl Project {
         Self::read(dir, mark, language)
     }
 
-    /// Reads the Go module in a folder, whatever else is there: an operator's repository often has
-    /// the files of other languages.
+    /// Reads the Go module in a folder, or else the Rust package, whatever else is there: an
+    /// operator's repository often has the files of other languages.
+    ///
+    /// # Errors
+    /// Returns an error if there is no folder, or neither a go.mod nor a Cargo.toml in it.
+    pub fn find_program(dir: &Path) -> Result<Self> {
+        let dir = folder(dir)?;
+        for (mark, language) in [(GO_MARK, Language::Go), (RUST_MARK, Language::Rust)] {
+            if dir.join(mark).is_file() {
+                return Self::read(dir, mark, language);
+            }
+        }
+
+        bail!(reasons::NO_PROJECT.error(format!(
+            "only programs in Go and Rust can be processes, and {} has neither {GO_MARK} nor {RUST_MARK}: name the folder \
+             of the module or package",
+            dir.display()
+        )))
+    }
+
+    /// Reads the Go module in a folder, whatever else is there.
     ///
     /// # Errors
     /// Returns an error if there is no folder, or no go.mod in it.
@@ -83,7 +105,8 @@ impl Project {
         let dir = folder(dir)?;
         if !dir.join(GO_MARK).is_file() {
             bail!(reasons::NO_PROJECT.error(format!(
-                "only Go programs can be processes, and {} has no {GO_MARK}: name the folder of the module",
+                "only operators in Go can be adopted, and {} has no {GO_MARK}: name the folder of the module. `operetta \
+                 build --process` builds programs in Rust as well",
                 dir.display()
             )));
         }
@@ -276,7 +299,7 @@ mod tests {
         error("it has Cargo.toml and go.mod");
         error("--process");
 
-        let go = Project::find_go(folder.path()).expect("the Go module");
+        let go = Project::find_program(folder.path()).expect("the Go module");
         assert_eq!((go.language, go.name.as_str()), (Language::Go, "x"));
 
         assert!(
@@ -288,7 +311,17 @@ mod tests {
         );
 
         std::fs::remove_file(folder.path().join("go.mod")).expect("removed");
-        let error = Project::find_go(folder.path()).err().expect("no module");
-        assert!(error.to_string().contains("has no go.mod"), "{error}");
+        std::fs::write(folder.path().join("Cargo.toml"), "[package]\nname = \"x\"").expect("file");
+        let rust = Project::find_program(folder.path()).expect("the package");
+        assert_eq!((rust.language, rust.name.as_str()), (Language::Rust, "x"));
+
+        std::fs::remove_file(folder.path().join("Cargo.toml")).expect("removed");
+        let error = Project::find_program(folder.path())
+            .err()
+            .expect("no module");
+        assert!(
+            error.to_string().contains("neither go.mod nor Cargo.toml"),
+            "{error}"
+        );
     }
 }

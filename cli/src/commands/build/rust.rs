@@ -11,11 +11,11 @@ use super::{
     tools::{missing, output_of},
 };
 
-const TARGET: &str = "wasm32-wasip2";
+pub const TARGET: &str = "wasm32-wasip2";
 /// The flag that enables the features of tokio on WASI that kube-client needs; it does not affect
 /// other projects. It is added to the flags of the author's .cargo/config.toml; RUSTFLAGS overrides
 /// both.
-const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
+pub const FLAGS: [&str; 2] = ["--cfg", "tokio_unstable"];
 
 /// Compiles the project's library.
 ///
@@ -28,18 +28,7 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
     let target = target_of(&job.args.compiler_args);
 
     if let Some(rustc) = tools.look_for("rustc") {
-        let libraries = output_of(Command::new(rustc).current_dir(dir).args([
-            "--print",
-            "target-libdir",
-            "--target",
-            target,
-        ]))?;
-        if !Path::new(libraries.trim()).is_dir() {
-            return Err(missing(
-                &format!("the Rust target {target}"),
-                &format!("`rustup target add {target}`"),
-            ));
-        }
+        check_target(&rustc, dir, target)?;
     }
 
     steps.run("compile", |note| {
@@ -75,6 +64,26 @@ pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
         let file = artifact(&messages, &dir.join("Cargo.toml"))?;
         job.read(Path::new(&file))
     })
+}
+
+/// Checks that the libraries of a target are installed.
+///
+/// # Errors
+/// Returns an error that says how to install them.
+pub fn check_target(rustc: &Path, dir: &Path, target: &str) -> Result<()> {
+    let libraries = output_of(Command::new(rustc).current_dir(dir).args([
+        "--print",
+        "target-libdir",
+        "--target",
+        target,
+    ]))?;
+    if !Path::new(libraries.trim()).is_dir() {
+        return Err(missing(
+            &format!("the Rust target {target}"),
+            &format!("`rustup target add {target}`"),
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the target in the author's arguments, or [`TARGET`].

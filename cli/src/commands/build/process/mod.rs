@@ -1,15 +1,18 @@
-//! A Go program that was not written for Operetta, built as it is: an operator's own main runs as a
-//! process in the host's sandbox.
+//! A program that was not written for Operetta, built as it is: an operator's own main runs as a
+//! process in the host's sandbox. This file is about programs in Go, and [`rust`] about those in Rust.
 //!
 //! The module's go.mod, vendor folder, workspace and build tags stay what they are. Go's standard
 //! library is overlaid ([`overlay`]), so that connections, names and signals are the host's, as are
 //! a few modules that would not build ([`modules`]). The program's core module then becomes a
 //! component that exports it ([`wrap`]).
 
+mod cargo_metadata;
+mod crates;
 mod imports;
 mod modules;
 mod overlay;
 mod packages;
+mod rust;
 mod toolchain;
 mod wrap;
 
@@ -34,8 +37,12 @@ use crate::{
 const SDK: &str = "operetta.dev/sdk-go";
 
 /// Reports whether a project is a program rather than a plugin: a Go module that does not require
-/// the SDK, or any for which the user says so.
+/// the SDK, a Rust package with a main that does not use it, or any for which the user says so.
 pub fn is_process(project: &Project, args: &BuildArgs) -> bool {
+    if project.language == Language::Rust {
+        return args.process || rust::is_program(project);
+    }
+
     let is_plugin = [SDK, super::go::CONTROLLER_RUNTIME]
         .iter()
         .any(|module| requires(&project.dir, module));
@@ -43,13 +50,17 @@ pub fn is_process(project: &Project, args: &BuildArgs) -> bool {
     project.language == Language::Go && (args.process || !is_plugin)
 }
 
-/// Compiles the program and returns the component.
+/// Compiles a program in Go or Rust and returns the component.
 ///
 /// # Errors
-/// Returns an error if `go` is missing or not supported, if no main package can be chosen, if a
+/// As [`rust::compile`]. For Go, returns an error if `go` is missing or not supported, if no main package can be chosen, if a
 /// package does not build for wasip1 (with the imports by which it came in), or if the compiler
 /// fails.
 pub fn compile(job: &Job<'_>, steps: &mut Steps) -> Result<Vec<u8>> {
+    if job.project.language == Language::Rust {
+        return rust::compile(job, steps);
+    }
+
     let (build, graph) = steps.run("packages", |note| {
         let mut build = GoBuild::new(job)?;
         let graph = build.packages()?;
