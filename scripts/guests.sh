@@ -33,6 +33,7 @@ k8s-types-go               tests/guests/k8s-types-go        plugins/sdk-go
 processes="
 process-go                 tests/guests/process-go
 process-operator           tests/guests/process-operator
+process-kube               tests/guests/process-kube
 "
 # For `make bench-languages`.
 if [ -n "${BENCH:-}" ]; then

@@ -70,8 +70,13 @@ async fn until_logged(host: &Host, namespace: &TestNamespace<'_>, message: &str)
 
 /// Creates the Plugin `operator` with this `spec.process`.
 async fn create(namespace: &TestNamespace<'_>, process: Value) {
+    create_from(namespace, "process-operator.wasm", process).await;
+}
+
+/// The same, of another program.
+async fn create_from(namespace: &TestNamespace<'_>, file: &str, process: Value) {
     let spec = json!({
-        "source": {"path": "process-operator.wasm"},
+        "source": {"path": file},
         "serviceAccountName": "operator",
         "process": process,
     });
@@ -151,6 +156,56 @@ async fn process_reconciles_as_its_service_account() {
         namespace.delete(kinds::PLUGIN, "operator").await;
         namespace.until_gone(kinds::PLUGIN, "operator").await;
     }
+    host.assert_sound();
+}
+
+/// An operator of kube-rs, built for WASI 0.2, has the life of one in Go.
+#[tokio::test]
+async fn operator_in_rust_reconciles_and_ends_as_one_in_go() {
+    let control_plane = ControlPlane::shared().await;
+    let host = host(control_plane).await;
+    let namespace = team(control_plane, ALL).await;
+    ask_for_copy(&namespace, "before").await;
+    let process = json!({
+        "args": ["0.0.0.0:8080"],
+        "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
+    });
+    create_from(&namespace, "process-kube.wasm", process).await;
+    until_copied(&namespace, "before").await;
+    ask_for_copy(&namespace, "after").await;
+    until_copied(&namespace, "after").await;
+    namespace
+        .until_condition("operator", "Ready", "True", "Running")
+        .await;
+
+    for (name, code, message) in [
+        ("leave", 3, "leaving"),
+        ("crash", 134, "a bug in the operator"),
+    ] {
+        ask_for_copy(&namespace, name).await;
+        let plugin = until_process(&host, &namespace, name, |process| {
+            process["lastTermination"]["exitCode"] == code
+        })
+        .await;
+        let said = &plugin["status"]["process"]["lastTermination"]["message"];
+        let said = said.as_str().unwrap_or_default();
+        assert!(said.contains(message), "{name}: {said}");
+        namespace.delete(kinds::CONFIG_MAP, name).await;
+    }
+
+    // It restarts, and ends by SIGTERM when it is told to.
+    until_process(&host, &namespace, "it runs again", |process| {
+        process["startedAt"].is_string() && process["ready"] == true
+    })
+    .await;
+    let suspend = json!({"spec": {"suspend": true}});
+    namespace.patch(kinds::PLUGIN, "operator", suspend).await;
+    namespace
+        .until(kinds::CONFIG_MAP, "goodbye", |_| Ok(()))
+        .await;
+    namespace
+        .until_condition("operator", "Ready", "False", "Suspended")
+        .await;
     host.assert_sound();
 }
 
