@@ -394,7 +394,7 @@ async fn live(
             let guest = async {
                 let command = pre.instantiate_async(&mut store).await?;
                 let main = command.wasi_cli_run().call_run(&mut store).await?;
-                main.map_err(|()| I32Exit(1).into())
+                main.map_err(|()| wasmtime::Error::from(I32Exit(1)))
             };
             let outcome = clock.run(guest).await;
             ended(&mut store, outcome)

@@ -1,7 +1,7 @@
 //! What cargo knows of a package and its dependencies: `cargo metadata`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fmt,
     path::{Path, PathBuf},
 };
@@ -113,13 +113,15 @@ impl Metadata {
                 .is_some_and(|name| name.split('@').next() == Some(to))
         };
 
-        let mut cameby: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut next = std::collections::VecDeque::from([from.id.as_str()]);
+        let mut came_by: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut next = VecDeque::from([from.id.as_str()]);
         while let Some(id) = next.pop_front() {
             if is_target(id) {
                 let mut chain = vec![id];
-                while let Some(parent) = cameby.get(chain[chain.len() - 1]) {
+                let mut at = id;
+                while let Some(parent) = came_by.get(at) {
                     chain.push(parent);
+                    at = parent;
                 }
                 chain.reverse();
                 return chain
@@ -127,9 +129,12 @@ impl Metadata {
                     .filter_map(|id| names.get(id).cloned())
                     .collect();
             }
-            for dependency in nodes.get(id).iter().flat_map(|node| &node.dependencies) {
-                if dependency != &from.id && !cameby.contains_key(dependency.as_str()) {
-                    cameby.insert(dependency, id);
+            let Some(node) = nodes.get(id) else {
+                continue;
+            };
+            for dependency in &node.dependencies {
+                if dependency != &from.id && !came_by.contains_key(dependency.as_str()) {
+                    came_by.insert(dependency, id);
                     next.push_back(dependency);
                 }
             }

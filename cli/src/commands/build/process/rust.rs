@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use operetta_api::reasons;
+use operetta_api::reasons::{self, CodedError};
 use serde_json::Value;
 
 use super::{
@@ -201,7 +201,7 @@ impl<'a> CargoBuild<'a> {
     }
 
     /// What may have stopped the compiler: crates that need more than Rust.
-    fn native(&self) -> Option<String> {
+    fn native(&self) -> Option<CodedError> {
         let chains: Vec<String> = NATIVE
             .iter()
             .map(|name| self.metadata.chain(&self.package, name))
@@ -212,16 +212,12 @@ impl<'a> CargoBuild<'a> {
             return None;
         }
 
-        Some(
-            reasons::NOT_PORTABLE
-                .error(format!(
-                    "the program uses crates that compile C or assembler, for which clang must know wasm32-wasip2:{}\n  The \
-                     API server that a process sees needs no TLS. Without it, kube is `default-features = false, features = \
-                     [\"client\", \"runtime\"]`; a feature of your package can choose, with `-- --no-default-features`",
-                    chains.concat()
-                ))
-                .to_string(),
-        )
+        Some(reasons::NOT_PORTABLE.error(format!(
+            "the program uses crates that compile C or assembler, for which clang must know wasm32-wasip2:{}\n  The API \
+             server that a process sees needs no TLS. Without it, kube is `default-features = false, features = \
+             [\"client\", \"runtime\"]`; a feature of your package can choose, with `-- --no-default-features`",
+            chains.concat()
+        )))
     }
 }
 
@@ -368,8 +364,8 @@ mod tests {
             ("[lib]\ncrate-type = [\"cdylib\"]", true),
             ("[lib]\nname = \"x\"", false),
         ] {
-            let manifest = manifest.parse().expect("toml");
-            assert_eq!(is_plugin(&manifest), plugin, "{manifest}");
+            let table = manifest.parse::<toml::Table>().expect("toml");
+            assert_eq!(is_plugin(&table), plugin, "{manifest}");
         }
     }
 

@@ -17,9 +17,12 @@ mod sockets;
 mod stdio;
 mod tcp;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use operetta_core::{nondeterminism, ports::LogSink};
@@ -30,7 +33,6 @@ use wasmtime::{
 use wasmtime_wasi::{
     WasiCtx, WasiCtxView, WasiView,
     p2::bindings::{
-        LinkOptions,
         filesystem::{preopens, types},
         sockets::{ip_name_lookup, tcp as tcp_interface, tcp_create_socket, udp_create_socket},
     },
@@ -66,7 +68,7 @@ pub(crate) struct Command {
     life: Life,
     files: Files,
     network: Arc<dyn Network>,
-    address: std::net::IpAddr,
+    address: IpAddr,
     open: Open,
     unsent: Unsent,
 }
@@ -205,9 +207,7 @@ pub(crate) fn is_run(export: &str) -> bool {
 /// Returns a linker with all interfaces that a command may import: those of WASI that plugins have.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<Command>> {
     let mut linker = Linker::new(engine);
-    let mut options = LinkOptions::default();
-    options.cli_exit_with_code(true);
-    wasmtime_wasi::p2::add_to_linker_with_options_async(&mut linker, &options)?;
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
 
     type House = HasSelf<Command>;
     linker.allow_shadowing(true);
