@@ -94,7 +94,7 @@ reasons! {
     /// assembler that there is not.
     NOT_PORTABLE = "NotPortable",
         "Look at the chain of imports in the message: often a newer version of a module, a build tag (`--tags`) or a file with \
-         `//go:build !wasip1` leaves the package out.";
+         `//go:build !wasip1` leaves the package out. In Rust, look for a feature that leaves out the crate.";
     /// The name is not valid for a plugin or a namespace.
     INVALID_NAME = "InvalidName",
         "Use lower case letters, digits, `-` and, in a plugin's name, `.`; at most 253 for a plugin and 63 for a namespace, as Kubernetes does.";
