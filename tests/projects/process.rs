@@ -1,4 +1,4 @@
-//! `operetta build` in the repository of a Go program that was not written for Operetta.
+//! `operetta build` in the repository of a program in Go or Rust that was not written for Operetta.
 
 use std::{
     fs,
@@ -270,4 +270,70 @@ fn plugin_stays_a_plugin_unless_forced() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("k8s-types is a plugin"), "{error}");
+}
+
+const CARGO_TOML: &str =
+    "[package]\nname = \"op\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+
+fn rust_main(text: &str) -> String {
+    format!("fn main() {{ println!({text:?}) }}\n")
+}
+
+#[test]
+fn program_in_rust_becomes_a_process() {
+    let manifest = format!("{CARGO_TOML}\n[features]\nlarge = []\n");
+    let main = r#"fn main() {
+    let edition = if cfg!(feature = "large") { "edition-large" } else { "edition-small" };
+    println!("{edition} {}", std::env::args().count());
+}
+"#;
+    let program = Program::new(&[("Cargo.toml", &manifest), ("src/main.rs", main)]);
+    let (said, component) = program.built(&["--", "--features", "large"]);
+    assert!(
+        said.contains("op with rustc 1.")
+            && said.contains("as a process: it doesn't use Operetta's SDK"),
+        "{said}"
+    );
+
+    let inspection = operetta_wasm::inspect(&component);
+    assert_eq!(inspection.error, None);
+    assert!(inspection.is_command, "{:?}", inspection.exports);
+    assert!(contains(&component, "edition-large") && !contains(&component, "edition-small"));
+    // The names of functions are kept.
+    assert!(contains(&component, "op4main"));
+}
+
+#[test]
+fn one_of_several_programs_in_rust_is_chosen() {
+    let program = Program::new(&[
+        ("Cargo.toml", CARGO_TOML),
+        ("src/bin/manager.rs", &rust_main("the manager")),
+        ("src/bin/tool.rs", &rust_main("the tool")),
+    ]);
+    let error = program.error(&[]);
+    assert!(
+        error.contains("op has several programs: choose one with --main: manager, tool"),
+        "{error}"
+    );
+    let error = program.error(&["--main", "other"]);
+    assert!(error.contains("op has no program other"), "{error}");
+    let error = program.error(&["--main", "tool", "--tags", "x"]);
+    assert!(
+        error.contains("--tags and --ldflags are for programs in Go"),
+        "{error}"
+    );
+
+    let (said, component) = program.built(&["--main", "tool"]);
+    assert!(contains(&component, "the tool") && !contains(&component, "the manager"));
+    assert!(said.contains("--main chooses another: manager"), "{said}");
+}
+
+#[test]
+fn library_in_rust_is_no_process() {
+    let program = Program::new(&[("Cargo.toml", CARGO_TOML), ("src/lib.rs", "")]);
+    let error = program.error(&["--process"]);
+    assert!(
+        error.contains("op has no program: it needs src/main.rs"),
+        "{error}"
+    );
 }
