@@ -20,7 +20,7 @@ pub fn work_as_on_any_system() -> Result {
     expect("no file", ErrorKind::NotFound, fs::read("/etc/nothing"))?;
     expect(
         "no way out",
-        ErrorKind::NotFound,
+        ErrorKind::PermissionDenied,
         fs::read("/../../etc/passwd"),
     )?;
     expect("a folder", ErrorKind::IsADirectory, fs::read("/etc/config"))?;
