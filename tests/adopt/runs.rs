@@ -137,18 +137,26 @@ impl Ground {
         let file = self.control_plane.folder().join("applied.yaml");
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         let file = file.to_string_lossy();
-        let mut args = vec![
+
+        // Not `-n`: with it, kubectl refuses objects that name another namespace.
+        if let Some(namespace) = namespace {
+            self.kubectl(&[
+                "config",
+                "set-context",
+                "--current",
+                "--namespace",
+                namespace,
+            ])?;
+        }
+        self.kubectl(&[
             "apply",
             "--server-side",
             "--force-conflicts",
             "--validate=ignore",
             "-f",
             &file,
-        ];
-        if let Some(namespace) = namespace {
-            args.extend(["-n", namespace]);
-        }
-        self.kubectl(&args).map(drop)
+        ])
+        .map(drop)
     }
 
     fn kubectl(&self, args: &[&str]) -> Result<String, String> {
