@@ -442,6 +442,9 @@ impl<'a> Operator<'a> {
             arguments.splice(0..0, more.iter().cloned());
         }
 
+        for argument in &arguments {
+            self.placeholder("args", argument);
+        }
         if !arguments.is_empty() {
             process.insert("args".to_owned(), arguments.into());
         }
@@ -458,6 +461,21 @@ impl<'a> Operator<'a> {
         } else {
             let note = "is left out: a process starts in a folder with an absolute path";
             self.add(Verdict::No, "workingDir", note);
+        }
+    }
+
+    /// Reports a text with a placeholder that a tool like clusterctl or envsubst fills in. The process
+    /// would get it as it stands; only `$(NAME)` is replaced, as in a Pod.
+    fn placeholder(&mut self, place: &str, value: &str) {
+        let placeholder = value
+            .split_once("${")
+            .and_then(|(_, rest)| rest.split_once('}'));
+        if let Some((placeholder, _)) = placeholder {
+            let note = format!(
+                "${{{placeholder}}} looks like a placeholder: render the manifests with the tool that fills it in, such as \
+                 clusterctl or envsubst, and choose the result with --manifests"
+            );
+            self.add(Verdict::Maybe, place, note);
         }
     }
 
@@ -488,6 +506,8 @@ impl<'a> Operator<'a> {
                     name_of(self.workload)
                 );
             }
+
+            self.placeholder(&place, text(value));
 
             let source = &variable["valueFrom"];
             if is_unset(source) {
@@ -1377,6 +1397,23 @@ mod tests {
             variable(json!({"resource": "limits.cpu", "divisor": "0", "containerName": "manager"})),
             json!({"resource": "limits.cpu"})
         );
+    }
+
+    #[test]
+    fn placeholders_that_other_tools_fill_in_are_reported() {
+        let container = json!({
+            "args": ["--ns=$(NAMESPACE)", "--address=${ADDRESS:=:8443}"],
+            "env": [{"name": "LEVEL", "value": "${LEVEL}"}, {"name": "PRICE", "value": "5$ {net}"}],
+        });
+        let (process, findings) = process(&json!({}), &container);
+        assert_eq!(
+            findings,
+            [
+                (Verdict::Maybe, "args".to_owned()),
+                (Verdict::Maybe, "env[LEVEL]".to_owned()),
+            ]
+        );
+        assert_eq!(process["args"], container["args"]);
     }
 
     #[test]
