@@ -27,6 +27,7 @@ pub struct ProcessProgram {
     /// Its `error` is None.
     inspection: Inspection,
     provenance: Provenance,
+    initial_memory_bytes: u64,
 }
 
 impl ProcessProgram {
@@ -57,12 +58,14 @@ impl ProcessProgram {
         };
         let (code, provenance) =
             MappedCode::obtain(engine, bytes, &inspection, kind, limits).await?;
+        let initial_memory_bytes = code.linked().await?.initial_memory_bytes;
 
         Ok(Self {
             engine: engine.clone(),
             code,
             inspection,
             provenance,
+            initial_memory_bytes,
         })
     }
 
@@ -79,6 +82,12 @@ impl ProcessProgram {
     /// Returns where the compiled code came from.
     pub fn provenance(&self) -> Provenance {
         self.provenance
+    }
+
+    /// Returns the size of the memory with which a process starts, in bytes: what the compiler put
+    /// there. It counts towards the process's limit. 0 for a command.
+    pub fn initial_memory_bytes(&self) -> u64 {
+        self.initial_memory_bytes
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -103,6 +112,8 @@ pub(crate) struct ProcessParts {
     pub program: Linkable,
     /// The pool slots of one instance.
     pub slots: u32,
+    /// The size of the memory of a new instance.
+    pub initial_memory_bytes: u64,
 }
 
 /// A program whose imports are resolved.
@@ -134,14 +145,14 @@ impl Kind for ProcessKind {
             return Err(invalid("its function \"_start\" has parameters or results"));
         }
 
-        let memory = module.get_export("memory");
-        let has_memory = matches!(&memory, Some(ExternType::Memory(memory))
-            if !memory.is_64() && !memory.is_shared());
-        if !has_memory {
-            return Err(invalid(
-                "its memory is shared or has 64-bit addresses, which preview 1 of WASI does not know",
-            ));
-        }
+        let memory = match module.get_export("memory") {
+            Some(ExternType::Memory(memory)) if !memory.is_64() && !memory.is_shared() => memory,
+            _ => {
+                return Err(invalid(
+                    "its memory is shared or has 64-bit addresses, which preview 1 of WASI does not know",
+                ));
+            }
+        };
 
         let required = module.resources_required();
         let elements = required.max_initial_table_size.unwrap_or_default();
@@ -158,6 +169,7 @@ impl Kind for ProcessKind {
         Ok(ProcessParts {
             program: Linkable::Module(pre),
             slots: engine.slots_for(Some(required)),
+            initial_memory_bytes: memory.minimum().saturating_mul(memory.page_size()),
         })
     }
 }
@@ -175,6 +187,8 @@ fn link_command(engine: &Engine, component: &Component) -> Result<ProcessParts, 
     Ok(ProcessParts {
         program: Linkable::Command(pre),
         slots: engine.slots_of(component),
+        // A component does not say.
+        initial_memory_bytes: 0,
     })
 }
 

@@ -97,7 +97,7 @@ use std::{
 };
 
 use operetta_core::{
-    gate::bytes::Bytes,
+    gate::{bytes::Bytes, throttle::Meter},
     ports::{LogLevel, LogSink},
 };
 use tokio::sync::watch;
@@ -144,6 +144,8 @@ pub struct ProcessConfig {
     pub memory_bytes: usize,
     /// Charges its memory to its namespace and the host; None if nobody counts.
     pub memory: Option<Bytes>,
+    /// Records the peak of its memory; None if nobody asks.
+    pub meter: Option<Arc<Meter>>,
     /// The most descriptors open at once. Four are open at the start.
     pub max_descriptors: u32,
     /// How long it may run without waiting. Only time in which it runs counts.
@@ -162,6 +164,7 @@ impl Default for ProcessConfig {
             files: Files::default(),
             memory_bytes: 256 << 20,
             memory: None,
+            meter: None,
             max_descriptors: 4096,
             unresponsive_after: Duration::from_secs(30),
             address: Ipv4Addr::LOCALHOST.into(),

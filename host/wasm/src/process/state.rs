@@ -1,10 +1,14 @@
 //! What the host knows of a running process: the data of its wasmtime store. The functions of
 //! `preview1.rs`, `own.rs` and `poll.rs` work on it.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use operetta_core::{
-    gate::bytes::Bytes,
+    gate::{bytes::Bytes, throttle::Meter},
     ports::{LogLevel, LogRecord, LogSink},
 };
 use parking_lot::Mutex;
@@ -36,12 +40,15 @@ pub(crate) struct Life {
     pub shared: Arc<Shared>,
     /// How long it has run since it last waited.
     pub run_time: RunTime,
+    /// Gets the peak of its memory.
+    meter: Option<Arc<Meter>>,
 }
 
 impl Life {
     pub fn new(
         memory_bytes: usize,
         memory: Option<Bytes>,
+        meter: Option<Arc<Meter>>,
         shared: Arc<Shared>,
         logs: Arc<dyn LogSink>,
     ) -> Self {
@@ -54,7 +61,19 @@ impl Life {
             })),
             shared,
             run_time: RunTime::start(std::time::Instant::now()),
+            meter,
         }
+    }
+
+    /// Updates what the host sees of the process from outside.
+    pub fn publish(&self, descriptors: usize) {
+        let memory_bytes = self.limiter.used_bytes();
+        if let Some(meter) = &self.meter {
+            meter
+                .peak_memory_bytes
+                .fetch_max(memory_bytes as u64, Ordering::Relaxed);
+        }
+        self.shared.publish(memory_bytes, descriptors);
     }
 
     /// Called when the process stops waiting.
@@ -120,7 +139,13 @@ impl State {
 
         Self {
             memory: None,
-            life: Life::new(config.memory_bytes, config.memory, shared, logs),
+            life: Life::new(
+                config.memory_bytes,
+                config.memory,
+                config.meter,
+                shared,
+                logs,
+            ),
             descriptors,
             files: config.files,
             args: config.args.into_iter().map(until_zero).collect(),
@@ -151,9 +176,7 @@ impl Door for State {
     }
 
     fn publish(&self) {
-        let memory_bytes = self.life.limiter.used_bytes();
-        let shared = &self.life.shared;
-        shared.publish(memory_bytes, self.descriptors.count());
+        self.life.publish(self.descriptors.count());
     }
 }
 

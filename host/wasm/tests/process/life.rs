@@ -1,11 +1,11 @@
 //! Tests of how processes live and end.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use operetta_core::gate::bytes::ByteBudget;
+use operetta_core::gate::{bytes::ByteBudget, throttle::Meter};
 use operetta_wasm::{
     Code, CodeCache, Engine, EngineConfig, LoadLimits, ProcessProgram,
     process::{Exit, ExitReason, Process, ProcessConfig, SIGTERM},
@@ -337,11 +337,17 @@ async fn memory_is_charged_to_the_namespace() {
 #[tokio::test]
 async fn memory_of_a_process_is_seen_from_outside() {
     let guest = Guest::new(&format!("(drop (memory.grow (i32.const 30))) {WAIT}"));
-    let started = start(&guest, ProcessConfig::default()).await;
+    let meter = Arc::new(Meter::default());
+    let config = ProcessConfig {
+        meter: Some(meter.clone()),
+        ..ProcessConfig::default()
+    };
+    let started = start(&guest, config).await;
     while started.process.stats().polls == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(started.process.stats().memory_bytes, 32 << 16);
+    assert_eq!(meter.peak_memory_bytes.load(Ordering::Relaxed), 32 << 16);
     started.process.kill();
     started.exit().await;
 }

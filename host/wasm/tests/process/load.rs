@@ -32,6 +32,7 @@ async fn process_is_recognised_and_checked() {
         (program.digest(), program.size()),
         (&*checked.digest, bytes.len())
     );
+    assert_eq!(program.initial_memory_bytes(), 2 << 16);
 }
 
 #[tokio::test]

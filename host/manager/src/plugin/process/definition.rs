@@ -138,6 +138,7 @@ impl Definition {
             files,
             memory_bytes: self.memory_bytes,
             memory: self.gate.memory(),
+            meter: Some(self.gate.meter().clone()),
             address: OWN,
             tenant: self.namespace().to_owned(),
             ..ProcessConfig::default()
@@ -179,8 +180,7 @@ impl Definition {
     /// The environment beside the spec's: what a Pod has, and what the host adds.
     fn own_env(&self) -> BTreeMap<String, String> {
         let (host, port) = (API_SERVER.to_string(), PORT.to_string());
-        // The runtime of Go collects garbage more often near this limit, instead of failing at it.
-        let memory = (self.memory_bytes / 10 * 9).to_string();
+        let memory = go_memory_limit(self.memory_bytes, self.program.initial_memory_bytes());
         // Go resolves relative paths itself, by this folder.
         let working_dir = self.spec.working_dir.clone();
         let working_dir = working_dir.map(|folder| ("PWD", folder));
@@ -191,7 +191,7 @@ impl Definition {
             ("KUBERNETES_SERVICE_PORT", port.clone()),
             ("KUBERNETES_SERVICE_PORT_HTTPS", port),
             ("KUBECONFIG", format!("{OWN_FILES}/kubeconfig")),
-            ("GOMEMLIMIT", memory),
+            ("GOMEMLIMIT", memory.to_string()),
         ]
         .into_iter()
         .chain(working_dir)
@@ -224,6 +224,13 @@ impl Definition {
     }
 }
 
+/// The limit near which Go's runtime collects garbage more often, instead of failing at the real one.
+/// It counts what the runtime has allocated, but not what the compiler put into memory, which is some
+/// 45 MiB in an operator with controller-runtime.
+fn go_memory_limit(limit_bytes: usize, initial_bytes: u64) -> u64 {
+    (limit_bytes as u64).saturating_sub(initial_bytes) / 10 * 9
+}
+
 /// A kubeconfig without TLS: the connection does not leave the host's process.
 fn kubeconfig(namespace: &str) -> String {
     let text = serde_json::json!({
@@ -246,6 +253,17 @@ fn kubeconfig(namespace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_limit_of_go_leaves_room_for_what_the_compiler_put_there() {
+        let mib = |number: u64| number << 20;
+        for (limit, initial) in [(100, 45), (256, 45), (46, 45), (10, 45)] {
+            let limit_bytes = usize::try_from(mib(limit)).expect("a size");
+            let garbage = go_memory_limit(limit_bytes, mib(initial));
+            assert!(garbage <= mib(limit.saturating_sub(initial)), "{limit}");
+        }
+        assert!(go_memory_limit(100 << 20, mib(45)) > mib(49));
+    }
 
     #[test]
     fn kubeconfig_is_one_that_clients_read() {

@@ -80,7 +80,13 @@ impl Command {
         network: Arc<dyn Network>,
         logs: Arc<dyn LogSink>,
     ) -> Self {
-        let life = Life::new(config.memory_bytes, config.memory, shared, logs);
+        let life = Life::new(
+            config.memory_bytes,
+            config.memory,
+            config.meter,
+            shared,
+            logs,
+        );
         let open = Open {
             count: Arc::default(),
             limit: config.max_descriptors as usize,
@@ -133,9 +139,7 @@ impl Door for Command {
     }
 
     fn publish(&self) {
-        let memory_bytes = self.life.limiter.used_bytes();
-        let descriptors = self.open.count.load(Ordering::Relaxed);
-        self.life.shared.publish(memory_bytes, descriptors);
+        self.life.publish(self.open.count.load(Ordering::Relaxed));
     }
 }
 
