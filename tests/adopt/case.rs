@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::Deserialize;
 
-use crate::dump::Difference;
+use crate::dump::{Difference, Dump};
 
 /// An operator, how it is built and started, and what it is given to reconcile.
 #[derive(Clone, Debug, Deserialize)]
@@ -145,6 +145,13 @@ impl Case {
 }
 
 impl Case {
+    /// The differences between two dumps that no exception explains.
+    pub fn unexplained(&self, native: &Dump, process: &Dump) -> Vec<Difference> {
+        let mut differences = native.differences(process);
+        differences.retain(|difference| self.exception(difference).is_none());
+        differences
+    }
+
     /// The index of the exception that explains a difference.
     pub fn exception(&self, difference: &Difference) -> Option<usize> {
         self.exceptions.iter().position(|exception| {
