@@ -1,6 +1,6 @@
 //! What is known of an operator: a YAML file for each.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use serde::Deserialize;
 
@@ -53,6 +53,10 @@ pub struct Case {
     /// Its memory, as a quantity.
     #[serde(default = "memory")]
     pub memory: String,
+    /// The time without a change after which objects have settled. An operator that works in
+    /// intervals needs more than one of them.
+    #[serde(default = "quiet_seconds")]
+    pub quiet_seconds: u64,
 
     /// What happens after it has started. After each step, the objects are compared.
     pub steps: Vec<Step>,
@@ -108,6 +112,10 @@ fn memory() -> String {
     "512Mi".to_owned()
 }
 
+fn quiet_seconds() -> u64 {
+    8
+}
+
 impl Case {
     /// Reads all cases of a folder, by name, or those of these names.
     ///
@@ -145,6 +153,11 @@ impl Case {
 }
 
 impl Case {
+    /// The time without a change after which objects have settled.
+    pub fn quiet(&self) -> Duration {
+        Duration::from_secs(self.quiet_seconds)
+    }
+
     /// The differences between two dumps that no exception explains.
     pub fn unexplained(&self, native: &Dump, process: &Dump) -> Vec<Difference> {
         let mut differences = native.differences(process);

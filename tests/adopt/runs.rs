@@ -35,8 +35,6 @@ const INSTALLED: [&str; 10] = [
 /// The namespace of samples.
 const SAMPLE: &str = "sample";
 
-/// The time without a change after which objects have settled.
-const QUIET: Duration = Duration::from_secs(8);
 /// The longest time until they settle, or until they are as in the native run.
 const LIMIT: Duration = Duration::from_secs(180);
 /// The time in which processor time at rest is measured.
@@ -208,6 +206,7 @@ impl Ground {
     async fn settle(
         &self,
         baseline: &Baseline,
+        case: &Case,
         step: &Step,
         is_running: &mut impl FnMut() -> Result<(), String>,
     ) -> Result<(Dump, Duration), String> {
@@ -222,7 +221,7 @@ impl Ground {
                 last = dump;
             }
             let missing = missing(step, &last);
-            if missing.is_none() && changed.elapsed() > QUIET {
+            if missing.is_none() && changed.elapsed() > case.quiet() {
                 return Ok((last, changed - began));
             }
             if began.elapsed() > LIMIT {
@@ -255,7 +254,7 @@ impl Ground {
             };
             equal_since = since;
             if let Some(since) = since
-                && since.elapsed() > QUIET
+                && since.elapsed() > case.quiet()
             {
                 return Ok((dump, since - began));
             }
@@ -295,7 +294,7 @@ pub async fn run_natively(case: &Case, built: &Built, folder: &Path) -> Result<O
             true => Ok(()),
             false => Err("the operator has ended".to_owned()),
         };
-        let result = ground.settle(&baseline, step, &mut is_running).await;
+        let result = ground.settle(&baseline, case, step, &mut is_running).await;
         let (dump, took) = result.map_err(|error| {
             format!("natively, step {index}: {error}\n{}", end_of(&native.log()))
         })?;
