@@ -179,7 +179,7 @@ async fn operator_in_rust_reconciles_and_ends_as_one_in_go() {
         .await;
 
     for (name, code, message) in [
-        ("leave", 3, "leaving"),
+        ("leave", 1, "leaving"),
         ("crash", 134, "a bug in the operator"),
     ] {
         ask_for_copy(&namespace, name).await;

@@ -248,9 +248,10 @@ async fn signal_without_a_handler_is_told() {
 
 #[tokio::test]
 async fn exit_code_and_message_are_reported() {
-    for (code, reason) in [(0, ExitReason::Completed), (3, ExitReason::Error)] {
-        let (exit, _) = run(&["exit", &code.to_string()]).await;
-        assert_eq!((exit.reason, exit.code), (reason, code));
+    // Rust's library for WASI 0.2.9 says only whether the program has failed. The code came with 0.2.12.
+    for (code, reason, reported) in [("0", ExitReason::Completed, 0), ("3", ExitReason::Error, 1)] {
+        let (exit, _) = run(&["exit", code]).await;
+        assert_eq!((exit.reason, exit.code), (reason, reported));
     }
 
     let (exit, lines) = run(&["what"]).await;

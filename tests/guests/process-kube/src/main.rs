@@ -2,7 +2,8 @@
 //! knows nothing of the host: in a Pod it would do the same.
 //!
 //! It copies each ConfigMap with the label copy=wanted to NAME-copy, which it owns. A ConfigMap named
-//! crash makes it panic, one named leave makes it exit with 3. On SIGTERM it creates the ConfigMap
+//! crash makes it panic, one named leave makes it exit with 3, of which WASI 0.2 tells the host only
+//! that it failed. On SIGTERM it creates the ConfigMap
 //! goodbye. With an address as its argument it says there whether it is ready.
 
 use std::{collections::BTreeMap, env, sync::Arc, time::Duration};

@@ -61,6 +61,9 @@ const MAX_CALL_BYTES: usize = 16 << 20;
 /// The handles of one descriptor: its own, two streams, and a pollable of each.
 const HANDLES_PER_DESCRIPTOR: usize = 6;
 
+/// The handles of everything else, such as the standard streams, timers and lookups.
+const OTHER_HANDLES: usize = 256;
+
 /// The data of a command's store.
 pub(crate) struct Command {
     context: WasiCtx,
@@ -92,7 +95,8 @@ impl Command {
             limit: config.max_descriptors as usize,
         };
         let mut table = ResourceTable::new();
-        table.set_max_capacity(open.limit.saturating_mul(HANDLES_PER_DESCRIPTOR));
+        let handles = open.limit.saturating_mul(HANDLES_PER_DESCRIPTOR);
+        table.set_max_capacity(handles.saturating_add(OTHER_HANDLES));
 
         let source = nondeterminism::source();
         let mut context = WasiCtx::builder();
