@@ -492,21 +492,30 @@ fn files_of(case: &Case) -> String {
     format!("{}-files", case.name)
 }
 
-/// A volume for each folder of files, and its mount.
+/// A volume for each folder of files, and its mount. Files of the root are mounted one by one.
 fn volumes(case: &Case) -> (Vec<Value>, Vec<Value>) {
-    let mut folders: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let mut folders: BTreeMap<&str, Vec<(&str, Value)>> = BTreeMap::new();
     for (index, path) in case.files.keys().enumerate() {
         let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
         let item = json!({"key": format!("file-{index}"), "path": file});
-        folders.entry(folder).or_default().push(item);
+        folders.entry(folder).or_default().push((file, item));
     }
 
     let mut volumes = Vec::new();
     let mut mounts = Vec::new();
-    for (index, (folder, items)) in folders.into_iter().enumerate() {
+    for (index, (folder, files)) in folders.into_iter().enumerate() {
         let name = format!("files-{index}");
+        let (files, items): (Vec<&str>, Vec<Value>) = files.into_iter().unzip();
         volumes.push(json!({"name": name, "configMap": {"name": files_of(case), "items": items}}));
-        mounts.push(json!({"name": name, "mountPath": folder}));
+        if !folder.is_empty() {
+            mounts.push(json!({"name": name, "mountPath": folder}));
+            continue;
+        }
+        mounts.extend(
+            files.iter().map(
+                |file| json!({"name": name, "mountPath": format!("/{file}"), "subPath": file}),
+            ),
+        );
     }
     (volumes, mounts)
 }
@@ -554,4 +563,26 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
 fn end_of(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(25)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_root_are_mounted_one_by_one() {
+        let case = "{name: a, namespace: a, serviceAccount: a, steps: [],
+            files: {/a.yaml: a, /b.yaml: b, /etc/op/c.yaml: c}}";
+        let case: Case = serde_yaml_ng::from_str(case).expect("a case");
+        let (volumes, mounts) = volumes(&case);
+        assert_eq!(volumes.len(), 2);
+        assert_eq!(
+            mounts,
+            [
+                json!({"name": "files-0", "mountPath": "/a.yaml", "subPath": "a.yaml"}),
+                json!({"name": "files-0", "mountPath": "/b.yaml", "subPath": "b.yaml"}),
+                json!({"name": "files-1", "mountPath": "/etc/op"}),
+            ]
+        );
+    }
 }
