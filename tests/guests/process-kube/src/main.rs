@@ -3,8 +3,8 @@
 //!
 //! It copies each ConfigMap with the label copy=wanted to NAME-copy, which it owns. A ConfigMap named
 //! crash makes it panic, one named leave makes it exit with 3, of which WASI 0.2 tells the host only
-//! that it failed. On SIGTERM it creates the ConfigMap
-//! goodbye. With an address as its argument it says there whether it is ready.
+//! that it failed. On SIGTERM it creates the ConfigMap goodbye. With an address as its argument it
+//! says there whether it is ready.
 
 use std::{collections::BTreeMap, env, sync::Arc, time::Duration};
 
