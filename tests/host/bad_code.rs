@@ -573,7 +573,7 @@ async fn versions_of_a_kind_move_without_an_event_lost_or_doubled() {
     let control_plane = namespace.control_plane();
     control_plane.apply(&moved(&[("v1alpha1", true, true)]).to_string());
 
-    let source = json!({"apiVersion": OLD.0, "kind": OLD.1});
+    let source = json!({"apiVersion": OLD.0, "kind": OLD.1, "namespaces": "Own"});
     let guest = Guest::default()
         .controllers(&json!([{"name": "c", "for": source}]))
         .text("reconciled")
