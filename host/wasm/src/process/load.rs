@@ -3,10 +3,17 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use wasmtime::{ExternType, InstancePre, Linker, Module, component::Component};
+use wasmtime::{
+    ExternType, InstancePre, Linker, Module,
+    component::{Component, Type, types::ComponentItem},
+};
 use wasmtime_wasi::p2::bindings::CommandPre;
 
-use super::{command::Command, linker::original, state::State};
+use super::{
+    command::{Command, is_run},
+    linker::original,
+    state::State,
+};
 use crate::{
     Engine, Inspection, LoadError, LoadLimits, PROCESS, Provenance,
     check::{check_process, checked},
@@ -179,10 +186,17 @@ fn link_command(engine: &Engine, component: &Component) -> Result<ProcessParts, 
         .command_linker()
         .instantiate_pre(component)
         .map_err(|error| LoadError::IncompatibleImport(short_message(&error)))?;
-    let pre = CommandPre::new(pre).map_err(|error| LoadError::IncompatibleExport {
+    let incompatible = |message| LoadError::IncompatibleExport {
         interface: "wasi:cli/run",
-        message: short_message(&error),
-    })?;
+        message,
+    };
+    let pre = CommandPre::new(pre).map_err(|error| incompatible(short_message(&error)))?;
+    // wasmtime would say so only once it is called.
+    if !has_main(component) {
+        let words =
+            "its function \"run\" has parameters, or returns anything but a result without values";
+        return Err(incompatible(words.to_owned()));
+    }
 
     Ok(ProcessParts {
         program: Linkable::Command(pre),
@@ -190,6 +204,28 @@ fn link_command(engine: &Engine, component: &Component) -> Result<ProcessParts, 
         // A component does not say.
         initial_memory_bytes: 0,
     })
+}
+
+/// Reports whether the main function of a command has the type that WASI gives it.
+fn has_main(component: &Component) -> bool {
+    let engine = component.engine();
+    let component_type = component.component_type();
+    let run = component_type
+        .exports(engine)
+        .find(|(name, _)| is_run(name))
+        .and_then(|(_, export)| match export.ty {
+            ComponentItem::ComponentInstance(interface) => {
+                interface.get_export(engine, "run").map(|export| export.ty)
+            }
+            _ => None,
+        });
+    let Some(ComponentItem::ComponentFunc(main)) = run else {
+        return false;
+    };
+
+    let results: Vec<Type> = main.results().collect();
+    main.params().len() == 0
+        && matches!(&results[..], [Type::Result(result)] if result.ok().is_none() && result.err().is_none())
 }
 
 /// Returns a linker that also has the names under which a module imports a function again.
