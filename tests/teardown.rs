@@ -300,7 +300,8 @@ async fn namespace_ends_after_a_plugin_has_removed_an_undeclared_finalizer() {
     let both = [("application/merge-patch+json", switch_on), switch_off()];
     let wasm = patches(namespace.name(), &[], &both);
     namespace.drop_in(&DropIn::new("lamps", wasm)).await;
-    let lamp = json!({"metadata": {"name": "a"}});
+    // With a field: an object whose creation sets none gets no managedFields later either.
+    let lamp = json!({"metadata": {"name": "a"}, "spec": {"on": true}});
     namespace.create_object(LAMP, lamp).await;
     namespace.until(LAMP, "a", has(SWITCH_OFF)).await;
     namespace.until(kinds::PLUGIN, "lamps", has(OURS)).await;
