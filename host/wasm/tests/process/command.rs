@@ -131,7 +131,7 @@ async fn descriptors_are_limited() {
         .ended()
         .await;
     assert_eq!(exit.reason, ExitReason::Completed, "{exit:?} {lines:?}");
-    assert!(lines[0].starts_with("opened 1"), "{lines:?}");
+    assert!(lines[0].starts_with("opened 20,"), "{lines:?}");
     assert_eq!(
         lines[1],
         lines[0]
@@ -147,7 +147,10 @@ async fn connections_lead_where_the_network_says() {
     for (address, said) in [
         ("10.0.0.9:20004", "connected: 10.9.8.7 -> 10.0.0.9:20004"),
         ("10.0.0.9:20008", "connected: 10.9.8.7 -> 10.0.0.9:20008"),
-        ("[fd00::9]:20004", "connected: 10.9.8.7 -> [fd00::9]:20004"),
+        (
+            "[fd00::9]:20004",
+            "connected: ::ffff:10.9.8.7 -> [fd00::9]:20004",
+        ),
         ("10.0.0.9:20001", "failed: ConnectionRefused"),
         ("10.0.0.9:20003", "failed: PermissionDenied"),
         ("10.0.0.9:80", "failed: HostUnreachable"),

@@ -374,7 +374,8 @@ impl tcp::HostTcpSocket for Command {
     }
 
     fn local_address(&mut self, this: Resource<TcpSocket>) -> SocketResult<IpSocketAddress> {
-        let address = match &self.tcp(&this)?.state {
+        let tcp = self.tcp(&this)?;
+        let address = match &tcp.state {
             State::Bound(listening)
             | State::BeginningToListen(listening)
             | State::Listening(listening) => listening.listener.local(),
@@ -385,7 +386,14 @@ impl tcp::HostTcpSocket for Command {
                 return Err(ErrorCode::InvalidState.into());
             }
         };
-        Ok(address.into())
+
+        // A process has one address. wasi-libc traps if it isn't of the socket's family.
+        Ok(match (tcp.family, address) {
+            (IpAddressFamily::Ipv6, SocketAddr::V4(address)) => {
+                SocketAddr::from((address.ip().to_ipv6_mapped(), address.port())).into()
+            }
+            _ => address.into(),
+        })
     }
 
     fn remote_address(&mut self, this: Resource<TcpSocket>) -> SocketResult<IpSocketAddress> {
