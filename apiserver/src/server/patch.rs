@@ -7,7 +7,7 @@ use super::{
     negotiate::{PatchKind, patch_kind},
     query::WriteOptions,
     read_object::{check_namespace, check_problems},
-    resource::{Flavor, Part},
+    resource::Part,
     update::{Change, check_name, commit, store_absent},
 };
 use crate::{
@@ -273,8 +273,8 @@ fn apply(
         .get(&call.storage(), &call.key(name))
         .is_none();
 
-    let is_custom = call.view.resource.flavor == Flavor::Custom;
-    if is_new && part != Part::Main && is_custom {
+    // What can't be created has to exist before anybody looks at the patch.
+    if is_new && part != Part::Main && !call.view.resource.rules.create_on_update {
         call.find(name)?;
     }
 
@@ -285,9 +285,6 @@ fn apply(
         let applied = call.state.fields.apply(&write, None, patch)?;
         configuration.check_strict(call, options)?;
         let object = finish_applied(call, name, applied, patch)?;
-        if part != Part::Main && !call.view.resource.rules.create_on_update {
-            call.find(name)?;
-        }
         if let Some(answer) = store_absent(call, name, object, options, "PatchOptions")? {
             return Ok(answer);
         }
