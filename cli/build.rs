@@ -34,9 +34,10 @@ const LARGE: &[&str] = &[
 ];
 
 fn main() -> io::Result<()> {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let plugins = here.join("../plugins").canonicalize()?;
+    // All other paths are relative to the package: another clone with the same files need neither
+    // run this program again nor find what it wrote for this one.
+    let plugins = Path::new("../plugins");
     let mut code = String::new();
 
     code += "/// The SDKs: language, and files by their path in the SDK's folder.\npub static SDKS: &[Folder] = &[\n";
@@ -49,12 +50,7 @@ fn main() -> io::Result<()> {
 
             let mut files = files(&folder, &left_out)?;
             if language == "rust" {
-                add_api(
-                    &mut files,
-                    &here.join("../host/api").canonicalize()?,
-                    &out,
-                    &left_out,
-                )?;
+                add_api(&mut files, Path::new("../host/api"), &out, &left_out)?;
             }
 
             code += &listing(language, &files);
@@ -62,7 +58,7 @@ fn main() -> io::Result<()> {
     }
 
     code += "];\n\n/// The templates: language, and files by their path in the project.\npub static TEMPLATES: &[Folder] = &[\n";
-    let mut templates: Vec<_> = fs::read_dir(here.join("templates"))?.collect::<io::Result<_>>()?;
+    let mut templates: Vec<_> = fs::read_dir("templates")?.collect::<io::Result<_>>()?;
     templates.sort_by_key(fs::DirEntry::file_name);
     println!("cargo::rerun-if-changed=templates");
 
@@ -75,27 +71,7 @@ fn main() -> io::Result<()> {
     code += "];\n";
 
     fs::write(out.join("files.rs"), code)?;
-    fs::write(
-        out.join("deploy.rs"),
-        manifests(&here.join("../deploy").canonicalize()?)?,
-    )
-}
-
-/// Makes cargo run this program again after a change in a folder. The path is relative to the
-/// package, so that another clone with the same files need not run it.
-fn watch(folder: &Path) -> io::Result<()> {
-    let here = env::current_dir()?.canonicalize()?;
-    let root = here
-        .parent()
-        .ok_or_else(|| io::Error::other("cli/ has a parent"))?;
-    let folder = folder.canonicalize()?;
-    let inner = folder.strip_prefix(root).map_err(io::Error::other)?;
-
-    println!(
-        "cargo::rerun-if-changed={}",
-        Path::new("..").join(inner).display()
-    );
-    Ok(())
+    fs::write(out.join("deploy.rs"), manifests(Path::new("../deploy"))?)
 }
 
 /// The manifests in deploy/ as Rust: paths and texts.
@@ -107,9 +83,9 @@ fn manifests(deploy: &Path) -> io::Result<String> {
         for (inner, file) in files(&deploy.join(folder), &|_| false)? {
             let name = Path::new(folder).join(inner);
             code += &format!(
-                "    ({:?}, include_str!({:?})),\n",
+                "    ({:?}, include_str!({})),\n",
                 name.display().to_string(),
-                file.display().to_string()
+                path(&file)
             );
         }
     }
@@ -178,13 +154,25 @@ fn listing(name: &str, files: &[File]) -> String {
 
     for (inner, file) in files {
         code += &format!(
-            "        ({:?}, include_bytes!({:?})),\n",
+            "        ({:?}, include_bytes!({})),\n",
             inner.display().to_string(),
-            file.display().to_string()
+            path(file)
         );
     }
 
     code + "    ]),\n"
+}
+
+/// The path of a file as Rust: the compiler notices when the package or `OUT_DIR` has moved.
+fn path(file: &Path) -> String {
+    let (variable, inner) = match file.file_name() {
+        Some(name) if file.is_absolute() => ("OUT_DIR", Path::new(name)),
+        _ => ("CARGO_MANIFEST_DIR", file),
+    };
+    format!(
+        "concat!(env!({variable:?}), {:?})",
+        format!("/{}", inner.display())
+    )
 }
 
 fn find(
@@ -214,7 +202,7 @@ fn find(
 
     // Cargo looks through whole folders, so watch only those that tools do not fill.
     if !LARGE.iter().any(|name| folder.join(name).exists()) {
-        watch(folder)?;
+        println!("cargo::rerun-if-changed={}", folder.display());
     }
     Ok(())
 }

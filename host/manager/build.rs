@@ -1,39 +1,38 @@
 //! Embeds the files of the page, plain and compressed.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    error::Error,
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, env, error::Error, fs, io::Write as _, path::Path};
 
 use flate2::{Compression, write::GzEncoder};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../page/dist");
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    // Relative, so that another clone with the same page need not run this program.
-    println!("cargo::rerun-if-changed=../../page/dist");
-    let manifest = fs::read_to_string(folder.join("manifest.json"))?;
+    // Relative to the crate, so that another clone with the same page need not run this program.
+    let folder = "../../page/dist";
+    println!("cargo::rerun-if-changed={folder}");
+    let out = env::var("OUT_DIR")?;
+
+    let manifest = fs::read_to_string(Path::new(folder).join("manifest.json"))?;
     let manifest: BTreeMap<String, String> = serde_json::from_str(&manifest)?;
     let mut code = "const FILES: &[Asset] = &[\n".to_owned();
     for (name, file) in &manifest {
-        let plain = folder.join(file).canonicalize()?;
-        println!("cargo::rerun-if-changed=../../page/dist/{file}");
-        let compressed = compress(&plain, &out.join(format!("{file}.gz")))?;
+        let plain = format!("{folder}/{file}");
+        println!("cargo::rerun-if-changed={plain}");
+        compress(
+            Path::new(&plain),
+            &Path::new(&out).join(format!("{file}.gz")),
+        )?;
         code += &format!(
-            "    Asset {{ name: {name:?}, file: {file:?}, plain: include_bytes!({plain:?}), gzip: include_bytes!({compressed:?}) }},\n"
+            "    Asset {{ name: {name:?}, file: {file:?}, \
+                plain: include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{plain}\")), \
+                gzip: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{file}.gz\")) }},\n"
         );
     }
-    fs::write(out.join("page_assets.rs"), code + "];\n")?;
+    fs::write(Path::new(&out).join("page_assets.rs"), code + "];\n")?;
     Ok(())
 }
 
-fn compress(from: &Path, to: &Path) -> Result<PathBuf, Box<dyn Error>> {
+fn compress(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&fs::read(from)?)?;
     fs::write(to, encoder.finish()?)?;
-    Ok(to.to_owned())
+    Ok(())
 }

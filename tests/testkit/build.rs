@@ -4,16 +4,12 @@
 use std::{env, error::Error, fs, path::Path};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The current path of the crate, which need not be the one where this program was compiled.
-    let folder = format!(
-        "{}/../../tests/guests/hostile",
-        env::var("CARGO_MANIFEST_DIR")?
-    );
-    // Relative, so that another clone with the same files need not run this program.
-    println!("cargo::rerun-if-changed=../guests/hostile");
+    // Relative to the crate, so that another clone with the same files need not run this program.
+    let folder = "../guests/hostile";
+    println!("cargo::rerun-if-changed={folder}");
 
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder)? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if let (Some(name), Some("wat")) = (
             path.file_stem(),
@@ -32,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let text = |name: &String| {
         format!(
-            "({name:?}, include_str!({:?})),\n",
-            format!("{folder}/{name}.wat")
+            "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {:?}))),\n",
+            format!("/{folder}/{name}.wat")
         )
     };
     let texts: String = names.iter().map(text).collect();
