@@ -9,8 +9,8 @@ use std::{
 };
 
 use operetta_testkit::{
-    ControlPlane, DropIn, Host, HostOptions, Kind, TestNamespace, any_schema, crd, eventually,
-    guest, kinds, process_path, wat_guest::Guest,
+    Ask, ControlPlane, DropIn, Fault, FaultProxy, Host, HostOptions, Kind, TestNamespace,
+    any_schema, crd, eventually, guest, kinds, process_path, wat_guest::Guest,
 };
 use serde_json::{Value, json};
 
@@ -320,6 +320,40 @@ async fn namespace_ends_after_a_plugin_has_removed_an_undeclared_finalizer() {
     until_no_namespace(&control_plane, &name).await;
     let took = begin.elapsed();
     assert!(took < ENDS, "the namespace took {took:?}");
+    host.assert_sound();
+}
+
+/// What lets the host remove its finalizers goes last, or the others stay for ever.
+#[tokio::test]
+async fn namespace_ends_although_a_finalizer_is_not_removed_at_once() {
+    let (control_plane, host) = running().await;
+    drop(host);
+    let proxy = FaultProxy::start(&control_plane).await;
+    let options = HostOptions {
+        narrow: true,
+        is_installed: true,
+        kubeconfig: Some(proxy.kubeconfig_of(&control_plane, "operetta-system", "operetta")),
+        ..HostOptions::default()
+    };
+    let host = Host::start(&control_plane, &options).await;
+    let namespace = team(&control_plane, &host, &["a"]).await;
+    until_kept(&namespace).await;
+
+    let conflict = Fault::Status {
+        code: 409,
+        retry_after: None,
+    };
+    for _ in 0..3 {
+        proxy.next(Ask::To("/serviceaccounts/plugin?"), conflict.clone());
+    }
+    let name = namespace.name().to_owned();
+    control_plane.kubectl(&["delete", "namespace", &name, "--wait=false"]);
+    until_no_namespace(&control_plane, &name).await;
+
+    let asked = proxy.asked().into_iter();
+    let refused = asked.filter(|asked| asked.fault == conflict).count();
+    assert_eq!(refused, 3, "the conflicts:\n{}", proxy.schedule());
+    assert_eq!(held(&control_plane), [""; 0]);
     host.assert_sound();
 }
 

@@ -16,8 +16,9 @@ use operetta_api::finalizers::TEARDOWN_ROLE;
 use operetta_core::{
     authz::access_review::ServiceAccount,
     controller::request::{Action, Failure, ReconcileRequest},
+    gate::operation::{List, ListOptions, Read},
     object::{Object, ObjectKey, kind::GroupVersionKind},
-    ports::Reconciler,
+    ports::{ObjectApi, Reconciler},
     queue::WorkQueue,
     status::{ApiError, ErrorKind},
 };
@@ -25,7 +26,7 @@ use operetta_kube::{authz::granted_roles::is_for, informer::Informer, store::Loo
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::{is_held, is_terminating, set_finalizer};
+use super::{is_held, is_terminating, set_finalizer, whole};
 use crate::{
     authz::consent,
     context::Context,
@@ -125,6 +126,15 @@ impl RightsController {
             if is_needed == is_held(object) || is_needed && object.deleting() {
                 continue;
             }
+            // Without it, the host could never release what a conflict has kept, or what only a late
+            // watch shows.
+            if !is_needed
+                && gives_right(object)
+                && (has_changed || self.holds_more(namespace).await?)
+            {
+                has_changed = true;
+                continue;
+            }
 
             let written = set_finalizer(&self.context.cluster, kind.clone(), object, is_needed);
             match written.await {
@@ -165,6 +175,23 @@ impl RightsController {
         let mut objects: Vec<_> = objects.collect();
         objects.sort_by_key(|(_, object)| gives_right(object));
         objects
+    }
+
+    /// Reports whether anything in a namespace has the finalizer, besides what lets the host remove
+    /// it. Asks the API server.
+    async fn holds_more(&self, namespace: &str) -> Result<bool, ApiError> {
+        for informer in self.namespaced() {
+            let list = List {
+                kind: informer.resource.kind.clone(),
+                options: ListOptions::all(Some(namespace.to_owned()), Read::Live),
+            };
+            let page = self.context.cluster.api.list(list).await?;
+            let mut objects = page.items.into_iter().filter_map(whole);
+            if objects.any(|object| is_held(&object) && !gives_right(&object)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns what these Plugins act with: their ServiceAccounts, the RoleBindings for those and
