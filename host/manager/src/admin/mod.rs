@@ -65,7 +65,7 @@ use crate::{
     },
     authz::permissions::{self, PermissionsError},
     config::HostConfig,
-    logs::store::LogLine,
+    logs::store::EncodedLine,
     manager::Manager,
     metrics::informers::InformerMetrics,
     page::{self, Page},
@@ -382,7 +382,7 @@ fn not_running(plugin: &ObjectKey) -> Response {
 }
 
 /// Streams new lines, and blank ones in between, until the host drops the plugin's log.
-fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
+fn rest(tail: Receiver<EncodedLine>) -> impl futures::Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(tail, |mut tail| async move {
         loop {
             match tokio::time::timeout(BLANK_LINE, tail.recv()).await {
@@ -396,10 +396,8 @@ fn rest(tail: Receiver<Arc<LogLine>>) -> impl futures::Stream<Item = Result<Byte
     })
 }
 
-fn bytes(line: &LogLine) -> Bytes {
-    let mut text = serde_json::to_vec(line).unwrap_or_default();
-    text.push(b'\n');
-    text.into()
+fn bytes(line: &EncodedLine) -> Bytes {
+    [line.get(), "\n"].concat().into()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use operetta_core::{
 use operetta_kube::clock;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::{sync::broadcast, time::Instant};
 
 use crate::logs::quota::{LogQuota, TOO_MUCH, escaped};
@@ -58,6 +59,9 @@ pub struct LogLine {
     pub fields: Vec<(String, String)>,
 }
 
+/// A [`LogLine`] as JSON. It is encoded once for all who read it: a log may have many followers.
+pub type EncodedLine = Arc<RawValue>;
+
 /// The logs of all plugins.
 #[derive(Default)]
 pub struct LogStore {
@@ -73,42 +77,25 @@ pub struct PluginLog {
     annotated: Mutex<Option<String>>,
     kept: Mutex<Kept>,
     /// Sends each line to the followers, once there has been one.
-    tail: OnceLock<broadcast::Sender<Arc<LogLine>>>,
+    tail: OnceLock<broadcast::Sender<EncodedLine>>,
 }
 
 struct Kept {
-    lines: VecDeque<Arc<LogLine>>,
+    lines: VecDeque<EncodedLine>,
     bytes: usize,
     quota: LogQuota,
 }
 
 impl Kept {
-    fn push(&mut self, line: Arc<LogLine>) {
-        self.bytes += line.bytes();
+    fn push(&mut self, line: EncodedLine) {
+        self.bytes += line.get().len();
         self.lines.push_back(line);
         while self.lines.len() > KEPT || self.bytes > KEPT_BYTES {
             let Some(oldest) = self.lines.pop_front() else {
                 break;
             };
-            self.bytes -= oldest.bytes();
+            self.bytes -= oldest.get().len();
         }
-    }
-}
-
-impl LogLine {
-    /// Returns the line's size in memory, in bytes.
-    fn bytes(&self) -> usize {
-        let texts = [
-            &self.time,
-            &self.level,
-            &self.controller,
-            &self.key,
-            &self.reconcile_id,
-            &self.message,
-        ];
-        let texts: usize = texts.iter().map(|text| text.len()).sum();
-        let texts = texts + self.trace_id.as_ref().map_or(0, String::len);
-        size_of::<Self>() + texts + self.fields.iter().map(field_bytes).sum::<usize>()
     }
 }
 
@@ -151,7 +138,7 @@ impl LogStore {
 impl PluginLog {
     /// Returns at most the last `tail` lines and a receiver of the lines to come. No line is
     /// missing or duplicated in between.
-    pub fn follow(&self, tail: usize) -> (Vec<Arc<LogLine>>, broadcast::Receiver<Arc<LogLine>>) {
+    pub fn follow(&self, tail: usize) -> (Vec<EncodedLine>, broadcast::Receiver<EncodedLine>) {
         let kept = self.kept.lock();
         let skipped = kept.lines.len().saturating_sub(tail);
         let tail = self.tail.get_or_init(|| broadcast::channel(WAITING).0);
@@ -280,7 +267,10 @@ impl PluginLog {
             },
         };
         trace(&self.plugin, level, &line);
-        let line = Arc::new(line);
+        let Ok(line) = to_raw_value(&line) else {
+            unreachable!("a line is texts");
+        };
+        let line = EncodedLine::from(line);
 
         let mut kept = self.kept.lock();
         if let Some(tail) = self.tail.get() {
@@ -348,6 +338,10 @@ fn trace(plugin: &str, level: LogLevel, line: &LogLine) {
 mod tests {
     use super::*;
 
+    fn line(encoded: &RawValue) -> LogLine {
+        serde_json::from_str(encoded.get()).expect("a line")
+    }
+
     fn record(message: &str) -> LogRecord {
         LogRecord {
             level: LogLevel::Info,
@@ -368,13 +362,13 @@ mod tests {
         assert_eq!(
             lines
                 .iter()
-                .map(|line| line.message.as_str())
+                .map(|encoded| line(encoded).message)
                 .collect::<Vec<_>>(),
             ["1003", "1004"]
         );
 
         log.write(record("next"));
-        assert_eq!(tail.try_recv().expect("followed").message, "next");
+        assert_eq!(line(&tail.try_recv().expect("followed")).message, "next");
         assert_eq!(log.follow(usize::MAX).0.len(), KEPT);
     }
 
@@ -388,7 +382,7 @@ mod tests {
                 fields,
                 ..record("line")
             });
-            log.follow(1).0[0].fields.clone()
+            line(&log.follow(1).0[0]).fields
         };
         assert_eq!(of(("a", "b"), 10).len(), 10);
 
@@ -412,8 +406,8 @@ mod tests {
 
         let kept = log.kept.lock();
         assert_eq!(
-            kept.lines.back().map(|line| line.message.as_str()),
-            Some("loaded")
+            kept.lines.back().map(|encoded| line(encoded).message),
+            Some("loaded".to_owned())
         );
         assert!(
             kept.bytes <= KEPT_BYTES && kept.bytes > KEPT_BYTES / 2,
@@ -422,7 +416,10 @@ mod tests {
         );
         assert_eq!(
             kept.bytes,
-            kept.lines.iter().map(|line| line.bytes()).sum::<usize>()
+            kept.lines
+                .iter()
+                .map(|line| line.get().len())
+                .sum::<usize>()
         );
     }
 
@@ -451,7 +448,7 @@ mod tests {
             .follow(10)
             .0
             .iter()
-            .map(|line| line.message.clone())
+            .map(|encoded| line(encoded).message)
             .collect();
         let refused = "operetta.dev/log-level is \"Debug\": use error, warn, info, debug or trace; log level is info";
         assert_eq!(
@@ -470,6 +467,6 @@ mod tests {
         let log =
             LogStore::default().get_or_create(&ObjectKey::namespaced("n", "p"), LogLevel::Info);
         log.write(record(&"é".repeat(MESSAGE)));
-        assert!(log.follow(1).0[0].message.len() <= MESSAGE + '…'.len_utf8());
+        assert!(line(&log.follow(1).0[0]).message.len() <= MESSAGE + '…'.len_utf8());
     }
 }

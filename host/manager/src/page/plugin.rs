@@ -288,12 +288,12 @@ async fn send_lines(page: &Page, key: &ObjectKey, events: &Events) -> Result<(),
     let (kept, mut tail) = log.follow(usize::MAX);
     drop(log);
     for line in kept {
-        events.send("line", &*line).await?;
+        events.send("line", &&*line).await?;
     }
 
     loop {
         match tail.recv().await {
-            Ok(line) => events.send("line", &*line).await?,
+            Ok(line) => events.send("line", &&*line).await?,
             // A slow reader loses lines, but keeps its connection.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return Ok(()),

@@ -805,7 +805,7 @@ mod tests {
             .follow(10)
             .0
             .into_iter()
-            .filter(|line| line.message.contains("n/loops in a loop"))
+            .filter(|line| line.get().contains("n/loops in a loop"))
             .count();
         assert_eq!(lines, 2);
 
